@@ -1,0 +1,243 @@
+-- The mirror's own tables. People and reporting tools read the schema `reporting`, never these.
+-- Versions and cursors are bigint nanoseconds since 1970 (UTC); timestamptz columns are for people.
+
+create schema mirror;
+comment on schema mirror is 'Tables of order-mirror. Private to the program; read the schema reporting instead.';
+
+create table mirror.sources (
+  source_id  text primary key,
+  mode       text not null check (mode in ('live', 'test')),
+  base_url   text not null,
+  created_at timestamptz not null default now()
+);
+comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
+comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
+comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
+comment on column mirror.sources.base_url   is 'Base address of the provider when the source was last configured.';
+comment on column mirror.sources.created_at is 'When the source was first configured here.';
+
+create table mirror.inbox (
+  seq          bigint generated always as identity primary key,
+  source_id    text not null references mirror.sources,
+  event_id     text not null,
+  body_hash    bytea not null,
+  body         bytea not null,
+  secret_index smallint not null,
+  received_at  timestamptz not null default clock_timestamp(),
+  unique (source_id, event_id, body_hash)
+);
+comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. Append-only; what became of a row is in history.';
+comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
+comment on column mirror.inbox.event_id     is 'The envelope''s id; or sha256:<hex> of the body where it has none that can be a key.';
+comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event id that comes back with other content is kept, not dropped.';
+comment on column mirror.inbox.body         is 'The request body, byte for byte as it was signed.';
+comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, 0 first: tells when an old one can go.';
+
+create table mirror.pending (
+  seq         bigint primary key,
+  source_id   text not null,
+  received_at timestamptz not null default clock_timestamp()
+) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
+comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: its rows are the backlog, whatever the queue knows.';
+
+create sequence mirror.history_id as bigint;
+
+create table mirror.history (
+  history_id   bigint primary key default nextval('mirror.history_id'),
+  source_id    text not null,
+  reference    text,
+  via          text not null check (via in ('webhook', 'poll', 'backfill', 'refetch', 'verify', 'write')),
+  verdict      text not null check (verdict in ('applied', 'confirmed', 'stale', 'duplicate', 'ignored', 'quarantined')),
+  conflict     boolean not null default false,
+  reason       text,
+  inbox_seq    bigint,
+  event_id     text,
+  event_type   text,
+  version      bigint,
+  settled      boolean,
+  observed_at  bigint,
+  rank         smallint,
+  hash         bytea,
+  status       text,
+  raw          json,
+  seen_at      timestamptz not null default clock_timestamp()
+);
+comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Append-only.';
+comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
+comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
+comment on column mirror.history.verdict     is 'applied: it changed the order. confirmed: same content, now settled. stale: a newer state was known. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person.';
+comment on column mirror.history.conflict    is 'The stored order had the same updatedAt and other content.';
+comment on column mirror.history.reason      is 'Why, in words, where the verdict alone does not say.';
+comment on column mirror.history.inbox_seq   is 'The event''s row in the inbox, for via = webhook.';
+comment on column mirror.history.version     is 'updatedAt of the snapshot, nanoseconds since 1970.';
+comment on column mirror.history.settled     is 'True when nothing could change within that version any more at the time of the read.';
+comment on column mirror.history.observed_at is 'Provider-clock nanoseconds at which the read was requested or the event created.';
+comment on column mirror.history.rank        is 'Place of the status in the life of an order: decides within one timestamp.';
+comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
+comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
+comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
+create index history_by_order on mirror.history (source_id, reference, history_id);
+create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
+
+create table mirror.orders (
+  source_id               text not null,
+  reference               text not null,
+  version                 bigint not null,
+  settled                 boolean not null,
+  observed_at             bigint not null,
+  rank                    smallint not null,
+  hash                    bytea not null,
+  external_order_id       text,
+  status                  text not null,
+  livemode                boolean,
+  fleet_name              text,
+  branch_id               text,
+  branch_reference        text,
+  schedule_mode           text,
+  resolved_pickup_time    timestamptz,
+  resolved_delivery_time  timestamptz,
+  resolved_basis          text,
+  pickup_time             timestamptz,
+  delivery_time           timestamptz,
+  real_pickup_time        timestamptz,
+  real_delivery_time      timestamptz,
+  updated_at              timestamptz not null,
+  raw                     json not null,
+  revision                integer not null default 1,
+  history_id              bigint not null,
+  previous_history_id     bigint,
+  previous_status         text,
+  first_seen_via          text not null,
+  first_seen_at           timestamptz not null default clock_timestamp(),
+  changed_at              timestamptz not null default clock_timestamp(),
+  primary key (source_id, reference)
+) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
+comment on table  mirror.orders                     is 'The latest known state of every order. Only mirror.apply writes here, and the order key only grows.';
+comment on column mirror.orders.reference           is 'The provider''s order reference.';
+comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970: first part of the order key (version, settled, observed_at, rank, hash).';
+comment on column mirror.orders.settled             is 'True once a read has shown this version after nothing could change within it any more.';
+comment on column mirror.orders.observed_at         is 'Provider-clock nanoseconds of the observation that is stored.';
+comment on column mirror.orders.rank                is 'Place of the status in the life of an order.';
+comment on column mirror.orders.hash                is 'SHA-256 of the canonical JSON.';
+comment on column mirror.orders.external_order_id   is 'The business''s own identifier (externalOrderId).';
+comment on column mirror.orders.pickup_time         is 'Planned pickup (pickupTime), to the microsecond.';
+comment on column mirror.orders.delivery_time       is 'Planned delivery (deliveryTime).';
+comment on column mirror.orders.real_pickup_time    is 'Actual pickup (realPickupTime).';
+comment on column mirror.orders.real_delivery_time  is 'Actual delivery (realDeliveryTime).';
+comment on column mirror.orders.updated_at          is 'updatedAt to the microsecond, for people and filters; comparisons use version.';
+comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, unknown fields and order of fields included.';
+comment on column mirror.orders.revision            is 'How many different states of this order were applied.';
+comment on column mirror.orders.history_id          is 'The observation whose content this is.';
+comment on column mirror.orders.previous_history_id is 'The observation whose content was here before.';
+comment on column mirror.orders.first_seen_via      is 'How the order first came to be known.';
+comment on column mirror.orders.changed_at          is 'When the content last changed here, by the database''s clock.';
+create index orders_by_version  on mirror.orders (source_id, version, reference);
+create index orders_by_external on mirror.orders (source_id, external_order_id) where external_order_id is not null;
+create index orders_by_pickup   on mirror.orders (source_id, pickup_time, reference);
+create index orders_by_delivery on mirror.orders (source_id, delivery_time, reference);
+
+create function mirror.refuse_older_order() returns trigger language plpgsql as $$
+begin
+  raise exception 'order %/% may not go back from version % to %', old.source_id, old.reference, old.version, new.version
+    using errcode = 'integrity_constraint_violation';
+end
+$$;
+comment on function mirror.refuse_older_order is 'Invariant: per order, the stored key only grows.';
+create trigger orders_only_grow before update on mirror.orders for each row
+  when ((new.version, new.settled, new.observed_at, new.rank, new.hash) < (old.version, old.settled, old.observed_at, old.rank, old.hash))
+  execute function mirror.refuse_older_order();
+
+create table mirror.changes (
+  position            bigint generated always as identity primary key,
+  tx                  xid8 not null default pg_current_xact_id(),
+  source_id           text not null,
+  reference           text not null,
+  revision            integer not null,
+  history_id          bigint not null,
+  previous_history_id bigint,
+  status              text not null,
+  previous_status     text,
+  via                 text not null,
+  event_id            text,
+  event_type          text,
+  version             bigint not null,
+  changed_at          timestamptz not null default clock_timestamp()
+);
+comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Append-only.';
+comment on column mirror.changes.position is 'Position in the feed. Read only rows whose tx is older than pg_snapshot_xmin(pg_current_snapshot()), in the order (tx, position): a smaller position may commit later.';
+comment on column mirror.changes.tx       is 'The writing transaction, to read the feed without gaps.';
+comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
+create index changes_in_commit_order on mirror.changes (tx, position);
+create index changes_by_order on mirror.changes (source_id, reference, position);
+
+create table mirror.quarantine (
+  quarantine_id bigint generated always as identity primary key,
+  source_id     text not null,
+  via           text not null,
+  inbox_seq     bigint unique,
+  reference     text,
+  reason        text not null,
+  detail        text,
+  raw           bytea,
+  state         text not null default 'open' check (state in ('open', 'replayed', 'dismissed')),
+  quarantined_at timestamptz not null default clock_timestamp()
+);
+comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
+comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database.';
+comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
+comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
+create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
+
+create table mirror.refetches (
+  source_id    text not null,
+  reference    text not null,
+  reason       text not null,
+  requested_at timestamptz not null default clock_timestamp(),
+  attempts     integer not null default 0,
+  primary key (source_id, reference)
+);
+comment on table mirror.refetches is 'Orders that the poller should read again one by one; a row goes when it was read.';
+
+create table mirror.poll_state (
+  source_id             text primary key references mirror.sources,
+  polled_through        bigint,
+  safe_through          bigint,
+  last_cycle_started_at timestamptz,
+  last_cycle_ended_at   timestamptz,
+  last_error            text,
+  last_error_at         timestamptz
+);
+comment on table  mirror.poll_state                       is 'Where polling stands, one row per source.';
+comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
+comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt before this are in the mirror; nanoseconds since 1970. Never goes back.';
+comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
+
+create table mirror.coverage (
+  coverage_id bigint generated always as identity primary key,
+  source_id   text not null references mirror.sources,
+  since       bigint not null,
+  until       bigint not null,
+  sweep       text not null,
+  fence       bigint not null,
+  requests    integer not null,
+  orders      integer not null,
+  started_at  timestamptz not null,
+  ended_at    timestamptz not null default clock_timestamp(),
+  check (since < until)
+);
+comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through.';
+comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
+comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
+comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, deep, backfill or verify.';
+comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
+create index coverage_by_time on mirror.coverage (source_id, until);
+
+create table mirror.leases (
+  name       text primary key,
+  holder     text not null,
+  fence      bigint not null,
+  expires_at timestamptz not null
+);
+comment on table  mirror.leases            is 'Who leads what. A row and not an advisory lock, because connection poolers break those.';
+comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
+comment on column mirror.leases.expires_at is 'By the database''s clock.';

@@ -1,0 +1,38 @@
+/** Deeper nesting than any order has; beyond it recursion could exhaust the stack. */
+export const JSON_DEPTH_MAX = 64;
+
+/**
+ * JSON text with object keys sorted by code unit and no white space: equal for values that differ only in the
+ * order of keys, in white space or in how a number is written. Undefined when nested deeper than JSON_DEPTH_MAX.
+ */
+export function canonicalJson(value: unknown): string | undefined {
+  return write(value, 0);
+}
+
+function write(value: unknown, depth: number): string | undefined {
+  if (depth > JSON_DEPTH_MAX) return undefined;
+  if (typeof value !== "object" || value === null) return JSON.stringify(value) ?? "null";
+  return Array.isArray(value)
+    ? writeArray(value, depth)
+    : writeObject(value as Record<string, unknown>, depth);
+}
+
+function writeArray(values: readonly unknown[], depth: number): string | undefined {
+  const parts: string[] = [];
+  for (const value of values) {
+    const text = write(value, depth + 1);
+    if (text === undefined) return undefined;
+    parts.push(text);
+  }
+  return `[${parts.join(",")}]`;
+}
+
+function writeObject(value: Record<string, unknown>, depth: number): string | undefined {
+  const parts: string[] = [];
+  for (const key of Object.keys(value).sort()) {
+    const text = write(value[key], depth + 1);
+    if (text === undefined) return undefined;
+    parts.push(`${JSON.stringify(key)}:${text}`);
+  }
+  return `{${parts.join(",")}}`;
+}

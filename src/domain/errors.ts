@@ -1,0 +1,44 @@
+/** What a caller should do with a failure: never try again, try again later, or try again after a known wait. */
+export type Retry = "never" | "later" | { readonly afterMs: number };
+
+/**
+ * Base of every error that order-mirror throws on purpose.
+ *
+ * `message` is one sentence for the person in front of the program and carries no secret and no personal
+ * data; `fix` names the next step where there is one. Not for bugs: those stay plain `TypeError`s and end
+ * the process.
+ */
+export abstract class OrderMirrorError extends Error {
+  abstract override readonly name: string;
+  abstract readonly retry: Retry;
+  readonly fix: string | undefined;
+
+  constructor(message: string, options: { cause?: unknown; fix?: string | undefined } = {}) {
+    super(message, options.cause === undefined ? undefined : { cause: options.cause });
+    this.fix = options.fix;
+  }
+}
+
+/** Wrong usage or configuration; exit code 2. Not for a server that is away. */
+export class ConfigurationError extends OrderMirrorError {
+  override readonly name = "ConfigurationError";
+  override readonly retry = "never";
+}
+
+/** Something this process needs (Postgres, Redis, a port, a folder) cannot be had now; exit code 75. */
+export class UnavailableError extends OrderMirrorError {
+  override readonly name = "UnavailableError";
+  override readonly retry = "later";
+}
+
+/** A timestamp that is not ISO 8601 with a time zone, or that lies outside what 64-bit nanoseconds can hold. */
+export class InvalidInstantError extends OrderMirrorError {
+  override readonly name = "InvalidInstantError";
+  override readonly retry = "never";
+}
+
+/** Input from the provider that can never be applied as it stands; it belongs in quarantine. */
+export class UnreadableSnapshotError extends OrderMirrorError {
+  override readonly name = "UnreadableSnapshotError";
+  override readonly retry = "never";
+}

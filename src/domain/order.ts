@@ -1,0 +1,66 @@
+import type { Instant } from "./instant.ts";
+
+/** Statuses that the spec names ("States and transitions"), in life-cycle order. Providers may send others. */
+export const ORDER_STATUSES = [
+  "created",
+  "arrived_for_pickup",
+  "picked_up",
+  "arrived_for_delivery",
+  "cancelled",
+] as const;
+
+export type KnownStatus = (typeof ORDER_STATUSES)[number];
+
+const RANKS: Readonly<Record<KnownStatus, number>> = {
+  created: 1,
+  arrived_for_pickup: 2,
+  picked_up: 3,
+  arrived_for_delivery: 4,
+  cancelled: 6,
+};
+
+/** The spec does not show every status; one that we do not know lies after those that we do, but is not final. */
+const UNKNOWN_STATUS_RANK = 5;
+
+/** Place of a status in the life of an order, 1 to 6: decides between two changes within one timestamp. */
+export function lifeCycleRank(status: string): number {
+  return Object.hasOwn(RANKS, status) ? RANKS[status as KnownStatus] : UNKNOWN_STATUS_RANK;
+}
+
+/** True for a status that the spec calls final ("States and transitions", rule 3). */
+export function isFinal(status: string): boolean {
+  return status === "cancelled";
+}
+
+/**
+ * What the mirror reads out of a snapshot. Times are instants; a time or text that the provider left out, or
+ * sent in a form that we cannot read, is null, while `Snapshot.raw` keeps what came.
+ */
+export interface OrderFields {
+  readonly reference: string;
+  readonly externalOrderId: string | null;
+  readonly status: string;
+  readonly livemode: boolean | null;
+  readonly fleetName: string | null;
+  readonly branchId: string | null;
+  readonly branchReference: string | null;
+  readonly scheduleMode: string | null;
+  readonly resolvedPickupTime: Instant | null;
+  readonly resolvedDeliveryTime: Instant | null;
+  readonly resolvedBasis: string | null;
+  readonly pickupTime: Instant | null;
+  readonly deliveryTime: Instant | null;
+  readonly realPickupTime: Instant | null;
+  readonly realDeliveryTime: Instant | null;
+}
+
+/** An order object as the provider sent it, and what we read out of it. */
+export interface Snapshot {
+  readonly fields: OrderFields;
+  /** The provider's `updatedAt`. */
+  readonly version: Instant;
+  /** SHA-256 of the canonical JSON, 32 bytes as hex. */
+  readonly hash: string;
+  /** The JSON text of the order object exactly as it came. */
+  readonly raw: string;
+}

@@ -1,0 +1,50 @@
+import pg from "pg";
+
+export type Pool = pg.Pool;
+
+export interface PoolOptions {
+  readonly url: string;
+  /** What the connections are for; shown as `application_name` in pg_stat_activity. */
+  readonly purpose: string;
+  readonly max: number;
+  /** After this long the server cancels a statement, in milliseconds. */
+  readonly statementTimeoutMs: number;
+  /** How long a caller waits for a free connection, or for a new one, in milliseconds. */
+  readonly connectTimeoutMs?: number;
+}
+
+const CONNECT_TIMEOUT_MS = 5_000;
+/** Beyond the server's own timeout the server is taken for frozen, and the client gives up by itself. */
+const FROZEN_SERVER_MARGIN_MS = 1_000;
+
+const TIMESTAMPTZ_OID = 1184;
+const DATE_OID = 1082;
+const asText = (text: string) => text;
+
+/**
+ * A pool for one purpose, so that none starves another.
+ *
+ * `bigint` columns come back as strings (pg's default) and `timestamptz` as the server's text: a JS `Date` would
+ * cut microseconds. Use `pool.query`: after a timeout it destroys the client, where `connect` with a plain
+ * `release` would hand the poisoned client to the next caller.
+ */
+export function makePool(options: PoolOptions): Pool {
+  const { url, purpose, max, statementTimeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
+  const types = new pg.TypeOverrides();
+  types.setTypeParser(TIMESTAMPTZ_OID, asText);
+  types.setTypeParser(DATE_OID, asText);
+  const pool = new pg.Pool({
+    connectionString: url,
+    application_name: `order-mirror ${purpose}`,
+    max,
+    types,
+    keepAlive: true,
+    connectionTimeoutMillis: connectTimeoutMs,
+    statement_timeout: statementTimeoutMs,
+    query_timeout: statementTimeoutMs + FROZEN_SERVER_MARGIN_MS,
+    idle_in_transaction_session_timeout: statementTimeoutMs,
+  });
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on("error", () => undefined);
+  return pool;
+}

@@ -1,0 +1,89 @@
+import { z } from "zod";
+import { orderSchema } from "./order.ts";
+
+/** Bodies of the provider's endpoints (spec, "Endpoints"). Times are ISO 8601 with offset. */
+
+export const addressSchema = z.object({ street: z.string(), city: z.string(), postcode: z.string() });
+export type WireAddress = z.infer<typeof addressSchema>;
+
+export const customerSchema = z.object({ firstName: z.string(), phone: z.string(), address: addressSchema });
+
+/** Body of POST /v1/orders and POST /v1/orders/quote. */
+export const createOrderSchema = z.object({
+  externalOrderId: z.string().optional(),
+  branch: z.string(),
+  zoneCode: z.string().optional(),
+  customer: customerSchema,
+  schedule: z.object({ mode: z.string() }),
+});
+export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
+
+const resolvedSchema = z.looseObject({ pickupTime: z.string(), deliveryTime: z.string(), basis: z.string() });
+const zoneSchema = z.looseObject({ code: z.string(), name: z.string() });
+
+/** Answer of POST /v1/orders/quote. `distance` in kilometres with two decimals. */
+export const quoteResponseSchema = z.looseObject({
+  fleet: z.looseObject({ name: z.string() }),
+  zone: zoneSchema,
+  distance: z.number(),
+  schedule: z.looseObject({ mode: z.string(), resolved: resolvedSchema }),
+  request_id: z.string(),
+});
+export type QuoteResponse = z.infer<typeof quoteResponseSchema>;
+
+/** Answer of GET /v1/orders. The mirror reads the orders from the text, to keep them as they came. */
+export const listOrdersResponseSchema = z.looseObject({
+  data: z.array(orderSchema),
+  hasMore: z.boolean(),
+  limit: z.number().int(),
+  offset: z.number().int(),
+  request_id: z.string(),
+});
+export type ListOrdersResponse = z.infer<typeof listOrdersResponseSchema>;
+
+export const branchSchema = z.looseObject({
+  id: z.string(),
+  reference: z.string().nullable(),
+  name: z.string(),
+  address: addressSchema.loose(),
+  routesTo: z.looseObject({ fleet: z.looseObject({ name: z.string() }), zone: zoneSchema }).nullable(),
+  connectedZones: z.array(z.looseObject({ code: z.string(), name: z.string(), isPrimary: z.boolean() })),
+});
+export type WireBranch = z.infer<typeof branchSchema>;
+
+/** Answer of GET /v1/branches. */
+export const listBranchesResponseSchema = z.looseObject({
+  data: z.array(branchSchema),
+  hasMore: z.boolean(),
+  request_id: z.string(),
+});
+export type ListBranchesResponse = z.infer<typeof listBranchesResponseSchema>;
+
+export const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
+
+/** Answer of POST /v1/addresses/validate, which is 200 in every case. */
+export const validateAddressResponseSchema = z.discriminatedUnion("valid", [
+  z.looseObject({
+    valid: z.literal(true),
+    coordinates: z.looseObject({ latitude: z.number(), longitude: z.number() }),
+    normalized: addressSchema.loose(),
+    request_id: z.string(),
+  }),
+  z.looseObject({
+    valid: z.literal(false),
+    reason: z.enum(ADDRESS_REASONS),
+    message: z.string(),
+    request_id: z.string(),
+  }),
+]);
+export type ValidateAddressResponse = z.infer<typeof validateAddressResponseSchema>;
+
+/**
+ * Body of a refused request. Assumed: the spec does not show its shape, only that there is a code and, at least
+ * for 429, a message, and that `request_id` is at the top level. A code at the top level is read as well.
+ */
+export const errorBodySchema = z.looseObject({
+  error: z.looseObject({ code: z.string(), message: z.string().optional() }),
+  request_id: z.string().optional(),
+});
+export type ErrorBody = z.infer<typeof errorBodySchema>;

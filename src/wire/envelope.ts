@@ -1,0 +1,27 @@
+import { z } from "zod";
+
+/** The envelope of an event (spec, "Events"), as a provider must send it. */
+export const envelopeSchema = z.looseObject({
+  id: z.string(),
+  type: z.string(),
+  created: z.string(),
+  livemode: z.boolean(),
+  data: z.looseObject({ reference: z.string() }),
+});
+export type WireEnvelope = z.infer<typeof envelopeSchema>;
+
+/** As leniently as the mirror reads: an event is only refused where nothing could be said of it. */
+const readableEnvelope = z.object({
+  id: z.string().nullable().catch(null),
+  type: z.string().nullable().catch(null),
+  created: z.string().nullable().catch(null),
+  livemode: z.boolean().nullable().catch(null),
+  data: z.unknown(),
+});
+export type ReadEnvelope = z.infer<typeof readableEnvelope>;
+
+/** The envelope's parts, null where absent or of another type; undefined when `value` is not an object. */
+export function readEnvelope(value: unknown): ReadEnvelope | undefined {
+  const result = readableEnvelope.safeParse(value);
+  return result.success ? result.data : undefined;
+}

@@ -1,0 +1,43 @@
+import { z } from "zod";
+import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { rawElements, rawMember } from "./rawJson.ts";
+
+/** One element of a page: its exact text, and what `JSON.parse` makes of it. */
+export interface PageElement {
+  readonly raw: string;
+  readonly value: unknown;
+}
+
+/** A page of GET /v1/orders as the mirror reads it: the elements as they came, not yet read as orders. */
+export interface RawPage {
+  readonly elements: readonly PageElement[];
+  readonly hasMore: boolean;
+  /** The limit that the provider says it used: it may be lower than the one asked for. */
+  readonly limit: number;
+  readonly offset: number;
+}
+
+const pageSchema = z.object({
+  data: z.array(z.unknown()),
+  hasMore: z.boolean(),
+  limit: z.number().int().positive(),
+  offset: z.number().int().nonnegative(),
+});
+
+/** Reads a list response (spec, "GET /v1/orders"). Throws UnreadableSnapshotError when it is not one. */
+export function readPage(text: string): RawPage {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new UnreadableSnapshotError("the list response is not JSON", { cause: error });
+  }
+  const result = pageSchema.safeParse(value);
+  if (!result.success) {
+    throw new UnreadableSnapshotError("the list response lacks data, hasMore, limit or offset");
+  }
+  const { data, hasMore, limit, offset } = result.data;
+  const raws = rawElements(rawMember(text, "data") ?? "[]");
+  const elements = data.map((element, index) => ({ raw: raws[index] ?? "", value: element }));
+  return { elements, hasMore, limit, offset };
+}

@@ -1,0 +1,32 @@
+import { defineConfig } from "vitest/config";
+
+const shared = { restoreMocks: true, environment: "node" as const };
+
+export default defineConfig({
+  test: {
+    projects: [
+      { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"] } },
+      {
+        test: {
+          ...shared,
+          name: "integration",
+          include: ["test/integration/**/*.test.ts"],
+          globalSetup: ["test/support/globalSetup.ts"],
+          testTimeout: 30_000,
+          hookTimeout: 60_000,
+        },
+      },
+      {
+        test: {
+          ...shared,
+          name: "e2e",
+          include: ["test/e2e/**/*.test.ts"],
+          globalSetup: ["test/support/globalSetup.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
+    ],
+  },
+});
