@@ -1,0 +1,198 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import path from "node:path";
+import { expect, it, vi } from "vitest";
+import { makeLogger, silentLogger } from "../../../src/runtime/logger.ts";
+import { makeShutdown } from "../../../src/runtime/shutdown.ts";
+import type { ShutdownHost } from "../../../src/runtime/shutdown.ts";
+
+function makeHost() {
+  const listeners = new Map<string, (cause: unknown) => void>();
+  const ended: string[] = [];
+  const host: ShutdownHost = {
+    pid: 1,
+    on: (event, listener) => listeners.set(event, listener),
+    off: (event) => listeners.delete(event),
+    kill: (_pid, signal) => ended.push(`killed by ${signal}`),
+    exit: (code) => ended.push(`exit ${code}`),
+  };
+  return { host, ended, listeners, send: (event: string, cause?: unknown) => listeners.get(event)?.(cause) };
+}
+
+function makeTime() {
+  let nowMs = 0;
+  return {
+    clock: { now: () => 0n, monotonicMs: () => nowMs, sleep: () => Promise.resolve() },
+    pass: (ms: number) => (nowMs += ms),
+  };
+}
+
+/** A close that ends when told to. */
+function makeGate() {
+  let open = () => {};
+  const passed = new Promise<void>((resolve) => (open = resolve));
+  return { close: () => passed, open: () => open() };
+}
+
+it("closes one after another, the last added first", async () => {
+  const order: string[] = [];
+  const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
+  for (const name of ["pool", "queue", "server"]) {
+    onShutdown(name, async () => {
+      order.push(`${name} begins`);
+      await Promise.resolve();
+      order.push(`${name} ends`);
+    });
+  }
+  await run("test");
+  expect(order).toEqual(["server", "queue", "pool"].flatMap((name) => [`${name} begins`, `${name} ends`]));
+});
+
+it("goes on after a close that fails, and after one that throws at once", async () => {
+  const closed: string[] = [];
+  const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
+  onShutdown("pool", async () => void closed.push("pool"));
+  onShutdown("queue", () => Promise.reject(new Error("no")));
+  onShutdown("server", () => {
+    throw new Error("no");
+  });
+  await run("test");
+  expect(closed).toEqual(["pool"]);
+});
+
+it("aborts its signal before the first close, and runs once however often it is asked", async () => {
+  const { onShutdown, run, signal } = makeShutdown({ logger: silentLogger, host: makeHost().host });
+  const seen: boolean[] = [];
+  onShutdown("pool", async () => void seen.push(signal.aborted));
+  await Promise.all([run("one"), run("two")]);
+  await run("three");
+  expect(seen).toEqual([true]);
+  expect((signal.reason as Error).message).toBe("shutting down: one");
+});
+
+it("closes what is added during a shutdown before what is older, and what is added later at once", async () => {
+  const order: string[] = [];
+  const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
+  onShutdown("pool", async () => void order.push("pool"));
+  onShutdown("server", async () => {
+    order.push("server");
+    onShutdown("late", async () => void order.push("late"));
+  });
+  await run("test");
+  expect(order).toEqual(["server", "late", "pool"]);
+  onShutdown("later", async () => void order.push("later"));
+  await vi.waitFor(() => expect(order).toContain("later"));
+});
+
+it("ends the process with 1 when a close hangs beyond the deadline, and names it", async () => {
+  const lines: string[] = [];
+  const logger = makeLogger({
+    level: "info",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => lines.push(line) },
+  });
+  const { host, ended } = makeHost();
+  const gate = makeGate();
+  const { onShutdown, run } = makeShutdown({ logger, host, deadlineMs: 20 });
+  onShutdown("stuck server", gate.close);
+  const running = run("test");
+  await vi.waitFor(() => expect(ended).toEqual(["exit 1"]));
+  expect(lines.at(-1)).toContain("stuck server");
+  gate.open();
+  await running;
+});
+
+it("does not end the process when everything closed within the deadline", async () => {
+  const { host, ended } = makeHost();
+  vi.useFakeTimers();
+  try {
+    await makeShutdown({ logger: silentLogger, host, deadlineMs: 20 }).run("test");
+    vi.advanceTimersByTime(1_000);
+  } finally {
+    vi.useRealTimers();
+  }
+  expect(ended).toEqual([]);
+});
+
+it("ends by the signal it got, after everything closed", async () => {
+  for (const signal of ["SIGINT", "SIGTERM"]) {
+    const { host, ended, send, listeners } = makeHost();
+    const gate = makeGate();
+    const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host });
+    onShutdown("server", gate.close);
+    listen();
+    send(signal);
+    await Promise.resolve();
+    expect(ended).toEqual([]);
+    gate.open();
+    await vi.waitFor(() => expect(ended).toEqual([`killed by ${signal}`]));
+    // Else the signal would come back to us and the process would never end.
+    expect([listeners.has("SIGINT"), listeners.has("SIGTERM")]).toEqual([false, false]);
+  }
+});
+
+it("exits with the shell's code where a signal to oneself does nothing", async () => {
+  const { host, ended, send } = makeHost();
+  makeShutdown({ logger: silentLogger, host }).listen();
+  send("SIGTERM");
+  await vi.waitFor(() => expect(ended).toEqual(["killed by SIGTERM", "exit 143"]));
+});
+
+it("ends at once at a second signal", () => {
+  const { host, ended, send } = makeHost();
+  const { clock, pass } = makeTime();
+  const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
+  onShutdown("server", makeGate().close);
+  listen();
+  send("SIGINT");
+  pass(300);
+  send("SIGINT");
+  expect(ended).toEqual(["killed by SIGINT"]);
+});
+
+it("takes the Ctrl-C that npm passes on a moment after the terminal's own for the same one", () => {
+  const { host, ended, send } = makeHost();
+  const { clock, pass } = makeTime();
+  const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
+  onShutdown("server", makeGate().close);
+  listen();
+  send("SIGINT");
+  pass(299);
+  send("SIGINT");
+  expect(ended).toEqual([]);
+  send("SIGTERM");
+  expect(ended).toEqual(["killed by SIGTERM"]);
+});
+
+it("logs an error that nobody caught and ends with 1", () => {
+  for (const event of ["uncaughtException", "unhandledRejection"]) {
+    const { host, ended, send } = makeHost();
+    makeShutdown({ logger: silentLogger, host }).listen();
+    send(event, new Error("bug"));
+    expect(ended).toEqual(["exit 1"]);
+  }
+});
+
+it("shows the parent of a real process the signal that ended it, after the closes", async () => {
+  const runtime = path.resolve(import.meta.dirname, "../../../src/runtime");
+  const program = `
+    import { makeShutdown } from ${JSON.stringify(path.join(runtime, "shutdown.ts"))};
+    import { silentLogger } from ${JSON.stringify(path.join(runtime, "logger.ts"))};
+    const { onShutdown, listen } = makeShutdown({ logger: silentLogger });
+    const alive = setInterval(() => {}, 1_000);
+    onShutdown("timer", async () => { clearInterval(alive); console.log("closed"); });
+    listen();
+    console.log("ready");
+  `;
+  const child = spawn(process.execPath, ["--import", "tsx", "--input-type=module", "-e", program], {
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  let output = "";
+  child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+  const ended = once(child, "exit");
+  await vi.waitFor(() => expect(output).toContain("ready"), 10_000);
+  child.kill("SIGTERM");
+  expect(await ended).toEqual([null, "SIGTERM"]);
+  expect(output).toContain("closed");
+}, 20_000);
