@@ -179,13 +179,16 @@ create table mirror.quarantine (
   reason        text not null,
   detail        text,
   raw           bytea,
-  state         text not null default 'open' check (state in ('open', 'replayed', 'dismissed')),
+  raw_hash      bytea generated always as (sha256(raw)) stored,
+  state         text not null default 'open' check (state in ('open', 'dismissed')),
   quarantined_at timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
 comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
+comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is parked once.';
+create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
 
 create table mirror.refetches (

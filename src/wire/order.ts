@@ -36,22 +36,23 @@ export type WireOrder = z.infer<typeof orderSchema>;
 /** What comes with a single order (create, get, cancel): the order with `request_id` beside its fields. */
 export const orderResponseSchema = orderSchema.extend({ request_id: z.string() });
 
-const optionalText = z.string().nullable().catch(null);
-const optionalTime = z.unknown().transform((value) => tryParseInstant(value) ?? null);
+/** Text that Postgres can hold: a NUL or half a surrogate pair would refuse the whole row. */
+const isStorable = (text: string) => !text.includes("\0") && !/\p{Surrogate}/u.test(text);
+const optionalText = z.string().refine(isStorable).nullable().catch(null);
+const optionalTime = z
+  .unknown()
+  .optional()
+  .transform((value) => tryParseInstant(value) ?? null);
 const resolvedShape = { pickupTime: optionalTime, deliveryTime: optionalTime, basis: optionalText };
 const noResolved = { pickupTime: null, deliveryTime: null, basis: null };
 
 /** As leniently as the mirror reads: only what identifies and orders a snapshot must be there. */
 const readableOrder = z.object({
-  // The database's text holds no NUL, and its indexes no text beyond some 2,700 bytes.
-  reference: z
-    .string()
-    .min(1)
-    .max(255)
-    .refine((reference) => !reference.includes("\0")),
+  // An index holds no text beyond some 2,700 bytes.
+  reference: z.string().min(1).max(255).refine(isStorable),
   updatedAt: z.string(),
-  status: z.string().max(255).catch(""),
-  externalOrderId: optionalText,
+  status: z.string().max(255).refine(isStorable).catch(""),
+  externalOrderId: z.string().max(512).refine(isStorable).nullable().catch(null),
   livemode: z.boolean().nullable().catch(null),
   fleet: z.object({ name: optionalText }).catch({ name: null }),
   branch: z.object({ id: optionalText, reference: optionalText }).catch({ id: null, reference: null }),

@@ -1,0 +1,77 @@
+import type { Instant } from "../domain/instant.ts";
+import { observeRead } from "../domain/observation.ts";
+import type { Observation, Via } from "../domain/observation.ts";
+import type { Snapshot } from "../domain/order.ts";
+import { readPendingEvents } from "../mirror/inboxReads.ts";
+import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
+import { applySubjects } from "./applySubjects.ts";
+import type { ApplyDeps, Decision } from "./applySubjects.ts";
+import { ApplyInterruptedError } from "./errors.ts";
+import { interpretEvent } from "./interpretEvent.ts";
+import type { Mode } from "./interpretEvent.ts";
+import type { Subject } from "./subject.ts";
+
+/** What one answer of the provider showed. */
+export interface Reads {
+  readonly sourceId: string;
+  readonly via: Exclude<Via, "webhook">;
+  readonly snapshots: readonly Snapshot[];
+  /** Elements that could not be read as orders; they go to quarantine whole. */
+  readonly unreadable?: readonly { readonly raw: string; readonly detail: string }[];
+  /** Provider-clock instant at which the request started. */
+  readonly requestedAt: Instant;
+  /** How long after a version's instant the provider may still change that version. */
+  readonly settleNanos: bigint;
+}
+
+export interface Apply {
+  /** Decides on the events at these inbox positions; those that are decided already are passed over. */
+  applyEvents(seqs: readonly number[]): Promise<Decision[]>;
+  /** Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. */
+  applyReads(reads: Reads): Promise<Decision[]>;
+}
+
+/**
+ * Makes the two ways into the mirror, which meet in applySubjects. Both reject with ApplyInterruptedError when
+ * Postgres is away, and may then be called again with the same.
+ */
+export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string, Mode> }): Apply {
+  const modeOf = (sourceId: string): Mode => {
+    const mode = deps.modes.get(sourceId);
+    if (mode === undefined) throw new TypeError(`the source ${sourceId} is not configured`);
+    return mode;
+  };
+  return {
+    async applyEvents(seqs) {
+      const events = await readPendingEvents(deps.pool, seqs).catch((error: unknown) => {
+        if (classifyDatabaseError(error) !== "transient") throw error;
+        throw new ApplyInterruptedError("Postgres could not read the inbox now.", { cause: error });
+      });
+      // An event of a source that is no longer configured waits in the inbox until it is again.
+      const known = events.filter((event) => deps.modes.has(event.sourceId));
+      return applySubjects(
+        deps,
+        known.map((event) => interpretEvent(event, modeOf(event.sourceId))),
+      );
+    },
+    applyReads: (reads) => applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId))),
+  };
+}
+
+function toSubjects(reads: Reads, mode: Mode): Subject[] {
+  const { sourceId, via, snapshots, unreadable = [], requestedAt, settleNanos } = reads;
+  const common = { sourceId, via, event: null } as const;
+  const observed = snapshots.map((snapshot): Subject => {
+    if ((snapshot.fields.livemode ?? mode === "live") !== (mode === "live")) {
+      const detail = `the order is of the other mode than its source, which is ${mode}`;
+      const { reference } = snapshot.fields;
+      return { kind: "quarantined", ...common, reason: "wrong_mode", detail, reference, raw: snapshot.raw };
+    }
+    const observation: Observation = observeRead({ sourceId, via, snapshot, requestedAt, settleNanos });
+    return { kind: "observation", ...common, observation };
+  });
+  const parked = unreadable.map(({ raw, detail }): Subject => {
+    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference: null, raw };
+  });
+  return [...observed, ...parked];
+}

@@ -1,0 +1,121 @@
+import type { Via } from "../domain/observation.ts";
+import { applyBatch } from "../mirror/applyBatch.ts";
+import type { BatchOutcome, BatchRow, Verdict } from "../mirror/applyBatch.ts";
+import type { Pool } from "../mirror/database.ts";
+import { classifyDatabaseError, sqlState } from "../mirror/databaseErrors.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { toBatchRows } from "./batchRows.ts";
+import { ApplyInterruptedError } from "./errors.ts";
+import type { Subject } from "./subject.ts";
+
+/** Rows in one statement: more gain nothing (measured), and hold locks for longer. */
+const BATCH_ROWS_MAX = 200;
+
+/** What was decided on one observation or event. */
+export interface Decision {
+  readonly sourceId: string;
+  readonly reference: string | null;
+  readonly via: Via;
+  readonly verdict: Verdict;
+  /** Same version as the stored order, other content. */
+  readonly conflict: boolean;
+  readonly reason: string | null;
+  readonly eventId: string | null;
+  readonly eventType: string | null;
+  readonly status: string | null;
+  /** Status before, when the order changed; null for a new order. */
+  readonly previousStatus: string | null;
+  /** updatedAt of the snapshot in nanoseconds. */
+  readonly version: bigint | null;
+}
+
+export interface ApplyDeps {
+  readonly pool: Pool;
+  readonly logger: Logger;
+  /** Told of every decision after it was committed; must not throw. */
+  readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
+}
+
+/**
+ * The one place where the mirror changes: decides on subjects in batches, each batch in one transaction.
+ *
+ * A row whose content the database refuses is found by halving and goes to quarantine, while the others are
+ * applied. Rejects with ApplyInterruptedError when the database is away or busy: batches before it stay applied,
+ * and all may be given again, since applying is idempotent.
+ */
+export async function applySubjects(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
+  const decisions: Decision[] = [];
+  for (let start = 0; start < subjects.length; start += BATCH_ROWS_MAX) {
+    decisions.push(...(await applyOrSplit(deps, subjects.slice(start, start + BATCH_ROWS_MAX))));
+  }
+  if (decisions.length > 0) deps.onDecisions?.(decisions);
+  return decisions;
+}
+
+async function applyOrSplit(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
+  const rows = toBatchRows(subjects);
+  let outcomes: BatchOutcome[];
+  try {
+    outcomes = await applyBatch(deps.pool, rows);
+  } catch (error) {
+    const fault = classifyDatabaseError(error);
+    if (fault === "transient") {
+      throw new ApplyInterruptedError("Postgres could not apply a batch now.", { cause: error });
+    }
+    if (fault === "other") throw error;
+    return splitOrPark(deps, subjects, error);
+  }
+  return outcomes.map((outcome) => toDecision(outcome, rows));
+}
+
+async function splitOrPark(
+  deps: ApplyDeps,
+  subjects: readonly Subject[],
+  error: unknown,
+): Promise<Decision[]> {
+  const [first] = subjects;
+  if (first === undefined) return [];
+  if (subjects.length > 1) {
+    const middle = Math.ceil(subjects.length / 2);
+    const before = await applyOrSplit(deps, subjects.slice(0, middle));
+    return [...before, ...(await applyOrSplit(deps, subjects.slice(middle)))];
+  }
+  // Parking a row that is parked already would go round for ever: then the fault is not in its content.
+  if (first.kind !== "observation") throw error;
+  const code = sqlState(error) ?? "unknown";
+  const { reference } = first.observation.snapshot.fields;
+  deps.logger.warn(
+    { source: first.sourceId, reference, via: first.via, code },
+    "the database refused an order",
+  );
+  return applyOrSplit(deps, [
+    {
+      kind: "quarantined",
+      sourceId: first.sourceId,
+      via: first.via,
+      event: first.event,
+      reason: "refused_by_database",
+      detail: `SQLSTATE ${code}`,
+      reference,
+      raw: first.event === null ? first.observation.snapshot.raw : null,
+    },
+  ]);
+}
+
+function toDecision(outcome: BatchOutcome, rows: readonly BatchRow[]): Decision {
+  const row = rows[outcome.n];
+  if (row === undefined) throw new TypeError("the database answered for a row that was not asked");
+  return {
+    sourceId: row.source_id,
+    reference: row.reference,
+    via: row.via,
+    verdict: outcome.verdict,
+    conflict: outcome.conflict,
+    reason: row.reason,
+    eventId: row.event_id,
+    eventType: row.event_type,
+    status: row.status,
+    previousStatus: outcome.previous_status,
+    version: row.version === null ? null : BigInt(row.version),
+  };
+}

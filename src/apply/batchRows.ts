@@ -1,0 +1,129 @@
+import { fold } from "../domain/fold.ts";
+import { formatInstant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import { isConflict } from "../domain/observation.ts";
+import type { Observation } from "../domain/observation.ts";
+import type { BatchRow } from "../mirror/applyBatch.ts";
+import type { Subject } from "./subject.ts";
+
+/** timestamptz holds microseconds; cutting here keeps Postgres from rounding up into the next second. */
+const TIMESTAMPTZ_DIGITS = 6;
+
+const NO_ORDER = {
+  greatest: false,
+  repeats_greatest: false,
+  conflicts_greatest: false,
+  reference: null,
+  version: null,
+  settled: null,
+  observed_at: null,
+  rank: null,
+  hash: null,
+  external_order_id: null,
+  status: null,
+  livemode: null,
+  fleet_name: null,
+  branch_id: null,
+  branch_reference: null,
+  schedule_mode: null,
+  resolved_pickup_time: null,
+  resolved_delivery_time: null,
+  resolved_basis: null,
+  pickup_time: null,
+  delivery_time: null,
+  real_pickup_time: null,
+  real_delivery_time: null,
+  updated_at: null,
+  raw: null,
+} as const;
+
+/** An observation and its place in the batch. */
+type Placed = Observation & { readonly n: number };
+
+/** The rows that mirror/applyBatch decides on, one per subject, `n` being its index. */
+export function toBatchRows(subjects: readonly Subject[]): BatchRow[] {
+  const placed = subjects.flatMap((subject, n) =>
+    subject.kind === "observation" ? { ...subject.observation, n } : [],
+  );
+  const greatest = new Map(fold(placed).map((observation) => [orderOf(observation), observation]));
+  return subjects.map((subject, n) => ({
+    ...originColumns(subject, n),
+    ...contentColumns(subject, n, greatest),
+  }));
+}
+
+function originColumns(subject: Subject, n: number) {
+  return {
+    n,
+    source_id: subject.sourceId,
+    via: subject.via,
+    inbox_seq: subject.event?.inboxSeq ?? null,
+    event_id: subject.event?.eventId ?? null,
+    event_type: subject.event?.eventType ?? null,
+  };
+}
+function contentColumns(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed>) {
+  switch (subject.kind) {
+    case "observation":
+      return {
+        verdict: null,
+        reason: null,
+        detail: null,
+        ...orderColumns({ ...subject.observation, n }, greatest),
+      };
+    case "ignored":
+      return { ...NO_ORDER, verdict: "ignored" as const, reason: subject.reason, detail: null };
+    case "quarantined": {
+      const { reason, detail, reference, raw } = subject;
+      return { ...NO_ORDER, verdict: "quarantined" as const, reason, detail, reference, raw };
+    }
+    default: {
+      const never: never = subject;
+      return never;
+    }
+  }
+}
+
+function orderColumns(observation: Placed, greatestByOrder: ReadonlyMap<string, Placed>) {
+  const { key, snapshot } = observation;
+  const { fields } = snapshot;
+  const winner = greatestByOrder.get(orderOf(observation)) ?? observation;
+  const greatest = winner.n === observation.n;
+  return {
+    greatest,
+    repeats_greatest: !greatest && winner.key.version === key.version && winner.key.hash === key.hash,
+    conflicts_greatest: !greatest && isConflict(winner.key, key),
+    reference: fields.reference,
+    version: key.version.toString(),
+    settled: key.settled,
+    observed_at: key.observedAt.toString(),
+    rank: key.rank,
+    hash: key.hash,
+    external_order_id: fields.externalOrderId,
+    status: fields.status,
+    livemode: fields.livemode,
+    fleet_name: fields.fleetName,
+    branch_id: fields.branchId,
+    branch_reference: fields.branchReference,
+    schedule_mode: fields.scheduleMode,
+    resolved_pickup_time: toTimestamp(fields.resolvedPickupTime),
+    resolved_delivery_time: toTimestamp(fields.resolvedDeliveryTime),
+    resolved_basis: fields.resolvedBasis,
+    pickup_time: toTimestamp(fields.pickupTime),
+    delivery_time: toTimestamp(fields.deliveryTime),
+    real_pickup_time: toTimestamp(fields.realPickupTime),
+    real_delivery_time: toTimestamp(fields.realDeliveryTime),
+    updated_at: toTimestamp(key.version),
+    raw: snapshot.raw,
+  };
+}
+
+function toTimestamp(instant: Instant): string;
+function toTimestamp(instant: Instant | null): string | null;
+function toTimestamp(instant: Instant | null): string | null {
+  return instant === null ? null : formatInstant(instant, TIMESTAMPTZ_DIGITS);
+}
+
+function orderOf({ sourceId, snapshot }: Observation): string {
+  return JSON.stringify([sourceId, snapshot.fields.reference]);
+}

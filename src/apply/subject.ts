@@ -1,0 +1,36 @@
+import type { Observation, Via } from "../domain/observation.ts";
+
+/** Why something authenticated could not be applied. Shown to people; kept stable. */
+export type QuarantineReason =
+  | "wrong_mode"
+  | "not_json"
+  | "not_an_envelope"
+  | "unreadable_order"
+  | "unreadable_created"
+  | "refused_by_database";
+
+/** Where a subject came from, when it came as an event. */
+export interface EventOrigin {
+  readonly inboxSeq: number;
+  readonly eventId: string;
+  readonly eventType: string | null;
+}
+
+interface Common {
+  readonly sourceId: string;
+  readonly via: Via;
+  readonly event: EventOrigin | null;
+}
+
+/** What a batch decides on: an observation of an order, or input that has none. */
+export type Subject =
+  | (Common & { readonly kind: "observation"; readonly observation: Observation })
+  | (Common & { readonly kind: "ignored"; readonly reason: string })
+  | (Common & {
+      readonly kind: "quarantined";
+      readonly reason: QuarantineReason;
+      readonly detail: string;
+      readonly reference: string | null;
+      /** What came by a read of ours; an event's bytes are in the inbox. */
+      readonly raw: string | null;
+    });

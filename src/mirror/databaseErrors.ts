@@ -1,0 +1,27 @@
+/** What a Postgres error says about trying again. */
+export type DatabaseFault = "transient" | "refused-content" | "other";
+
+/** SQLSTATE classes that pass by themselves: connection, rollback, resources, locks, operator, system. */
+const TRANSIENT = ["08", "40", "53", "55", "57", "58", "25"];
+/** Classes that blame the content: cardinality, data, constraint, limit. */
+const REFUSED_CONTENT = ["21", "22", "23", "54"];
+
+/**
+ * Sorts an error of a query. An error without SQLSTATE comes from the connection itself (refused, reset, timed
+ * out), so it is transient; syntax, missing tables and rights are "other": trying again would not help, nor
+ * would leaving out a row.
+ */
+export function classifyDatabaseError(error: unknown): DatabaseFault {
+  const code = sqlState(error);
+  if (code === undefined)
+    return error instanceof Error && !(error instanceof TypeError) ? "transient" : "other";
+  if (TRANSIENT.includes(code.slice(0, 2))) return "transient";
+  return REFUSED_CONTENT.includes(code.slice(0, 2)) ? "refused-content" : "other";
+}
+
+/** The five-character SQLSTATE of a database error, or undefined. */
+export function sqlState(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  // The digit keeps out EPIPE, a system error that looks like one.
+  return typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}

@@ -1,0 +1,181 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { fold } from "../../../src/domain/fold.ts";
+import {
+  compareKeys,
+  decide,
+  isConflict,
+  observeEvent,
+  observeRead,
+} from "../../../src/domain/observation.ts";
+import type { Observation, OrderKey } from "../../../src/domain/observation.ts";
+import { isFinal, lifeCycleRank, ORDER_STATUSES } from "../../../src/domain/order.ts";
+import { at, makeSnapshot } from "../../support/orders.ts";
+import { parseInstant } from "../../../src/domain/instant.ts";
+
+const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));
+const key: fc.Arbitrary<OrderKey> = fc.record({
+  version: fc.bigInt({ min: 0n, max: 3n }),
+  settled: fc.boolean(),
+  observedAt: fc.bigInt({ min: 0n, max: 3n }),
+  rank: fc.integer({ min: 1, max: 6 }),
+  hash,
+});
+
+describe("compareKeys", () => {
+  it("is a total order", () => {
+    fc.assert(
+      fc.property(key, key, key, (a, b, c) => {
+        expect(Math.sign(compareKeys(a, b))).toBe(-Math.sign(compareKeys(b, a)) + 0);
+        if (compareKeys(a, b) <= 0 && compareKeys(b, c) <= 0)
+          expect(compareKeys(a, c)).toBeLessThanOrEqual(0);
+        expect(compareKeys(a, b) === 0).toBe(JSON.stringify(text(a)) === JSON.stringify(text(b)));
+      }),
+    );
+  });
+
+  it("looks at version, settled, observedAt, rank and hash, in this order", () => {
+    const low: OrderKey = { version: 1n, settled: false, observedAt: 1n, rank: 1, hash: "00" };
+    const steps: Partial<OrderKey>[] = [
+      { hash: "01" },
+      { rank: 2 },
+      { observedAt: 2n },
+      { settled: true },
+      { version: 2n },
+    ];
+    steps.forEach((step, index) => {
+      expect(compareKeys({ ...low, ...step }, low)).toBeGreaterThan(0);
+      const lesser = Object.assign({}, ...steps.slice(0, index)) as Partial<OrderKey>;
+      expect(compareKeys({ ...low, ...step }, { ...low, ...lesser })).toBeGreaterThan(0);
+    });
+  });
+});
+
+describe("decide", () => {
+  it("never lowers the stored key, and repeating an observation does nothing", () => {
+    fc.assert(
+      fc.property(fc.array(key, { minLength: 1, maxLength: 12 }), (keys) => {
+        let stored: OrderKey | undefined;
+        for (const incoming of keys) {
+          const effect = decide(stored, incoming);
+          if (effect === "none") continue;
+          expect(stored === undefined || compareKeys(incoming, stored) > 0).toBe(true);
+          stored = incoming;
+          expect(decide(stored, incoming)).toBe("none");
+        }
+      }),
+    );
+  });
+
+  it("ends with the greatest content whatever the order of arrival, where settled reads of a version agree", () => {
+    const consistent = key.map((one) => (one.settled ? { ...one, hash: "7f".repeat(32), rank: 3 } : one));
+    fc.assert(
+      fc.property(
+        fc.array(consistent, { minLength: 1, maxLength: 8 }),
+        fc.infiniteStream(fc.nat()),
+        (keys, seeds) => {
+          const greatest = [...keys].sort(compareKeys).at(-1)!;
+          const shuffled = [...keys].sort(() => (seeds.next().value! % 2 === 0 ? 1 : -1));
+          const stored = shuffled.reduce<OrderKey | undefined>(
+            (current, incoming) => (decide(current, incoming) === "none" ? current : incoming),
+            undefined,
+          )!;
+          expect([stored.version, stored.settled, stored.hash]).toEqual([
+            greatest.version,
+            greatest.settled,
+            greatest.hash,
+          ]);
+        },
+      ),
+    );
+  });
+
+  it("writes nothing for a settled version that is read again later", () => {
+    const stored: OrderKey = { version: 1n, settled: true, observedAt: 1n, rank: 1, hash: "aa" };
+    expect(decide(stored, { ...stored, observedAt: 9n })).toBe("none");
+    expect(decide({ ...stored, settled: false }, { ...stored, observedAt: 9n })).toBe("confirm");
+    expect(decide(stored, { ...stored, observedAt: 9n, hash: "bb" })).toBe("apply");
+    expect(decide(undefined, stored)).toBe("apply");
+  });
+
+  it("calls it a conflict only when version is the same and content is not", () => {
+    const one: OrderKey = { version: 1n, settled: true, observedAt: 1n, rank: 1, hash: "aa" };
+    expect(isConflict(one, { ...one, hash: "bb" })).toBe(true);
+    expect(isConflict(one, one)).toBe(false);
+    expect(isConflict(one, { ...one, hash: "bb", version: 2n })).toBe(false);
+  });
+});
+
+describe("observations", () => {
+  const snapshot = makeSnapshot({ reference: "R1", updatedAt: at(0) });
+  const settleNanos = 5_000_000_000n;
+  const readAt = (seconds: number) =>
+    observeRead({
+      sourceId: "live",
+      via: "poll",
+      snapshot,
+      requestedAt: parseInstant(at(seconds)),
+      settleNanos,
+    });
+
+  it("are settled only when the request started after version plus settle time", () => {
+    expect(readAt(5).key.settled).toBe(false);
+    expect(readAt(5.000000001).key.settled).toBe(true);
+  });
+
+  it("of events are never settled", () => {
+    const created = parseInstant(at(3600));
+    expect(observeEvent({ sourceId: "live", snapshot, created }).key).toMatchObject({
+      settled: false,
+      observedAt: created,
+    });
+  });
+});
+
+describe("life-cycle ranks", () => {
+  it("rise through the spec's statuses, with unknown ones after those that go on and before the final one", () => {
+    const ranks = ORDER_STATUSES.map(lifeCycleRank);
+    expect(ranks).toEqual([...ranks].sort((left, right) => left - right));
+    expect(new Set(ranks).size).toBe(ranks.length);
+    expect(lifeCycleRank("delivered")).toBeGreaterThan(lifeCycleRank("arrived_for_delivery"));
+    expect(lifeCycleRank("delivered")).toBeLessThan(lifeCycleRank("cancelled"));
+    expect(lifeCycleRank("constructor")).toBe(lifeCycleRank("delivered"));
+  });
+
+  it("know one final status", () => {
+    expect(ORDER_STATUSES.filter(isFinal)).toEqual(["cancelled"]);
+  });
+});
+
+describe("fold", () => {
+  const snapshots = ["B", "A", "a", "Z"].map((reference) => makeSnapshot({ reference, updatedAt: at(0) }));
+  const observation: fc.Arbitrary<Observation> = fc.record({
+    sourceId: fc.constantFrom("live", "test"),
+    via: fc.constant("poll" as const),
+    snapshot: fc.constantFrom(...snapshots),
+    key,
+  });
+
+  it("keeps the greatest of each order, once, in one fixed order", () => {
+    fc.assert(
+      fc.property(fc.array(observation, { maxLength: 30 }), (observations) => {
+        const folded = fold(observations);
+        const identities = folded.map((one) => JSON.stringify([one.sourceId, one.snapshot.fields.reference]));
+        expect(new Set(identities).size).toBe(folded.length);
+        expect(identities).toEqual([...identities].sort());
+        for (const one of observations) {
+          const kept = folded.find(
+            (other) =>
+              other.sourceId === one.sourceId &&
+              other.snapshot.fields.reference === one.snapshot.fields.reference,
+          );
+          expect(compareKeys(kept!.key, one.key)).toBeGreaterThanOrEqual(0);
+        }
+      }),
+    );
+  });
+});
+
+function text(one: OrderKey): string[] {
+  return [String(one.version), String(one.settled), String(one.observedAt), String(one.rank), one.hash];
+}

@@ -1,0 +1,177 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { canonicalJson, JSON_DEPTH_MAX } from "../../../src/domain/canonicalJson.ts";
+import { UnreadableSnapshotError } from "../../../src/domain/errors.ts";
+import { readOrderResponse, readSnapshot } from "../../../src/wire/order.ts";
+import { readPage } from "../../../src/wire/page.ts";
+import { rawElements, rawMember, rawMembers, withoutMember } from "../../../src/wire/rawJson.ts";
+import { at, makeOrder } from "../../support/orders.ts";
+
+const json = fc.jsonValue({ maxDepth: 4 });
+const spaced = fc
+  .tuple(json, fc.constantFrom("", "\n", "\t", 2, 7))
+  .map(([value, indent]) => JSON.stringify(value, null, indent));
+
+describe("the raw scan", () => {
+  it("cuts an object into members that parse to what the whole parses to", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), json), fc.constantFrom("", " ", "\t", 2), (value, indent) => {
+        const text = JSON.stringify(value, null, indent);
+        const rebuilt = rawMembers(text).map(({ key, raw }) => [key, JSON.parse(raw)] as const);
+        expect(rebuilt).toEqual(Object.entries(JSON.parse(text) as object));
+      }),
+    );
+  });
+
+  it("cuts an array into elements whose texts stand in it as they are", () => {
+    fc.assert(
+      fc.property(fc.array(spaced), (texts) => {
+        expect(rawElements(` [${texts.join(" , ")}] `)).toEqual(texts);
+      }),
+    );
+  });
+
+  it("takes the last of a repeated key, as JSON.parse does", () => {
+    const text = '{"a":1, "b":2, "a" : 3}';
+    expect(rawMember(text, "a")).toBe("3");
+    expect(JSON.parse(text)).toMatchObject({ a: 3 });
+    expect(rawMember(text, "c")).toBeUndefined();
+  });
+
+  it("is not misled by brackets, quotes and backslashes inside strings", () => {
+    const text = String.raw`{"a":"}]\"{\\", "data":[{"x":"]"},2]}`;
+    expect(rawMember(text, "a")).toBe(String.raw`"}]\"{\\"`);
+    expect(rawElements(rawMember(text, "data")!)).toEqual(['{"x":"]"}', "2"]);
+  });
+
+  it("keeps long numbers and drops one member when asked", () => {
+    const text = '{ "request_id" : "req_1", "big": 12345678901234567890, "x":1.50 }';
+    expect(withoutMember(text, "request_id")).toBe('{"big":12345678901234567890,"x":1.50}');
+  });
+
+  it("throws instead of running on when the text is not JSON", () => {
+    expect(() => rawMembers('{"a":"')).toThrow(TypeError);
+    expect(() => rawElements('[{"a":')).toThrow(TypeError);
+  });
+});
+
+describe("canonicalJson", () => {
+  it("is the same for any order of keys and any white space, and parses to the same value", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), json), (value) => {
+        const reversed = Object.fromEntries(Object.entries(value).reverse());
+        expect(canonicalJson(reversed)).toBe(canonicalJson(value));
+        expect(JSON.parse(canonicalJson(value)!)).toEqual(JSON.parse(JSON.stringify(value)));
+      }),
+    );
+  });
+
+  it("tells different values apart", () => {
+    fc.assert(
+      fc.property(json, json, (left, right) => {
+        const same =
+          JSON.stringify(JSON.parse(canonicalJson(left)!)) ===
+          JSON.stringify(JSON.parse(canonicalJson(right)!));
+        expect(canonicalJson(left) === canonicalJson(right)).toBe(same);
+      }),
+    );
+  });
+
+  it("gives up at its depth, not at the end of the stack", () => {
+    const nested = (depth: number) => JSON.parse("[".repeat(depth) + "]".repeat(depth)) as unknown;
+    expect(canonicalJson(nested(JSON_DEPTH_MAX))).toBeDefined();
+    expect(canonicalJson(nested(JSON_DEPTH_MAX + 2))).toBeUndefined();
+    expect(canonicalJson(nested(100_000))).toBeUndefined();
+  });
+});
+
+describe("readSnapshot", () => {
+  const read = (order: object) => readSnapshot(JSON.stringify(order), order);
+
+  it("reads the fields of the spec, whatever else is there", () => {
+    const order = makeOrder({
+      reference: "R1",
+      updatedAt: at(1),
+      more: { branch: { id: "b1", reference: "N" }, extra: [1] },
+    });
+    expect(read(order).fields).toMatchObject({
+      reference: "R1",
+      externalOrderId: "shop-R1",
+      branchReference: "N",
+    });
+  });
+
+  it("needs only reference and updatedAt, and reads null for what is missing or of another type", () => {
+    const { fields } = read({
+      reference: "R1",
+      updatedAt: at(1),
+      status: 7,
+      fleet: "x",
+      pickupTime: "soon",
+      livemode: "yes",
+    });
+    expect(fields).toMatchObject({
+      status: "",
+      fleetName: null,
+      pickupTime: null,
+      livemode: null,
+      externalOrderId: null,
+    });
+  });
+
+  it.each([
+    [{ updatedAt: at(1) }],
+    [{ reference: "", updatedAt: at(1) }],
+    [{ reference: 5, updatedAt: at(1) }],
+    [{ reference: "a\0b", updatedAt: at(1) }],
+    [{ reference: "\ud800", updatedAt: at(1) }],
+    [{ reference: "x".repeat(256), updatedAt: at(1) }],
+    [{ reference: "R1" }],
+    [{ reference: "R1", updatedAt: null }],
+    [{ reference: "R1", updatedAt: "2026-03-01" }],
+    [null],
+    [[]],
+  ])("refuses %j", (order) => {
+    expect(() => readSnapshot(JSON.stringify(order), order)).toThrow(UnreadableSnapshotError);
+  });
+
+  it("names the mistake without the value, which may be personal", () => {
+    const order = { reference: ["+49 170 5550100"], updatedAt: at(1) };
+    expect(() => read(order)).toThrow(/reference invalid_type/);
+    expect(() => read(order)).not.toThrow(/5550100/);
+  });
+
+  it("gives the same hash for a single order as for the same order in a list", () => {
+    const order = makeOrder({ reference: "R1", updatedAt: at(1) });
+    const single = readOrderResponse(JSON.stringify({ request_id: "req_1", ...order }));
+    expect(single.hash).toBe(read(order).hash);
+    expect(single.raw).not.toContain("req_1");
+  });
+});
+
+describe("readPage", () => {
+  it("keeps each element's text and value side by side", () => {
+    const text =
+      '{"data":[ {"reference":"A", "n": 1.0}, null ],"hasMore":false,"limit":50,"offset":0,"request_id":"r"}';
+    expect(readPage(text)).toEqual({
+      elements: [
+        { raw: '{"reference":"A", "n": 1.0}', value: { reference: "A", n: 1 } },
+        { raw: "null", value: null },
+      ],
+      hasMore: false,
+      limit: 50,
+      offset: 0,
+    });
+  });
+
+  it.each([
+    "<html>",
+    '{"data":[',
+    "[]",
+    '{"data":{},"hasMore":false,"limit":1,"offset":0}',
+    '{"data":[]}',
+    "null",
+  ])("refuses %s", (text) => {
+    expect(() => readPage(text)).toThrow(UnreadableSnapshotError);
+  });
+});
