@@ -1,0 +1,75 @@
+import { OrderMirrorError } from "../domain/errors.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/logger.ts";
+
+/** Positions of one look: as many as the apply path takes in one statement. */
+export const SWEEP_LIMIT = 200;
+/** Younger events are left to the job that was rung for them. */
+export const OVERDUE_AFTER_SECONDS = 5;
+const INTERVAL_MS = 2_000;
+
+export interface SweepDeps {
+  /** Positions of overdue events, oldest first, at most `limit`. */
+  readonly takeOverdue: (limit: number) => Promise<readonly number[]>;
+  readonly applyEvents: (seqs: readonly number[]) => Promise<readonly unknown[]>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+export interface Sweep {
+  /** Applies overdue events until none is left or one look brings nothing forward; returns how many it decided. */
+  runOnce(signal?: AbortSignal): Promise<number>;
+  start(): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Finds inbox rows that no job took: the queue was flushed, full or away when they were committed. It makes the
+ * product converge whatever happens to the queue, through the same code that jobs run.
+ */
+export function makeSweep(deps: SweepDeps): Sweep {
+  const { takeOverdue, applyEvents, clock, logger } = deps;
+  const closing = new AbortController();
+  let loop: Promise<void> | undefined;
+
+  async function runOnce(signal: AbortSignal = closing.signal): Promise<number> {
+    let decided = 0;
+    while (!signal.aborted) {
+      const seqs = await takeOverdue(SWEEP_LIMIT);
+      const decisions = seqs.length === 0 ? [] : await applyEvents(seqs);
+      decided += decisions.length;
+      // Nothing brought forward: another worker holds these rows, and would be asked about them for ever.
+      if (decisions.length === 0) break;
+    }
+    if (decided > 0) logger.info({ events: decided }, "the sweep applied events that no job took");
+    return decided;
+  }
+
+  async function runForEver(): Promise<void> {
+    while (!closing.signal.aborted) {
+      try {
+        await runOnce();
+      } catch (error) {
+        logFailure(logger, error);
+      }
+      await clock.sleep(INTERVAL_MS, closing.signal).catch(() => undefined);
+    }
+  }
+
+  return {
+    runOnce,
+    start() {
+      loop ??= runForEver();
+    },
+    async close() {
+      closing.abort(new Error("the sweep is closing"));
+      await loop;
+    },
+  };
+}
+
+/** An outage that passes by itself is news once it is over; anything else is a fault to look at. */
+function logFailure(logger: Logger, error: unknown): void {
+  const passing = error instanceof OrderMirrorError && error.retry !== "never";
+  logger[passing ? "warn" : "error"]({ err: error }, "the sweep could not run and will try again");
+}
