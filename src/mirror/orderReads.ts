@@ -1,0 +1,171 @@
+import { formatInstant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Pool } from "./database.ts";
+
+export const ORDER_SORTS = ["updatedAt", "pickupTime"] as const;
+export type OrderSort = (typeof ORDER_SORTS)[number];
+
+/** A branch as filters name it: the spec reads a UUID as an id, everything else as a reference. */
+export type BranchName = { readonly id: string } | { readonly reference: string };
+
+/** Where an order stands in a sorted list. `at` is updatedAt or pickupTime; null sorts after every time. */
+export interface OrderPosition {
+  readonly at: Instant | null;
+  readonly reference: string;
+}
+
+/** Filters are combined with AND; each `Since` and `From` is inclusive, each `Until` exclusive. */
+export interface OrdersQuery {
+  readonly sourceId: string;
+  readonly updatedSince?: Instant | undefined;
+  readonly updatedUntil?: Instant | undefined;
+  readonly pickupFrom?: Instant | undefined;
+  readonly pickupUntil?: Instant | undefined;
+  readonly deliveryFrom?: Instant | undefined;
+  readonly deliveryUntil?: Instant | undefined;
+  readonly status?: string | undefined;
+  readonly branch?: BranchName | undefined;
+  readonly sort: OrderSort;
+  /** Only orders after this position; undefined starts at the first. */
+  readonly after?: OrderPosition | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+export interface ListedOrder {
+  /** The order object's JSON text exactly as the provider sent it. */
+  readonly raw: string;
+  readonly position: OrderPosition;
+}
+
+const NANOS_PER_MICRO = 1_000n;
+
+/** Ends in the reference, so that the order is total. Nulls come last, as is Postgres' default. */
+const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
+  updatedAt: "version, reference",
+  pickupTime: "pickup_time, reference",
+};
+
+const COLUMNS = `raw::text as raw, reference, version, pickup_time,
+  (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros`;
+
+interface OrderRow {
+  readonly raw: string;
+  readonly reference: string;
+  readonly version: string;
+  readonly pickup_micros: string | null;
+}
+
+/** Adds a value to the statement and returns its placeholder. */
+type Bind = (value: unknown) => string;
+
+/**
+ * One page of a source's orders, ascending by the sort's time and then by reference, at most `limit` of them.
+ *
+ * updatedAt is compared to the nanosecond; the planned times are stored, and therefore compared, to the
+ * microsecond. An order without a planned pickup comes last by pickupTime and lies in no pickup period.
+ */
+export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<ListedOrder[]> {
+  const values: unknown[] = [];
+  const bind: Bind = (value) => `$${values.push(value)}`;
+  const filters = writeFilters(query, bind);
+  const paging = `order by ${SORT_COLUMNS[query.sort]} limit ${bind(query.limit)}`;
+  const offset = bind(query.offset);
+  const pages = writeRanges(query, bind).map((range) => {
+    const where = [...filters, ...range].join(" and ");
+    return `(select ${COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
+  });
+  const text = `select * from (${pages.join(" union all ")}) as page ${paging}`;
+  const { rows } = await pool.query<OrderRow>(text, values);
+  return rows.map((row) => ({ raw: row.raw, position: readPosition(query.sort, row) }));
+}
+
+/**
+ * The order object's JSON text exactly as the provider sent it, or undefined.
+ *
+ * `reference` is the provider's reference or the externalOrderId (spec, "GET /v1/orders/{reference}"); where both
+ * exist the provider's reference wins, and of several orders with one externalOrderId the last changed.
+ */
+export async function selectOrder(
+  pool: Pool,
+  order: { sourceId: string; reference: string },
+): Promise<string | undefined> {
+  const { rows } = await pool.query<{ raw: string }>(
+    `select raw::text as raw from mirror.orders
+      where source_id = $1 and (reference = $2 or external_order_id = $2)
+      order by reference = $2 desc, version desc, reference desc
+      limit 1`,
+    [order.sourceId, order.reference],
+  );
+  return rows[0]?.raw;
+}
+
+/** True when some order of the source belongs to the branch. */
+export async function hasOrdersOfBranch(
+  pool: Pool,
+  query: { sourceId: string; branch: BranchName },
+): Promise<boolean> {
+  const values: unknown[] = [query.sourceId];
+  const matches = writeBranch(query.branch, (value) => `$${values.push(value)}`);
+  const { rows } = await pool.query<{ known: boolean }>(
+    `select exists (select from mirror.orders where source_id = $1 and ${matches}) as known`,
+    values,
+  );
+  return rows[0]?.known === true;
+}
+
+/** Every change of the source with updatedAt before the result is in the mirror; undefined when not yet known. */
+export async function selectSafeThrough(pool: Pool, sourceId: string): Promise<Instant | undefined> {
+  const { rows } = await pool.query<{ safe_through: string | null }>(
+    "select safe_through from mirror.poll_state where source_id = $1",
+    [sourceId],
+  );
+  const safeThrough = rows[0]?.safe_through;
+  return typeof safeThrough === "string" ? BigInt(safeThrough) : undefined;
+}
+
+function writeFilters(query: OrdersQuery, bind: Bind): string[] {
+  const filters = [`source_id = ${bind(query.sourceId)}`];
+  const bounds: readonly [string, Instant | undefined][] = [
+    ["pickup_time >=", query.pickupFrom],
+    ["pickup_time <", query.pickupUntil],
+    ["delivery_time >=", query.deliveryFrom],
+    ["delivery_time <", query.deliveryUntil],
+  ];
+  if (query.updatedSince !== undefined) filters.push(`version >= ${bind(query.updatedSince.toString())}`);
+  if (query.updatedUntil !== undefined) filters.push(`version < ${bind(query.updatedUntil.toString())}`);
+  for (const [comparison, bound] of bounds) {
+    if (bound !== undefined) filters.push(`${comparison} ${bind(toTimestamp(bound))}`);
+  }
+  if (query.status !== undefined) filters.push(`status = ${bind(query.status)}`);
+  if (query.branch !== undefined) filters.push(writeBranch(query.branch, bind));
+  return filters;
+}
+
+function writeBranch(branch: BranchName, bind: Bind): string {
+  return "id" in branch ? `branch_id = ${bind(branch.id)}` : `branch_reference = ${bind(branch.reference)}`;
+}
+
+/**
+ * The conditions for what lies after `query.after`: one list per range of the index, each later than the one
+ * before. Two ranges and not one condition with `or`, which Postgres would answer by reading from the start.
+ */
+function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
+  if (after === undefined) return [[]];
+  const reference = bind(after.reference);
+  if (sort === "updatedAt") return [[`(version, reference) > (${bind(String(after.at))}, ${reference})`]];
+  if (after.at === null) return [["pickup_time is null", `reference > ${reference}`]];
+  const later = `(pickup_time, reference) > (${bind(toTimestamp(after.at))}, ${reference})`;
+  return [[later], ["pickup_time is null"]];
+}
+
+function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
+  if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
+  const at = row.pickup_micros === null ? null : BigInt(row.pickup_micros) * NANOS_PER_MICRO;
+  return { at, reference: row.reference };
+}
+
+/** Cut to the microsecond, as stored times are: Postgres itself would round. */
+function toTimestamp(instant: Instant): string {
+  return formatInstant(instant, 6);
+}

@@ -1,0 +1,31 @@
+import { OrderMirrorError } from "../domain/errors.ts";
+
+/**
+ * A request that the read API refuses: the client's doing, never ours.
+ *
+ * `code` and `message` go to the client as they are, so they are constant or name parameters, never values.
+ */
+export class RefusedRequestError extends OrderMirrorError {
+  override readonly name = "RefusedRequestError";
+  override readonly retry = "never";
+  readonly status: number;
+  readonly code: string;
+  readonly headers: Readonly<Record<string, string>>;
+
+  constructor(refusal: {
+    status: number;
+    code: string;
+    message: string;
+    headers?: Readonly<Record<string, string>>;
+  }) {
+    super(refusal.message);
+    this.status = refusal.status;
+    this.code = refusal.code;
+    this.headers = refusal.headers ?? {};
+  }
+}
+
+/** 422 invalid_parameter; assumed, as the spec names no code for it. */
+export function refuseParameter(message: string): RefusedRequestError {
+  return new RefusedRequestError({ status: 422, code: "invalid_parameter", message });
+}

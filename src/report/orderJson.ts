@@ -1,0 +1,25 @@
+import { rawMember, withoutMember } from "../wire/rawJson.ts";
+
+/**
+ * Answers are put together as text: an order passes through as the provider wrote it, with the digits of its long
+ * numbers and the order of its fields, which `JSON.parse` and `JSON.stringify` would not keep.
+ */
+
+/** The page of a list, `request_id` not yet in it. Each of `orders` is the JSON text of one order. */
+export function writePage(page: {
+  orders: readonly string[];
+  hasMore: boolean;
+  limit: number;
+  offset: number;
+}): string {
+  const { orders, hasMore, limit, offset } = page;
+  return `{"data":[${orders.join(",")}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}}`;
+}
+
+/** `object` with `request_id` as its last member; one that the object has is replaced. */
+export function withRequestId(object: string, requestId: string): string {
+  const stamp = JSON.stringify(requestId);
+  const plain = rawMember(object, "request_id") === undefined ? object : withoutMember(object, "request_id");
+  const body = plain.trimEnd().slice(0, -1).trimEnd();
+  return `${body}${body === "{" ? "" : ","}"request_id":${stamp}}`;
+}

@@ -1,0 +1,57 @@
+import type pg from "pg";
+import { formatInstant } from "../../src/domain/instant.ts";
+import type { Instant } from "../../src/domain/instant.ts";
+import { observeRead } from "../../src/domain/observation.ts";
+import { readSnapshot } from "../../src/wire/order.ts";
+
+/** The JSON text of an order object with the fields of the spec; `fields` replaces or adds some. */
+export function orderText(fields: Record<string, unknown>): string {
+  const at = "2026-11-20T10:00:00Z";
+  return JSON.stringify({
+    reference: "ORD-1",
+    status: "created",
+    livemode: true,
+    fleet: { name: "North" },
+    schedule: { mode: "asap", resolved: { pickupTime: at, deliveryTime: at, basis: "busy_hours" } },
+    updatedAt: at,
+    ...fields,
+  });
+}
+
+/** Puts an order into the mirror's table as a read of ours would have, past the code that applies. */
+export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string): Promise<void> {
+  const snapshot = readSnapshot(raw, JSON.parse(raw));
+  const { fields, version } = snapshot;
+  const requestedAt = version + 60_000_000_000n;
+  const { key } = observeRead({ sourceId, via: "poll", snapshot, requestedAt, settleNanos: 5_000_000_000n });
+  const values = {
+    source_id: sourceId,
+    reference: fields.reference,
+    version,
+    settled: key.settled,
+    observed_at: key.observedAt,
+    rank: key.rank,
+    hash: Buffer.from(key.hash, "hex"),
+    external_order_id: fields.externalOrderId,
+    status: fields.status,
+    livemode: fields.livemode,
+    branch_id: fields.branchId,
+    branch_reference: fields.branchReference,
+    pickup_time: toTimestamp(fields.pickupTime),
+    delivery_time: toTimestamp(fields.deliveryTime),
+    updated_at: toTimestamp(version),
+    raw,
+    history_id: 1,
+    first_seen_via: "poll",
+  };
+  const names = Object.keys(values);
+  const places = names.map((_, index) => `$${index + 1}`);
+  await pool.query(
+    `insert into mirror.orders (${names.join(", ")}) values (${places.join(", ")})`,
+    Object.values(values),
+  );
+}
+
+function toTimestamp(instant: Instant | null): string | null {
+  return instant === null ? null : formatInstant(instant, 6);
+}
