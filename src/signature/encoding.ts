@@ -1,0 +1,27 @@
+export const ENCODINGS = ["hex", "base64", "base64url"] as const;
+export type Encoding = (typeof ENCODINGS)[number];
+
+const HEX = /^[0-9a-fA-F]*$/;
+
+/**
+ * The bytes that `text` stands for, or undefined when it is not exactly that encoding. Node's own decoder drops
+ * what it does not know, so that a good signature followed by junk would verify. Padding may be left out.
+ */
+export function decodeStrictly(text: string, encoding: Encoding): Buffer | undefined {
+  if (encoding === "hex") {
+    return text.length % 2 === 0 && HEX.test(text) ? Buffer.from(text, "hex") : undefined;
+  }
+  const bytes = Buffer.from(text, encoding);
+  // Written again it must be the same text: this also refuses the other alphabet and stray bits at the end.
+  const again = bytes.toString(encoding);
+  if (again === text) return bytes;
+  return withoutPadding(again) === text || padded(again) === text ? bytes : undefined;
+}
+
+function withoutPadding(base64: string): string {
+  return base64.replace(/=+$/, "");
+}
+
+function padded(base64: string): string {
+  return base64.padEnd(Math.ceil(base64.length / 4) * 4, "=");
+}

@@ -1,0 +1,179 @@
+import { generateKeyPairSync } from "node:crypto";
+import { sign as signLikeGitHub, verify as verifyLikeGitHub } from "@octokit/webhooks-methods";
+import fc from "fast-check";
+import { Webhook } from "standardwebhooks";
+import Stripe from "stripe";
+import { describe, expect, it } from "vitest";
+import { ConfigurationError } from "../../../src/domain/errors.ts";
+import { PRESETS } from "../../../src/signature/presets.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import type { Scheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+
+const nowSeconds = Math.floor(Date.now() / 1_000);
+const URL = "https://merchant.test/webhooks/live";
+const text = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';
+const body = Buffer.from(text);
+
+const distinct = (headers: Record<string, string>) =>
+  Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
+const verifierOf = (preset: string, secret: string) =>
+  loadVerifier({ scheme: loadScheme(preset), secrets: [secret], url: URL });
+
+describe("agrees with the senders' own libraries", () => {
+  it("standardwebhooks, in both directions", () => {
+    const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+    const theirs = new Webhook(secret);
+    const signed = {
+      "webhook-id": "msg_1",
+      "webhook-timestamp": String(nowSeconds),
+      "webhook-signature": theirs.sign("msg_1", new Date(nowSeconds * 1_000), text),
+    };
+    const verdict = verifierOf("standard-webhooks", secret).verify({
+      headersDistinct: distinct(signed),
+      body,
+      nowSeconds,
+    });
+    expect(verdict).toEqual({ valid: true, secretIndex: 0, id: "msg_1" });
+    const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
+    expect(theirs.verify(text, sign({ id: "msg_2", body, nowSeconds }))).toEqual(JSON.parse(text));
+  });
+
+  it("stripe, in both directions", () => {
+    const secret = "whsec_of_stripe_is_text";
+    const header = Stripe.webhooks.generateTestHeaderString({ payload: text, secret, timestamp: nowSeconds });
+    const verifier = verifierOf("stripe", secret);
+    const verify = (value: string) =>
+      verifier.verify({ headersDistinct: { "stripe-signature": [value] }, body, nowSeconds }).valid;
+    expect(verify(header)).toBe(true);
+    expect(verify(header.replace("v1=", "v0="))).toBe(false);
+    const ours = makeSigner({ scheme: loadScheme("stripe"), secret })({ id: "", body, nowSeconds });
+    expect(Stripe.webhooks.signature?.verifyHeader(body, ours["stripe-signature"]!, secret, 300)).toBe(true);
+  });
+
+  it("@octokit/webhooks-methods, in both directions", async () => {
+    const secret = "It's a Secret to Everybody";
+    const header = await signLikeGitHub(secret, text);
+    const headersDistinct = { "x-hub-signature-256": [header] };
+    expect(verifierOf("github", secret).verify({ headersDistinct, body, nowSeconds }).valid).toBe(true);
+    const ours = makeSigner({ scheme: loadScheme("github"), secret })({ id: "", body, nowSeconds });
+    expect(await verifyLikeGitHub(secret, text, ours["x-hub-signature-256"]!)).toBe(true);
+  });
+});
+
+/** A secret to sign with and the one to verify with, of the format that the scheme asks for. */
+function makeSecrets(scheme: Scheme, bytes: Uint8Array): { signing: string; verifying: string } {
+  const same = (secret: string) => ({ signing: secret, verifying: secret });
+  const base64 = Buffer.from(bytes).toString("base64");
+  if (scheme.secretFormat === "hex") return same(Buffer.from(bytes).toString("hex"));
+  if (scheme.secretFormat === "base64") return same(base64);
+  if (scheme.secretFormat === "whsec") return same(`whsec_${base64}`);
+  if (scheme.secretFormat === "utf8") return same(`secret ${base64}`);
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const seed = privateKey.export({ format: "jwk" }).d!;
+  const point = publicKey.export({ format: "jwk" }).x!;
+  const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
+  return { signing: `whsk_${toBase64(seed)}`, verifying: `whpk_${toBase64(point)}` };
+}
+
+const EXTRA = [
+  '{"header":"x-sig","algorithm":"hmac-sha1","encoding":"base64url","prefix":"s=","secretFormat":"base64"}',
+  '{"header":"x-sig","signed":"{body}|{url}|{timestamp}|{id}","timestamp":{"header":"x-at","unit":"ms"},"idHeader":"x-id"}',
+];
+
+describe.each([...Object.keys(PRESETS), ...EXTRA])("what is signed by %s", (preset) => {
+  const scheme = loadScheme(preset);
+  const anything = fc.record({
+    id: fc.stringMatching(/^[A-Za-z0-9_-]{1,40}$/),
+    body: fc.uint8Array({ maxLength: 200 }).map((bytes) => Buffer.from(bytes)),
+    key: fc.uint8Array({ minLength: 16, maxLength: 64 }),
+    at: fc.integer({ min: 1, max: 4_000_000_000 }),
+  });
+  const prepare = ({
+    id,
+    body: bytes,
+    key,
+    at,
+  }: {
+    id: string;
+    body: Buffer;
+    key: Uint8Array;
+    at: number;
+  }) => {
+    const { signing, verifying } = makeSecrets(scheme, key);
+    const headers = makeSigner({ scheme, secret: signing, url: URL })({ id, body: bytes, nowSeconds: at });
+    const verifier = loadVerifier({ scheme, secrets: [verifying], url: URL });
+    const verify = (changed: Record<string, string>, changedBody = bytes) =>
+      verifier.verify({ headersDistinct: distinct(changed), body: changedBody, nowSeconds: at });
+    return { headers, verify };
+  };
+
+  it("verifies", () => {
+    fc.assert(
+      fc.property(anything, (input) => {
+        const { headers, verify } = prepare(input);
+        expect(verify(headers)).toEqual({
+          valid: true,
+          secretIndex: 0,
+          id: scheme.idHeader === null ? null : input.id,
+        });
+      }),
+      { numRuns: 25 },
+    );
+  });
+
+  it("fails with one bit flipped in body or signature, or one character in id or timestamp", () => {
+    fc.assert(
+      fc.property(anything, fc.nat(), (input, where) => {
+        const { headers, verify } = prepare(input);
+        const header = headers[scheme.header]!;
+        const flipped = { ...headers, [scheme.header]: flipSignature(scheme, header, where) };
+        expect(verify(flipped)).toEqual({ valid: false, reason: "signature_mismatch" });
+        const bodies = [flipBit(Buffer.concat([input.body, Buffer.from([1])]), where)];
+        if (input.body.length > 0) bodies.push(flipBit(input.body, where), input.body.subarray(1));
+        const others = Object.keys(headers).filter((name) => name !== scheme.header);
+        const changes = others.map((name) => ({ [name]: changeCharacter(headers[name]!, where) }));
+        if (scheme.timestamp && "part" in scheme.timestamp) {
+          changes.push({
+            [scheme.header]: header.replace(/\d+/, (digits) => changeCharacter(digits, where)),
+          });
+        }
+        const verdicts = [
+          ...bodies.map((changed) => verify(headers, changed)),
+          ...changes.map((changed) => verify({ ...headers, ...changed })),
+        ];
+        expect(verdicts.filter(({ valid }) => valid)).toEqual([]);
+      }),
+      { numRuns: 25 },
+    );
+  });
+});
+
+function flipBit(bytes: Buffer, where: number): Buffer {
+  const flipped = Buffer.from(bytes);
+  flipped[where % bytes.length]! ^= 1 << (where % 8);
+  return flipped;
+}
+
+function flipSignature({ prefix, encoding, timestamp }: Scheme, header: string, where: number): string {
+  const start = timestamp && "part" in timestamp ? header.indexOf(prefix) : 0;
+  const signature = Buffer.from(header.slice(start + prefix.length), encoding);
+  return header.slice(0, start) + prefix + flipBit(signature, where).toString(encoding);
+}
+
+function changeCharacter(value: string, where: number): string {
+  const at = where % value.length;
+  return value.slice(0, at) + (value[at] === "1" ? "2" : "1") + value.slice(at + 1);
+}
+
+it("refuses to sign with a secret that does not fit the scheme", () => {
+  for (const [preset, secret] of [
+    ["github", ""],
+    ["standard-webhooks", "whsec_"],
+    ["onfleet", "xyz"],
+    ["standard-webhooks-ed25519", "whsk_AAAA"],
+  ] as const) {
+    expect(() => makeSigner({ scheme: loadScheme(preset), secret })).toThrow(ConfigurationError);
+  }
+});

@@ -1,0 +1,258 @@
+import { createHmac } from "node:crypto";
+import { describe, expect, it } from "vitest";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+
+const NOW = 1_700_000_000;
+const BODY = Buffer.from('{"id":"evt_1"}');
+const SECRETS = ["first secret of the test", "second secret of the test"];
+
+const hmac = (secret: string, text: string | Buffer) => createHmac("sha256", secret).update(text).digest();
+const hex = (secret: string, text: string | Buffer) => hmac(secret, text).toString("hex");
+
+function verifyWith(
+  fields: object | string,
+  headers: Record<string, string | string[]>,
+  nowSeconds = NOW,
+  body = BODY,
+) {
+  const scheme = loadScheme(typeof fields === "string" ? fields : JSON.stringify(fields));
+  const headersDistinct = Object.fromEntries(
+    Object.entries(headers).map(([name, value]) => [name, typeof value === "string" ? [value] : value]),
+  );
+  return loadVerifier({ scheme, secrets: SECRETS }).verify({ headersDistinct, body, nowSeconds });
+}
+
+const plain = { header: "x-sig" };
+const base64 = { header: "x-sig", encoding: "base64" };
+const base64url = { header: "x-sig", encoding: "base64url" };
+const list = { header: "x-sig", prefix: "v0=", separator: "," };
+const full = {
+  header: "x-sig",
+  signed: "{id}.{timestamp}.{body}",
+  timestamp: { header: "x-time" },
+  idHeader: "x-id",
+};
+const signFull = (id: string, time: string) => ({
+  "x-id": id,
+  "x-time": time,
+  "x-sig": hex(SECRETS[0]!, Buffer.concat([Buffer.from(`${id}.${time}.`, "latin1"), BODY])),
+});
+const good = hex(SECRETS[0]!, BODY);
+const accepted = (secretIndex = 0, id: string | null = null) => ({ valid: true, secretIndex, id });
+const refused = (reason: string) => ({ valid: false, reason });
+
+it("tells which secret it was", () => {
+  expect(verifyWith(plain, { "x-sig": good })).toEqual(accepted(0));
+  expect(verifyWith(plain, { "x-sig": hex(SECRETS[1]!, BODY) })).toEqual(accepted(1));
+  expect(verifyWith(plain, { "x-sig": hex("another secret", BODY) })).toEqual(refused("signature_mismatch"));
+});
+
+it("tells the signed id", () => {
+  expect(verifyWith(full, signFull("evt_1", String(NOW)))).toEqual(accepted(0, "evt_1"));
+});
+
+describe("takes a signature for exactly what it says", () => {
+  it.each([
+    ["hex in capitals", plain, good.toUpperCase(), true],
+    ["hex and junk behind it", plain, `${good}zz`, false],
+    ["hex and a stray digit behind it", plain, `${good}0`, false],
+    ["hex and more hex behind it", plain, `${good}00`, false],
+    ["hex with a space behind it", plain, `${good} `, false],
+    [
+      "hex with a letter that ends in the same byte as a digit",
+      plain,
+      good.replace(/\d/, (d) => String.fromCharCode(d.charCodeAt(0) + 0x100)),
+      false,
+    ],
+    ["half the hex", plain, good.slice(0, 32), false],
+    ["nothing", plain, "", false],
+    ["base64", base64, hmac(SECRETS[0]!, BODY).toString("base64"), true],
+    ["base64 without its padding", base64, hmac(SECRETS[0]!, BODY).toString("base64").replace("=", ""), true],
+    ["base64 and junk behind it", base64, `${hmac(SECRETS[0]!, BODY).toString("base64")}!!`, false],
+    [
+      "base64 with a space within",
+      base64,
+      hmac(SECRETS[0]!, BODY).toString("base64").replace(/^..../, "$& "),
+      false,
+    ],
+    ["base64 padded twice", base64, `${hmac(SECRETS[0]!, BODY).toString("base64")}=`, false],
+    ["base64url", base64url, hmac(SECRETS[0]!, BODY).toString("base64url"), true],
+    ["base64url with padding", base64url, `${hmac(SECRETS[0]!, BODY).toString("base64url")}=`, true],
+    ["the digest of another length", { ...plain, algorithm: "hmac-sha512" }, good, false],
+  ])("%s", (_what, scheme, signature, valid) => {
+    expect(verifyWith(scheme, { "x-sig": signature }).valid).toBe(valid);
+  });
+
+  it("the base64 of the other alphabet, wherever the two differ", () => {
+    let differing = 0;
+    for (let count = 0; differing < 3; count += 1) {
+      const body = Buffer.from(`body ${count}`);
+      const standard = hmac(SECRETS[0]!, body).toString("base64");
+      if (!/[+/]/.test(standard)) continue;
+      differing += 1;
+      const other = standard.replaceAll("+", "-").replaceAll("/", "_");
+      expect(verifyWith(base64, { "x-sig": other }, NOW, body)).toEqual(refused("signature_malformed"));
+      expect(verifyWith(base64url, { "x-sig": standard }, NOW, body)).toEqual(refused("signature_malformed"));
+    }
+  });
+
+  it("base64 whose last character carries bits that decoding drops", () => {
+    const signature = hmac(SECRETS[0]!, BODY).toString("base64");
+    const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    const last = alphabet.indexOf(signature[42]!);
+    const twin = `${signature.slice(0, 42)}${alphabet[last ^ 1]}=`;
+    expect(Buffer.from(twin, "base64")).toEqual(Buffer.from(signature, "base64"));
+    expect(verifyWith(base64, { "x-sig": twin })).toEqual(refused("signature_malformed"));
+  });
+});
+
+describe("looks for the prefix before each signature", () => {
+  const wrong = hex("another secret", BODY);
+  it.each([
+    ["the good one first", `v0=${good},v0=${wrong}`, true],
+    ["the good one last", `v0=${wrong},v0=${good}`, true],
+    ["the good one without its prefix", `v0=${wrong},${good}`, false],
+    ["no prefix at all", good, false],
+    ["another prefix", `v1=${good}`, false],
+    ["the prefix twice", `v0=v0=${good}`, false],
+    ["other versions beside it", `v2=${wrong},v0=${good},v9=x,`, true],
+  ])("%s", (_what, header, valid) => {
+    expect(verifyWith(list, { "x-sig": header }).valid).toBe(valid);
+  });
+});
+
+it("looks at eight signatures and refuses more", () => {
+  const wrong = Array.from({ length: 7 }, (_, index) => `v0=${hex(`secret ${index}`, BODY)}`);
+  expect(verifyWith(list, { "x-sig": [...wrong, `v0=${good}`].join(",") })).toEqual(accepted());
+  expect(verifyWith(list, { "x-sig": [...wrong, `v0=${good}`, `v0=${good}`].join(",") })).toEqual(
+    refused("too_many_signatures"),
+  );
+});
+
+it("refuses a signature's header beyond 4096 characters", () => {
+  const header = `v0=${good}`;
+  expect(verifyWith(list, { "x-sig": header.padEnd(4_096, ",") })).toEqual(accepted());
+  expect(verifyWith(list, { "x-sig": header.padEnd(4_097, ",") })).toEqual(refused("signature_malformed"));
+});
+
+describe("wants each header exactly once", () => {
+  const headers = signFull("evt_1", String(NOW));
+  it.each([
+    ["signature", "x-sig"],
+    ["timestamp", "x-time"],
+    ["id", "x-id"],
+  ] as const)("%s", (role, name) => {
+    const { [name]: value, ...others } = headers;
+    expect(verifyWith(full, others)).toEqual(refused(`${role}_missing`));
+    expect(verifyWith(full, { ...others, [name]: [] })).toEqual(refused(`${role}_missing`));
+    expect(verifyWith(full, { ...others, [name]: [value, value] })).toEqual(refused(`${role}_repeated`));
+    expect(verifyWith(full, { ...others, [name]: ["other", value] })).toEqual(refused(`${role}_repeated`));
+    expect(verifyWith(full, { ...others, [name]: "" })).toEqual(refused(`${role}_malformed`));
+  });
+
+  it("and a timestamp within the signature's header too", () => {
+    const scheme = { ...list, signed: "{timestamp}.{body}", timestamp: { part: "t=" } };
+    const signature = `v0=${hex(SECRETS[0]!, `${NOW}.${BODY.toString()}`)}`;
+    expect(verifyWith(scheme, { "x-sig": `t=${NOW},${signature}` })).toEqual(accepted());
+    expect(verifyWith(scheme, { "x-sig": signature })).toEqual(refused("timestamp_missing"));
+    expect(verifyWith(scheme, { "x-sig": `t=${NOW},t=${NOW},${signature}` })).toEqual(
+      refused("timestamp_repeated"),
+    );
+  });
+});
+
+describe("holds the time of signing against the clock", () => {
+  it.each([
+    [300, true],
+    [301, false],
+    [-300, true],
+    [-301, false],
+  ])("when it is %i s old", (ageSeconds, valid) => {
+    const verdict = verifyWith(full, signFull("evt_1", String(NOW)), NOW + ageSeconds);
+    expect(verdict).toEqual(valid ? accepted(0, "evt_1") : refused("timestamp_outside_tolerance"));
+  });
+
+  it.each([
+    `${NOW}abc`,
+    `${NOW}.9`,
+    `0${NOW}`,
+    ` ${NOW}`,
+    `${NOW} `,
+    `+${NOW}`,
+    `-${NOW}`,
+    "1.7e9",
+    "0x6553f100",
+    "Infinity",
+    "NaN",
+    "1700000000000000",
+    "١٧٠٠٠٠٠٠٠٠",
+  ])("refuses %j although it is signed", (time) => {
+    expect(verifyWith(full, signFull("evt_1", time))).toEqual(refused("timestamp_malformed"));
+  });
+
+  it("in milliseconds", () => {
+    const scheme = { ...full, timestamp: { header: "x-time", unit: "ms" } };
+    expect(verifyWith(scheme, signFull("e", `${NOW}999`), NOW + 300)).toEqual(accepted(0, "e"));
+    expect(verifyWith(scheme, signFull("e", `${NOW - 1}999`), NOW + 300)).toEqual(
+      refused("timestamp_outside_tolerance"),
+    );
+    expect(verifyWith(scheme, signFull("e", String(NOW)))).toEqual(refused("timestamp_outside_tolerance"));
+  });
+
+  it("in ISO 8601, whose text is signed as it came", () => {
+    const scheme = { ...full, timestamp: { header: "x-time", unit: "iso" } };
+    for (const time of ["2023-11-14T22:13:20Z", "2023-11-14T23:13:20.000+01:00"]) {
+      expect(verifyWith(scheme, signFull("e", time), NOW + 300)).toEqual(accepted(0, "e"));
+      expect(verifyWith(scheme, signFull("e", time), NOW + 301)).toEqual(
+        refused("timestamp_outside_tolerance"),
+      );
+    }
+    for (const time of ["2023-11-14 22:13:20", "2023-11-14T22:13:20", String(NOW), "yesterday"]) {
+      expect(verifyWith(scheme, signFull("e", time))).toEqual(refused("timestamp_malformed"));
+    }
+  });
+});
+
+describe("refuses an id that could be cut elsewhere in the signed bytes", () => {
+  it.each([
+    ["evt.1", "id_malformed"],
+    [".", "id_malformed"],
+    ["e".repeat(257), "id_malformed"],
+    ["evt\n1", "id_malformed"],
+    ["evt\u{131}", "id_malformed"],
+  ])("%j", (id, reason) => {
+    expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(refused(reason));
+  });
+
+  it("but takes one of 256 characters, and one in UTF-8 as Node hands it over", () => {
+    for (const id of ["e".repeat(256), Buffer.from("évt", "utf8").toString("latin1")]) {
+      expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(accepted(0, id));
+    }
+  });
+
+  it("where another character joins, only that one counts", () => {
+    const scheme = loadScheme(JSON.stringify({ ...full, signed: "{id}:{timestamp}:{body}" }));
+    const sign = makeSigner({ scheme, secret: SECRETS[0]! });
+    const verify = (id: string) => verifyWith(scheme, sign({ id, body: BODY, nowSeconds: NOW }));
+    expect(verify("evt.1")).toEqual(accepted(0, "evt.1"));
+    expect(verify("evt:1")).toEqual(refused("id_malformed"));
+  });
+});
+
+it("signs bytes, not text: an invalid UTF-8 body and a byte order mark count as they are", () => {
+  for (const body of [Buffer.from([0xff, 0xfe, 0x00]), Buffer.from("\uFEFF{}"), Buffer.alloc(0)]) {
+    expect(verifyWith(plain, { "x-sig": hex(SECRETS[0]!, body) }, NOW, body)).toEqual(accepted());
+  }
+  const replaced = Buffer.from(Buffer.from([0xff]).toString("utf8"));
+  expect(verifyWith(plain, { "x-sig": hex(SECRETS[0]!, Buffer.from([0xff])) }, NOW, replaced).valid).toBe(
+    false,
+  );
+});
+
+it("puts what the template holds behind the body behind the body", () => {
+  const scheme = { header: "x-sig", signed: "a{body}b{timestamp}", timestamp: { header: "x-time" } };
+  const signature = hex(SECRETS[0]!, `a${BODY.toString()}b${NOW}`);
+  expect(verifyWith(scheme, { "x-sig": signature, "x-time": String(NOW) })).toEqual(accepted());
+});
