@@ -23,7 +23,8 @@ export function isLocalRequest(request: IncomingMessage): boolean {
   return namesThisMachine(request.headers.host);
 }
 
-function namesThisMachine(host: string | undefined): boolean {
+/** True when `host`, with or without a port, is a name of this machine that needs no look-up to trust. */
+export function namesThisMachine(host: string | undefined): boolean {
   if (host === undefined || !URL.canParse(`http://${host}`)) return false;
   const name = new URL(`http://${host}`).hostname.replace(/^\[(.*)\]$/, "$1");
   return name === "localhost" || name.endsWith(".localhost") || isLoopback(name);

@@ -1,0 +1,182 @@
+import { ConfigurationError } from "../domain/errors.ts";
+import { ENV_FILE, readEnvironment } from "./environment.ts";
+import type { FoundText } from "./environment.ts";
+import type { LogFormat, LogLevel } from "./logger.ts";
+import { listSourceProblems } from "./sourceChecks.ts";
+import type { CheckScheme } from "./sourceChecks.ts";
+import { readVariableSources } from "./sources.ts";
+import type { NamedSource, SourceConfig } from "./sources.ts";
+import { readFileSources } from "./sourcesFile.ts";
+import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
+import type { Values, VariableName } from "./variables.ts";
+
+export type { SourceConfig } from "./sources.ts";
+
+const SHOWN_LENGTH_MAX = 80;
+
+/** Everything that can be set from outside, parsed, checked and frozen. */
+export interface Config {
+  /** Null: the embedded Postgres under `dataDir`. */
+  readonly databaseUrl: string | null;
+  readonly dataDir: string;
+  /** Empty: the queue is in Postgres. Several: nodes of a cluster. */
+  readonly redisUrls: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  readonly sources: readonly SourceConfig[];
+  readonly pollIntervalSeconds: number;
+  readonly pollSettleSeconds: number;
+  readonly pollOverlapSeconds: number;
+  readonly pollPace: "cycle" | "request";
+  /** ISO 8601 duration or instant; see resolveSince. */
+  readonly backfillSince: string;
+  readonly apiTokens: readonly { readonly token: string; readonly sourceId: string }[];
+  readonly opsPassword: string | null;
+  readonly opsViewerPassword: string | null;
+  readonly writeThrough: boolean;
+  readonly sandboxPort: number;
+  readonly sandboxSeed: number;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+}
+
+export interface ConfigChecks {
+  readonly checkScheme: CheckScheme;
+  /** The `.env` file; null for none. Default: `.env` in the current folder, where there is one. */
+  readonly envFile?: string | null;
+}
+
+export interface ConfigRow {
+  readonly name: string;
+  /** Of a secret only its length. */
+  readonly value: string;
+  readonly source: "environment" | "file" | ".env" | "default";
+}
+
+/**
+ * Reads the configuration. No source at all is fine here: see requireSources.
+ * Throws ConfigurationError with one line per problem; no line holds a secret.
+ */
+export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
+  const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
+  const problems = [...environment.problems];
+  const values = parseValues(environment.found, problems);
+  // Sources are put together only from values that are in order: else one mistake would be told several times.
+  if (!values) throw new ConfigurationError(problems.join("\n"));
+  const sources = [...readVariableSources(values, problems), ...readFileSources(values, problems)];
+  problems.push(...listSourceProblems(sources, values, checks.checkScheme));
+  if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
+    problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
+  }
+  if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
+  return freeze(makeConfig(values, sources));
+}
+
+/** Throws ConfigurationError, with the fix, when no source is configured: for commands that need the provider. */
+export function requireSources({ sources }: Config): void {
+  if (sources.length > 0) return;
+  throw new ConfigurationError("No source is configured: there is no key of the provider.", {
+    fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
+  });
+}
+
+/** The configuration in force, variable by variable, and where each value comes from; then the sources of the file. */
+export function describeConfig(
+  config: Config,
+  env: NodeJS.Dict<string>,
+  envFile: string | null = ENV_FILE,
+): ConfigRow[] {
+  const { found } = readEnvironment(env, envFile);
+  const fromVariables = {
+    live: found.has("DELIVERY_LIVE_API_KEY"),
+    test: found.has("DELIVERY_TEST_API_KEY"),
+  };
+  const listed = config.sources.filter(
+    ({ sourceId }) => !(sourceId in fromVariables && fromVariables[sourceId as keyof typeof fromVariables]),
+  );
+  return [
+    ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
+    ...listed.map((source) => describeSource(source)),
+  ];
+}
+
+function describeValue(name: VariableName, found: FoundText | undefined, config: Config): ConfigRow {
+  const variable = describeVariable(name);
+  if (!found) {
+    const inForce = name === "LOG_FORMAT" ? config.logFormat : variable.default;
+    return { name, value: inForce ?? variable.unset ?? "not set", source: "default" };
+  }
+  const value = variable.secret ? `set, ${found.text.length} characters` : found.text;
+  return { name, value, source: found.origin };
+}
+
+function describeSource({
+  sourceId,
+  mode,
+  organization,
+  baseUrl,
+  apiKey,
+  webhookSecrets,
+}: SourceConfig): ConfigRow {
+  const parts = [
+    `${mode} mode of ${organization} at ${baseUrl}`,
+    `key set, ${apiKey.length} characters`,
+    `${webhookSecrets.length} webhook secrets`,
+  ];
+  return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
+}
+
+function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values | undefined {
+  const values: Record<string, unknown> = {};
+  const before = problems.length;
+  for (const name of VARIABLE_NAMES) {
+    const variable = describeVariable(name);
+    const text = found.get(name)?.text ?? variable.default;
+    if (text === null) {
+      values[name] = null;
+      continue;
+    }
+    const result = variable.schema.safeParse(text);
+    if (result.success) values[name] = result.data;
+    else
+      for (const { message } of result.error.issues)
+        problems.push(`${name} ${message}${show(variable, text)}.`);
+  }
+  return problems.length > before ? undefined : (values as Values);
+}
+
+function show({ secret }: { secret?: true }, text: string): string {
+  if (secret) return "";
+  return `, not ${JSON.stringify(text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text)}`;
+}
+
+function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
+  return {
+    databaseUrl: values.DATABASE_URL,
+    dataDir: values.DATA_DIR,
+    redisUrls: values.REDIS_URL ?? [],
+    host: values.HOST,
+    port: values.PORT,
+    sources: sources.map(({ names: _names, ...source }) => source),
+    pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
+    pollSettleSeconds: values.POLL_SETTLE_SECONDS,
+    pollOverlapSeconds: values.POLL_OVERLAP_SECONDS,
+    pollPace: values.POLL_PACE,
+    backfillSince: values.BACKFILL_SINCE,
+    apiTokens: values.API_TOKENS ?? [],
+    opsPassword: values.OPS_PASSWORD,
+    opsViewerPassword: values.OPS_VIEWER_PASSWORD,
+    writeThrough: values.WRITE_THROUGH,
+    sandboxPort: values.SANDBOX_PORT,
+    sandboxSeed: values.SANDBOX_SEED,
+    logLevel: values.LOG_LEVEL,
+    // Logs of commands and roles go to stderr, so that stdout stays for data.
+    logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
+  };
+}
+
+function freeze<Value>(value: Value): Value {
+  if (typeof value !== "object" || value === null) return value;
+  for (const part of Object.values(value)) freeze(part);
+  return Object.freeze(value);
+}

@@ -1,0 +1,88 @@
+import { readFileSync, statSync } from "node:fs";
+import path from "node:path";
+import { parseEnv } from "node:util";
+import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
+import type { VariableName } from "./variables.ts";
+
+/** Where a value comes from. `file`: from NAME_FILE, or from the file of sources. */
+export type Origin = "environment" | "file" | ".env" | "default";
+
+export interface FoundText {
+  readonly text: string;
+  readonly origin: Origin;
+}
+
+export interface Environment {
+  /** Trimmed texts of the variables that are set; an empty one counts as not set. */
+  readonly found: ReadonlyMap<VariableName, FoundText>;
+  /** Sentences that name the variable and never its content. */
+  readonly problems: readonly string[];
+}
+
+/** The variables that `.env` files are read for, unless another name is given. */
+export const ENV_FILE = ".env";
+const SECRET_FILE_BYTES_MAX = 65_536;
+
+/**
+ * Texts of all variables: the environment wins over the `.env` file, and a secret may stand in the file that
+ * NAME_FILE names. A missing `.env` is fine. `envFile` null reads none.
+ */
+export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null): Environment {
+  const problems: string[] = [];
+  const dotenv = readEnvFile(envFile, problems);
+  const found = new Map<VariableName, FoundText>();
+
+  const look = (name: string): FoundText | undefined => {
+    const own = env[name];
+    const text = (own ?? dotenv[name] ?? "").trim();
+    if (text === "") return undefined;
+    return { text, origin: own === undefined ? ".env" : "environment" };
+  };
+  for (const name of VARIABLE_NAMES) {
+    const direct = look(name);
+    const file = describeVariable(name).secret ? look(`${name}_FILE`) : undefined;
+    if (direct && file) {
+      problems.push(`${name} and ${name}_FILE are both set. Keep one of them.`);
+    } else if (file) {
+      const secret = readSecretFile(file.text);
+      if ("problem" in secret)
+        problems.push(`${name}_FILE names ${path.resolve(file.text)}, which ${secret.problem}.`);
+      else found.set(name, { text: secret.text, origin: "file" });
+    } else if (direct) {
+      found.set(name, direct);
+    }
+  }
+  return { found, problems };
+}
+
+/** The trimmed content of a file that holds a secret, or why it has none, as the end of "the file …". */
+export function readSecretFile(file: string): { text: string } | { problem: string } {
+  try {
+    if (statSync(file).size > SECRET_FILE_BYTES_MAX) return { problem: "is too big for a secret" };
+    const text = readFileSync(file, "utf8").trim();
+    return text === "" ? { problem: "is empty" } : { text };
+  } catch (error) {
+    return { problem: describeReadError(error) };
+  }
+}
+
+/** Why a file could not be read, as the end of "the file …". */
+export function describeReadError(error: unknown): string {
+  const { code } = error as NodeJS.ErrnoException;
+  if (code === "ENOENT") return "does not exist";
+  if (code === "EACCES") return "this account may not read";
+  if (code === "EISDIR") return "is a folder";
+  return `cannot be read (${code ?? "unknown reason"})`;
+}
+
+function readEnvFile(envFile: string | null, problems: string[]): NodeJS.Dict<string> {
+  if (envFile === null) return {};
+  try {
+    return parseEnv(readFileSync(envFile, "utf8"));
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ENOENT") {
+      problems.push(`The file ${path.resolve(envFile)} ${describeReadError(error)}. Correct or remove it.`);
+    }
+    return {};
+  }
+}

@@ -1,0 +1,119 @@
+import { findAddressProblem, isOnThisMachine } from "./providerAddress.ts";
+import type { Mode, NamedSource } from "./sources.ts";
+import type { Values } from "./variables.ts";
+
+/** What is wrong with a scheme and its secrets, a sentence each. */
+export type CheckScheme = (schemeText: string, secrets: readonly string[]) => string[];
+
+/** The spec, "Authentication": a key is `<prefix>_test_…` or `<prefix>_live_…`. */
+const KEY_MODE = /^.+?_(live|test)_./;
+const POLITE_INTERVAL_SECONDS = 30;
+
+/** Everything about the sources that no single variable can tell. A sentence each; none holds a secret. */
+export function listSourceProblems(
+  sources: readonly NamedSource[],
+  values: Values,
+  checkScheme: CheckScheme,
+): string[] {
+  return [
+    ...sources.flatMap((source) => listOwnProblems(source, checkScheme)),
+    ...listTwins(sources),
+    ...listSharedSecrets(sources),
+    ...listTokenProblems(sources, values),
+    ...listIntervalProblems(sources, values),
+  ];
+}
+
+function listOwnProblems(source: NamedSource, checkScheme: CheckScheme): string[] {
+  const { names, baseUrl, webhookScheme, webhookSecrets } = source;
+  const problems: string[] = [];
+  const address = findAddressProblem(baseUrl);
+  if (address !== undefined) problems.push(`${names.baseUrl} ${address}.`);
+  const keyProblem = findKeyProblem(source);
+  if (keyProblem !== undefined) problems.push(keyProblem);
+  const schemeProblems = checkScheme(webhookScheme, []);
+  problems.push(...schemeProblems.map((problem) => `${names.webhookScheme}: ${problem}`));
+  if (schemeProblems.length === 0 && webhookSecrets.length > 0) {
+    problems.push(
+      ...checkScheme(webhookScheme, webhookSecrets).map((problem) => `${names.webhookSecrets}: ${problem}`),
+    );
+  }
+  return problems;
+}
+
+function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefined {
+  const keyMode = KEY_MODE.exec(apiKey)?.[1];
+  if (keyMode === mode) return undefined;
+  if (keyMode === undefined) {
+    return `${names.apiKey} is no key of the provider: those have _${mode}_ after their prefix. Copy it once more.`;
+  }
+  return `${names.apiKey} holds a ${keyMode} key, but belongs to ${mode} mode. Exchange it for a ${mode} key.`;
+}
+
+function listTwins(sources: readonly NamedSource[]): string[] {
+  const seen = new Map<string, NamedSource>();
+  const problems: string[] = [];
+  for (const source of sources) {
+    if (seen.has(source.sourceId)) {
+      problems.push(
+        `There are two sources ${source.sourceId}. Give each sourceId once; live and test are also the names of the DELIVERY_ variables' sources.`,
+      );
+    }
+    seen.set(source.sourceId, source);
+  }
+  const keys = new Map<string, NamedSource>();
+  for (const source of sources) {
+    const twin = keys.get(source.apiKey);
+    if (twin)
+      problems.push(
+        `${source.names.apiKey} is the same key as ${twin.names.apiKey}. Each source needs its own.`,
+      );
+    keys.set(source.apiKey, source);
+  }
+  return problems;
+}
+
+/** The provider keeps the secrets of the modes apart; the same one on both would let a test event pass as live. */
+function listSharedSecrets(sources: readonly NamedSource[]): string[] {
+  const owners = new Map<string, { mode: Mode; name: string }>();
+  const problems: string[] = [];
+  for (const { mode, names, webhookSecrets } of sources) {
+    for (const secret of new Set(webhookSecrets)) {
+      const owner = owners.get(secret);
+      if (owner && owner.mode !== mode) {
+        problems.push(
+          `${names.webhookSecrets} shares a secret with ${owner.name}, which is of the other mode. Copy each endpoint's own secret.`,
+        );
+      }
+      owners.set(secret, owner ?? { mode, name: names.webhookSecrets });
+    }
+  }
+  return problems;
+}
+
+function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS }: Values): string[] {
+  // Without sources the product can only be a demo, which brings live and test.
+  const known = sources.length === 0 ? ["live", "test"] : sources.map(({ sourceId }) => sourceId);
+  const problems: string[] = [];
+  const seen = new Set<string>();
+  for (const [index, { token, sourceId }] of (API_TOKENS ?? []).entries()) {
+    const name = `API_TOKENS, token ${index + 1},`;
+    if (!known.includes(sourceId)) {
+      problems.push(
+        `${name} is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${known.join(", ")}.`,
+      );
+    }
+    if (seen.has(token)) problems.push(`${name} stands there twice. Give each token once.`);
+    seen.add(token);
+  }
+  return problems;
+}
+
+/** The spec, "What the service does", 6: at most one read per 30 seconds. */
+function listIntervalProblems(sources: readonly NamedSource[], { POLL_INTERVAL_SECONDS }: Values): string[] {
+  if (POLL_INTERVAL_SECONDS >= POLITE_INTERVAL_SECONDS) return [];
+  if (sources.every(({ baseUrl }) => isOnThisMachine(baseUrl))) return [];
+  return [
+    `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; shorter is for a provider on this machine.`,
+  ];
+}

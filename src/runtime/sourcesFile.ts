@@ -1,0 +1,104 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { z } from "zod";
+import { describeReadError, readSecretFile } from "./environment.ts";
+import { trimAddress } from "./providerAddress.ts";
+import { MODES } from "./sources.ts";
+import type { NamedSource } from "./sources.ts";
+import type { Values } from "./variables.ts";
+
+const NAME_LENGTH_MAX = 64;
+const secret = z.string().trim().min(1);
+
+const sourceSchema = z.strictObject({
+  sourceId: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
+  mode: z.enum(MODES),
+  organization: z.string().min(1).max(NAME_LENGTH_MAX),
+  baseUrl: z.string().optional(),
+  apiKey: secret.optional(),
+  apiKeyFile: z.string().min(1).optional(),
+  webhookSecrets: z.array(secret).optional(),
+  webhookSecretsFile: z.string().min(1).optional(),
+  webhookScheme: z.union([z.string().min(1), z.record(z.string(), z.unknown())]).optional(),
+});
+type ListedSource = z.output<typeof sourceSchema>;
+
+/** The sources that SOURCES_FILE lists. Files that they name are looked for from the folder of that file. */
+export function readFileSources(values: Values, problems: string[]): NamedSource[] {
+  const file = values.SOURCES_FILE;
+  if (file === null) return [];
+  return parseFile(file, problems).flatMap((source) => {
+    const place = `SOURCES_FILE, source ${source.sourceId},`;
+    const read = makeSecretReader({ folder: path.dirname(file), place, problems });
+    const apiKey = source.apiKey ?? read("apiKeyFile", source.apiKeyFile);
+    const secretLines = read("webhookSecretsFile", source.webhookSecretsFile);
+    const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;
+    const before = problems.length;
+    refuseDoubles(source, place, problems);
+    if (source.apiKey === undefined && source.apiKeyFile === undefined)
+      problems.push(`${place} has no apiKey. Give apiKey or apiKeyFile.`);
+    if (baseUrl === null)
+      problems.push(`${place} has no baseUrl. Give it, or set DELIVERY_BASE_URL for all.`);
+    if (problems.length > before || apiKey === undefined || baseUrl === null) return [];
+    return {
+      sourceId: source.sourceId,
+      mode: source.mode,
+      organization: source.organization,
+      baseUrl: trimAddress(baseUrl),
+      apiKey,
+      webhookSecrets: source.webhookSecrets ?? secretLines?.split(/[,\s]+/) ?? [],
+      webhookScheme: schemeText(source) ?? values.WEBHOOK_SCHEME,
+      names: {
+        baseUrl: `${place} baseUrl`,
+        apiKey: `${place} apiKey`,
+        webhookSecrets: `${place} webhookSecrets`,
+        webhookScheme: `${place} webhookScheme`,
+      },
+    };
+  });
+}
+
+function parseFile(file: string, problems: string[]): ListedSource[] {
+  const place = path.resolve(file);
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    // What JSON.parse says quotes the file, which holds keys.
+    const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
+    problems.push(`SOURCES_FILE names ${place}, which ${reason}.`);
+    return [];
+  }
+  const result = z.array(sourceSchema).safeParse(json);
+  if (result.success) return result.data;
+  for (const issue of result.error.issues) {
+    const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+    problems.push(`SOURCES_FILE names ${place}, which does not fit${where}: ${issue.message}.`);
+  }
+  return [];
+}
+
+function refuseDoubles(source: ListedSource, place: string, problems: string[]): void {
+  for (const name of ["apiKey", "webhookSecrets"] as const) {
+    if (source[name] !== undefined && source[`${name}File`] !== undefined) {
+      problems.push(`${place} has ${name} and ${name}File. Keep one of them.`);
+    }
+  }
+}
+
+function makeSecretReader(context: { folder: string; place: string; problems: string[] }) {
+  const { folder, place, problems } = context;
+  return (name: string, file: string | undefined): string | undefined => {
+    if (file === undefined) return undefined;
+    const found = readSecretFile(path.resolve(folder, file));
+    if ("text" in found) return found.text;
+    problems.push(`${place} ${name} names ${path.resolve(folder, file)}, which ${found.problem}.`);
+    return undefined;
+  };
+}
+
+function schemeText({ webhookScheme }: ListedSource): string | undefined {
+  return typeof webhookScheme === "object" ? JSON.stringify(webhookScheme) : webhookScheme;
+}

@@ -1,0 +1,103 @@
+import { isIP } from "node:net";
+import { z } from "zod";
+import { resolveSince } from "./duration.ts";
+import { findAddressProblem } from "./providerAddress.ts";
+
+// Schemas of the variables' texts. Their messages continue "NAME …" and hold nothing of the text.
+
+export const HOUR_SECONDS = 3_600;
+export const DAY_SECONDS = 86_400;
+const TOKEN_LENGTH_MIN = 16;
+const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
+const REDIS_PROTOCOLS = ["redis:", "rediss:"];
+/** What a bearer token may consist of (RFC 6750, section 2.1). */
+const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
+const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
+
+export const text = z.string();
+export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
+  z.enum(words, `must be one of ${words.join(", ")}`);
+
+export function wholeNumber(min: number, max: number) {
+  const message = `must be a whole number from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,10}$/, message)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, message);
+}
+
+export function seconds(min: number, max: number) {
+  const message = `must be a number of seconds from ${min} to ${max}`;
+  return z
+    .string()
+    .regex(/^\d{1,6}(\.\d{1,3})?$/, message)
+    .transform(Number)
+    .refine((value) => value >= min && value <= max, message);
+}
+
+/** Values between commas or on lines of their own: files of secrets tend to have one a line. */
+export const list = z.string().transform((value) =>
+  value
+    .split(/[,\n]/)
+    .map((entry) => entry.trim())
+    .filter((entry) => entry !== ""),
+);
+
+const isUrl = (value: string, protocols: readonly string[]) =>
+  URL.canParse(value) && protocols.includes(new URL(value).protocol);
+
+export const databaseUrl = text.refine(
+  (value) => isUrl(value, POSTGRES_PROTOCOLS),
+  "must look like postgres://user:password@host:5432/database",
+);
+
+export const redisUrls = list.superRefine((urls, context) => {
+  const refuse = (message: string) => context.addIssue({ code: "custom", message });
+  if (
+    urls.length === 0 ||
+    !urls.every((url) => isUrl(url, REDIS_PROTOCOLS) && new URL(url).hostname !== "")
+  ) {
+    refuse(
+      "must look like redis://host:6379 or rediss://host:6379; for a cluster several of them, comma separated",
+    );
+  } else if (new Set(urls.map((url) => new URL(url).protocol)).size > 1) {
+    refuse("mixes redis:// and rediss://; all nodes of a cluster speak the same");
+  } else if (urls.length > 1 && urls.some((url) => !["", "/", "/0"].includes(new URL(url).pathname))) {
+    refuse("names a database number, but a cluster has only database 0; leave it away");
+  }
+});
+
+/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source. */
+export const tokens = list
+  .transform((entries) =>
+    entries.map((entry) => {
+      const [token = "", sourceId = "live"] = entry.split("@", 2);
+      return { token, sourceId };
+    }),
+  )
+  .superRefine((entries, context) => {
+    for (const [index, { token }] of entries.entries()) {
+      if (token.length >= TOKEN_LENGTH_MIN && TOKEN.test(token)) continue;
+      const rule = `has a token (number ${index + 1}) that is not at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -`;
+      context.addIssue({ code: "custom", message: `${rule}; make one with: openssl rand -hex 24` });
+    }
+  });
+
+export const backfillSince = text.refine((value) => {
+  try {
+    return resolveSince(value, 0n) >= 0n;
+  } catch {
+    return false;
+  }
+}, "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z");
+
+export const providerAddress = text.superRefine((value, context) => {
+  const problem = findAddressProblem(value);
+  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+});
+
+export const host = text.refine(
+  (value) => isIP(value) !== 0 || HOST_NAME.test(value),
+  "must be an address or a name of this machine, without protocol and port",
+);
