@@ -17,10 +17,10 @@ export interface TimelineEntry {
   readonly settled: boolean | null;
   /** Provider's clock: when the read was requested or the event created. */
   readonly observedAt: Instant | null;
-  /** Our clock (the database's): when the event was received, null for a read. Postgres' text. */
-  readonly receivedAt: string | null;
-  /** Our clock: when it was decided on. Postgres' text. */
-  readonly seenAt: string;
+  /** Our clock (the database's): when the event was received; null for a read. */
+  readonly receivedAt: Instant | null;
+  /** Our clock: when it was decided on. */
+  readonly seenAt: Instant;
   /** The snapshot as it came; null for a duplicate or a confirmation. */
   readonly raw: string | null;
 }
@@ -49,7 +49,9 @@ export async function readTimeline(
 ): Promise<TimelineEntry[]> {
   const { rows } = await pool.query<TimelineRow>(
     `select history.history_id, via, verdict, conflict, reason, history.event_id, event_type, status, version,
-            settled, observed_at, inbox.received_at, seen_at, raw::text as raw
+            settled, observed_at, raw::text as raw,
+            (extract(epoch from inbox.received_at) * 1000000000)::bigint as received_at,
+            (extract(epoch from seen_at) * 1000000000)::bigint as seen_at
      from mirror.history left join mirror.inbox on inbox.seq = history.inbox_seq
      where history.source_id = $1 and history.reference = $2
      order by history.history_id desc limit $3`,
@@ -67,8 +69,8 @@ export async function readTimeline(
     version: toInstant(row.version),
     settled: row.settled,
     observedAt: toInstant(row.observed_at),
-    receivedAt: row.received_at,
-    seenAt: row.seen_at,
+    receivedAt: toInstant(row.received_at),
+    seenAt: BigInt(row.seen_at),
     raw: row.raw,
   }));
 }

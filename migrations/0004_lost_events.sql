@@ -1,0 +1,42 @@
+-- What webhooks should have announced and a read of ours found first.
+
+create table mirror.announced_statuses (
+  source_id  text not null references mirror.sources,
+  status     text not null,
+  event_type text not null,
+  events     bigint not null,
+  first_at   timestamptz not null,
+  last_at    timestamptz not null,
+  primary key (source_id, status)
+);
+comment on table  mirror.announced_statuses            is 'Which statuses the provider announces by event: learned from the events that came, because its documentation does not list them all.';
+comment on column mirror.announced_statuses.event_type is 'Type of the last event that brought the status.';
+comment on column mirror.announced_statuses.events     is 'How many changes were first learned from such an event, or were announced by one late.';
+
+create table mirror.unannounced_changes (
+  source_id    text not null references mirror.sources,
+  reference    text not null,
+  status       text not null,
+  version      bigint not null,
+  via          text not null,
+  found_at     timestamptz not null,
+  state        text not null default 'waiting' check (state in ('waiting', 'late', 'lost', 'not_announced')),
+  announced_at timestamptz,
+  event_id     text,
+  primary key (source_id, reference, version)
+);
+comment on table  mirror.unannounced_changes              is 'Changes of status that a read found before any event did.';
+comment on column mirror.unannounced_changes.version      is 'updatedAt of the change, nanoseconds since 1970.';
+comment on column mirror.unannounced_changes.via          is 'The read that found it.';
+comment on column mirror.unannounced_changes.found_at     is 'When the read''s change was applied, by the database''s clock.';
+comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come. late: it came after the read. lost: it did not come within the grace period. not_announced: no event was ever seen for that status.';
+comment on column mirror.unannounced_changes.announced_at is 'When its event came after all.';
+create index unannounced_undecided on mirror.unannounced_changes (source_id, found_at) where state in ('waiting', 'lost');
+create index unannounced_by_time on mirror.unannounced_changes (source_id, found_at);
+
+create table mirror.lost_event_cursor (
+  source_id text primary key references mirror.sources,
+  tx        xid8 not null,
+  position  bigint not null
+);
+comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events, in the order (tx, position).';

@@ -1,0 +1,43 @@
+import type { Instant } from "./instant.ts";
+
+/** What is known of the provider's webhooks for one source. Times are of one clock, ours. */
+export interface WebhookRecord {
+  /** A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). */
+  readonly configured: boolean;
+  readonly now: Instant;
+  /** When the last event came; null when none ever did. */
+  readonly lastEventAt: Instant | null;
+  /** Changes found by reads within the look-back whose event did not come within the grace period. */
+  readonly lost: number;
+  /** Changes within the look-back that an event announced, in time or late. */
+  readonly announced: number;
+  /** When the earliest lost change since the last event was found; null when there is none. */
+  readonly firstLostSinceLastEventAt: Instant | null;
+  /** How many lost changes were found since the last event. */
+  readonly lostSinceLastEvent: number;
+}
+
+/**
+ * - `not-configured`: polled only, by choice.
+ * - `never-seen`: an address is configured, and no event ever came: not entered at the provider, or its plan has none.
+ * - `working`: events come, and none was lost within the look-back.
+ * - `losing`: events come, and some were lost.
+ * - `stopped`: changes that used to be announced are found by reads only, one after another.
+ */
+export type WebhookHealth = "not-configured" | "never-seen" | "working" | "losing" | "stopped";
+
+/** So many changes lost in a row, with no event between them, are not chance. */
+export const STOPPED_AFTER_LOST = 3;
+
+export function judgeWebhooks(record: WebhookRecord): WebhookHealth {
+  if (!record.configured) return "not-configured";
+  if (record.lastEventAt === null) return "never-seen";
+  if (record.lostSinceLastEvent >= STOPPED_AFTER_LOST) return "stopped";
+  return record.lost > 0 ? "losing" : "working";
+}
+
+/** Share of announced changes that were lost, 0 to 1; null when nothing was to be announced. */
+export function lossRate({ lost, announced }: Pick<WebhookRecord, "lost" | "announced">): number | null {
+  const total = lost + announced;
+  return total === 0 ? null : lost / total;
+}

@@ -1,0 +1,122 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { parseInstant } from "../../src/domain/instant.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { advanceLostEvents } from "../../src/mirror/lostEvents.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+
+/** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
+const BASE = "2200-01-01T00:00:00Z";
+const when = (seconds: number) => at(seconds, BASE);
+
+let database: TestDatabase;
+let pool: Pool;
+let apply: ReturnType<typeof makeApply>;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox,
+    mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor restart identity`);
+});
+
+const sendEvent = async (id: string, order: { reference: string; updatedAt: string; status: string }) =>
+  apply.applyEvents(await putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]));
+const poll = (order: { reference: string; updatedAt: string; status?: string }) =>
+  apply.applyReads({
+    sourceId: "live",
+    via: "poll",
+    snapshots: [makeSnapshot(order)],
+    requestedAt: parseInstant(when(9_999)),
+    settleNanos: 5_000_000_000n,
+  });
+const look = (graceSeconds: number) => advanceLostEvents(pool, { sourceId: "live", graceSeconds });
+
+/** Transactions of other test files on the same server hold the feed back too: wait until it shows all of ours. */
+const advance = async (graceSeconds: number) => {
+  const shown = async () =>
+    (
+      await pool.query<{ shown: boolean }>(
+        "select coalesce(max(tx) < pg_snapshot_xmin(pg_current_snapshot()), true) as shown from mirror.changes",
+      )
+    ).rows[0]!.shown;
+  await expect.poll(shown, { timeout: 20_000, interval: 5 }).toBe(true);
+  return look(graceSeconds);
+};
+const states = async () =>
+  (await pool.query("select reference, status, state from mirror.unannounced_changes order by reference"))
+    .rows as {
+    reference: string;
+    status: string;
+    state: string;
+  }[];
+
+it("counts a change that only a poll showed as lost after the grace period, once its kind is known to be announced", async () => {
+  await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "B", updatedAt: when(1) });
+  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(60)).toMatchObject({ found: 1, lost: 0 });
+  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "waiting" }]);
+  expect(await advance(0)).toMatchObject({ found: 0, lost: 1 });
+  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "lost" }]);
+  expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0 });
+});
+
+it("does not call it lost when no event ever announced that status", async () => {
+  await poll({ reference: "B", updatedAt: when(1) });
+  await poll({ reference: "B", updatedAt: when(2), status: "arrived_for_pickup" });
+  expect(await advance(0)).toMatchObject({ found: 1, lost: 0 });
+  expect(await states()).toMatchObject([{ state: "not_announced" }]);
+});
+
+it("calls an event late that comes after the read, even after it was given up", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  for (const reference of ["B", "C"]) {
+    await poll({ reference, updatedAt: when(1) });
+    await poll({ reference, updatedAt: when(2), status: "picked_up" });
+  }
+  await advance(60);
+  await sendEvent("eB", { reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ late: 1, lost: 1 });
+  await sendEvent("eC", { reference: "C", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ late: 1, lost: 0 });
+  expect((await states()).map((row) => row.state)).toEqual(["late", "late"]);
+});
+
+it("expects no event for creation, none for what happened before the source was configured, none for other fields", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "new", updatedAt: when(1), status: "created" });
+  await poll({ reference: "old", updatedAt: "2001-01-01T00:00:00Z", status: "picked_up" });
+  await poll({ reference: "new", updatedAt: when(2), status: "created" });
+  expect(await advance(0)).toMatchObject({ found: 0, lost: 0 });
+});
+
+it("counts an order whose first sight was already beyond creation", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ found: 1, lost: 1 });
+});
+
+it("reads each change once, and waits for transactions that are still open", async () => {
+  const blocker = await database.pool.connect();
+  await blocker.query("begin");
+  await blocker.query("select pg_current_xact_id()");
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  expect(await look(0)).toMatchObject({ read: 0 });
+  await blocker.query("commit");
+  blocker.release();
+  expect(await advance(0)).toMatchObject({ read: 1 });
+  expect(await advance(0)).toMatchObject({ read: 0 });
+});

@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { judgeWebhooks, lossRate, STOPPED_AFTER_LOST } from "../../../src/domain/lostEvents.ts";
+import type { WebhookRecord } from "../../../src/domain/lostEvents.ts";
+
+const healthy: WebhookRecord = {
+  configured: true,
+  now: 100n,
+  lastEventAt: 90n,
+  lost: 0,
+  announced: 40,
+  firstLostSinceLastEventAt: null,
+  lostSinceLastEvent: 0,
+};
+
+describe("judgeWebhooks", () => {
+  it.each([
+    [{}, "working"],
+    [{ configured: false, lastEventAt: null }, "not-configured"],
+    [{ lastEventAt: null, announced: 0 }, "never-seen"],
+    [{ lost: 1 }, "losing"],
+    [{ lost: 2, lostSinceLastEvent: STOPPED_AFTER_LOST - 1 }, "losing"],
+    [{ lost: 3, lostSinceLastEvent: STOPPED_AFTER_LOST }, "stopped"],
+  ] as const)("tells %j as %s", (change, health) => {
+    expect(judgeWebhooks({ ...healthy, ...change })).toBe(health);
+  });
+});
+
+describe("lossRate", () => {
+  it("is the share of what was to be announced, and nothing where nothing was", () => {
+    expect(lossRate({ lost: 1, announced: 3 })).toBe(0.25);
+    expect(lossRate({ lost: 0, announced: 3 })).toBe(0);
+    expect(lossRate({ lost: 0, announced: 0 })).toBeNull();
+  });
+});
