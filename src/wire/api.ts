@@ -6,7 +6,19 @@ import { orderSchema } from "./order.ts";
 export const addressSchema = z.object({ street: z.string(), city: z.string(), postcode: z.string() });
 export type WireAddress = z.infer<typeof addressSchema>;
 
-export const customerSchema = z.object({ firstName: z.string(), phone: z.string(), address: addressSchema });
+export const coordinatesSchema = z.object({
+  latitude: z.number().min(-90).max(90),
+  longitude: z.number().min(-180).max(180),
+});
+
+/** Assumed: `coordinates`, given by a caller who knows them ("the caller's coordinates cost nothing"). */
+const deliveryAddressSchema = addressSchema.extend({ coordinates: coordinatesSchema.optional() });
+
+export const customerSchema = z.object({
+  firstName: z.string(),
+  phone: z.string(),
+  address: deliveryAddressSchema,
+});
 
 /** Body of POST /v1/orders and POST /v1/orders/quote. */
 export const createOrderSchema = z.object({
@@ -17,6 +29,13 @@ export const createOrderSchema = z.object({
   schedule: z.object({ mode: z.string() }),
 });
 export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
+
+/**
+ * Body of PATCH /v1/orders/{reference}. Assumed, like the method and the path: the spec only says that orders can be
+ * changed. Any part of what a creation takes, except the caller's own identifier.
+ */
+export const updateOrderSchema = createOrderSchema.omit({ externalOrderId: true }).partial();
+export type UpdateOrderRequest = z.infer<typeof updateOrderSchema>;
 
 const resolvedSchema = z.looseObject({ pickupTime: z.string(), deliveryTime: z.string(), basis: z.string() });
 const zoneSchema = z.looseObject({ code: z.string(), name: z.string() });

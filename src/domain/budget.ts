@@ -1,0 +1,144 @@
+/**
+ * Pure arithmetic of one rate policy (spec, "Limits"). Times are milliseconds of one monotonic clock.
+ *
+ * A request is counted from its start until a whole window after its *end*: the provider counts it at an instant
+ * in between that we do not know. So no sliding window on the provider's side holds more than `requestsMax`,
+ * however unevenly the network delays requests.
+ */
+
+/** At most `requestsMax` requests in any `windowMs`, started evenly: never closer than `windowMs / requestsMax`, rounded up. */
+export interface RateRule {
+  readonly requestsMax: number;
+  readonly windowMs: number;
+}
+
+interface RequestSpan {
+  readonly id: number;
+  readonly startedAtMs: number;
+  /** Null while the request is under way. */
+  readonly endedAtMs: number | null;
+}
+
+/** What the provider says is left until `resetsAtMs`, less what we have sent since the request that told us. */
+interface Claim {
+  readonly requestId: number;
+  readonly remaining: number;
+  readonly resetsAtMs: number;
+}
+
+/** How much of a policy is used, and what the provider said about it. */
+export interface PolicyUsage {
+  /** Ours, the ceiling. */
+  readonly rule: RateRule;
+  /** The provider's own, from its headers; matters only where it is stricter. */
+  readonly declared: RateRule | null;
+  readonly spans: readonly RequestSpan[];
+  readonly claim: Claim | null;
+  /** Exclusive end of a refusal. */
+  readonly blockedUntilMs: number;
+}
+
+/** Share of a limit that we use: others with the organization's keys, and clocks that differ, have the rest. */
+export const HEADROOM = 0.9;
+
+/** Longer windows than this are not tracked request by request; what remains in them is believed all the same. */
+const WINDOW_MAX_MS = 3_600_000;
+
+/** The rule for `requestsMax` per `windowMs` with headroom: 18 for 20; never less than one. */
+export function withHeadroom({ requestsMax, windowMs }: RateRule): RateRule {
+  return { requestsMax: Math.max(1, Math.floor(requestsMax * HEADROOM)), windowMs };
+}
+
+export function unusedPolicy(rule: RateRule): PolicyUsage {
+  return { rule, declared: null, spans: [], claim: null, blockedUntilMs: Number.NEGATIVE_INFINITY };
+}
+
+/**
+ * The first instant, not before `nowMs`, at which the next request may start. Infinity when that depends on the
+ * end of a request that is under way.
+ */
+export function nextAllowedAt(usage: PolicyUsage, nowMs: number): number {
+  const claimed = usage.claim !== null && usage.claim.remaining <= 0 ? usage.claim.resetsAtMs : nowMs;
+  return Math.max(nowMs, usage.blockedUntilMs, claimed, ...rules(usage).map((rule) => freeAt(usage, rule)));
+}
+
+/** A request has been started; `id` must be greater than that of any earlier one. */
+export function startRequest(usage: PolicyUsage, id: number, nowMs: number): PolicyUsage {
+  const keptMs = Math.max(...rules(usage).map((rule) => rule.windowMs));
+  const kept = usage.spans.filter(({ endedAtMs }) => endedAtMs === null || endedAtMs + keptMs > nowMs);
+  const claim =
+    usage.claim === null || usage.claim.resetsAtMs <= nowMs
+      ? null
+      : { ...usage.claim, remaining: usage.claim.remaining - 1 };
+  return { ...usage, spans: [...kept, { id, startedAtMs: nowMs, endedAtMs: null }], claim };
+}
+
+/** The answer has begun, or none will come any more. */
+export function endRequest(usage: PolicyUsage, id: number, nowMs: number): PolicyUsage {
+  const spans = usage.spans.map((span) =>
+    span.id === id && span.endedAtMs === null ? { ...span, endedAtMs: nowMs } : span,
+  );
+  return { ...usage, spans };
+}
+
+/**
+ * The answer to request `requestId` says that `remaining` requests are left until `resetsAtMs`.
+ *
+ * Requests that the provider may not have counted yet when it said so are taken off. An answer that is overtaken
+ * by that of a later request is ignored.
+ */
+export function claimRemaining(
+  usage: PolicyUsage,
+  claim: { requestId: number; remaining: number; resetsAtMs: number },
+): PolicyUsage {
+  if (usage.claim !== null && usage.claim.requestId > claim.requestId) return usage;
+  const uncounted = usage.spans.filter(
+    ({ id, endedAtMs }) => id > claim.requestId || (endedAtMs === null && id !== claim.requestId),
+  );
+  return { ...usage, claim: { ...claim, remaining: claim.remaining - uncounted.length } };
+}
+
+/** The provider's headers name the policy's limit; it is used with the same headroom as ours. */
+export function declareRule(usage: PolicyUsage, limit: RateRule): PolicyUsage {
+  const usable = limit.windowMs > 0 && limit.windowMs <= WINDOW_MAX_MS;
+  return { ...usage, declared: usable ? withHeadroom(limit) : null };
+}
+
+/** No request before `untilMs`; an earlier refusal that lasts longer stays. */
+export function blockUntil(usage: PolicyUsage, untilMs: number): PolicyUsage {
+  return { ...usage, blockedUntilMs: Math.max(usage.blockedUntilMs, untilMs) };
+}
+
+/** Requests that count against our own rule at `nowMs`. */
+export function countUsed(usage: PolicyUsage, nowMs: number): number {
+  return counted(usage, usage.rule, nowMs).length;
+}
+
+function rules({ rule, declared }: PolicyUsage): RateRule[] {
+  return declared === null ? [rule] : [rule, declared];
+}
+
+/** When `rule` alone would allow the next request. */
+function freeAt(usage: PolicyUsage, rule: RateRule): number {
+  const last = usage.spans.at(-1);
+  if (last === undefined) return Number.NEGATIVE_INFINITY;
+  const spacedAt = last.startedAtMs + Math.ceil(rule.windowMs / rule.requestsMax);
+  const expiries = usage.spans.map((span) => expiresAt(span, rule)).sort(compare);
+  // With `requestsMax` or more counted, all but `requestsMax - 1` must have expired.
+  const expiredAt = expiries[expiries.length - rule.requestsMax] ?? Number.NEGATIVE_INFINITY;
+  return Math.max(spacedAt, expiredAt);
+}
+
+function counted(usage: PolicyUsage, rule: RateRule, nowMs: number): RequestSpan[] {
+  return usage.spans.filter((span) => expiresAt(span, rule) > nowMs);
+}
+
+function expiresAt({ endedAtMs }: RequestSpan, rule: RateRule): number {
+  return endedAtMs === null ? Number.POSITIVE_INFINITY : endedAtMs + rule.windowMs;
+}
+
+/** Not by subtraction: two requests under way are both at infinity. */
+function compare(left: number, right: number): number {
+  if (left === right) return 0;
+  return left < right ? -1 : 1;
+}

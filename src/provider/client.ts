@@ -1,0 +1,200 @@
+import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { formatInstant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/logger.ts";
+import {
+  listBranchesResponseSchema,
+  listOrdersResponseSchema,
+  quoteResponseSchema,
+  validateAddressResponseSchema,
+} from "../wire/api.ts";
+import type {
+  CreateOrderRequest,
+  ListBranchesResponse,
+  ListOrdersResponse,
+  QuoteResponse,
+  UpdateOrderRequest,
+  ValidateAddressResponse,
+  WireAddress,
+} from "../wire/api.ts";
+import { readPage } from "../wire/page.ts";
+import type { RawPage } from "../wire/page.ts";
+import type { Budget } from "./budget.ts";
+import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } from "./orderAnswer.ts";
+import type { OrderAnswer } from "./orderAnswer.ts";
+import { makeProviderClock } from "./providerClock.ts";
+import type { ProviderClock } from "./providerClock.ts";
+import { makeRetrying } from "./retrying.ts";
+import { makeSafeWrites } from "./safeWrites.ts";
+import { makeTransport } from "./transport.ts";
+import type { Answer, ProviderRequest, RequestOptions, Send } from "./request.ts";
+
+/** Filters of GET /v1/orders (spec). Periods are half-open: `…Since`/`…From` included, `…Until` excluded. */
+export interface ListOrdersQuery {
+  /** The spec refuses one of updatedSince and updatedUntil without the other. */
+  readonly updatedSince?: Instant | undefined;
+  readonly updatedUntil?: Instant | undefined;
+  readonly pickupFrom?: Instant | undefined;
+  readonly pickupUntil?: Instant | undefined;
+  readonly deliveryFrom?: Instant | undefined;
+  readonly deliveryUntil?: Instant | undefined;
+  readonly status?: string | undefined;
+  /** Reference or id; closed branches too. */
+  readonly branch?: string | undefined;
+  readonly sort?: "updatedAt" | "pickupTime" | undefined;
+  /** 1 to 200; the provider's default is 50. */
+  readonly limit?: number | undefined;
+  readonly offset?: number | undefined;
+}
+
+/** A page with the exact text of every order in it. */
+export interface OrdersPage extends RawPage {
+  /** Lower bound of the provider's time at which the request started. */
+  readonly requestedAt: Instant;
+  readonly requestId: string | null;
+  /** The page as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
+  readonly readOrders: () => ListOrdersResponse;
+}
+
+/** A preview, with the subscription's warning header: `past_due` or null. */
+export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
+
+/**
+ * Every endpoint of the spec, typed. Each waits for its turn in the budget; reads are sent again after failures of
+ * the network and the server. Each throws a ProviderError, or the reason of the caller's signal.
+ */
+export interface ProviderClient {
+  /**
+   * POST /v1/orders. After an unknown outcome the order is looked up by its `externalOrderId`, and only created
+   * again when it is not there; without an `externalOrderId` it is sent once.
+   */
+  createOrder(order: CreateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
+  /** POST /v1/orders/quote. */
+  quoteOrder(order: CreateOrderRequest, options?: RequestOptions): Promise<QuoteAnswer>;
+  /** GET /v1/orders/{reference}; `reference` may be an externalOrderId, here and below. */
+  getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
+  /** GET /v1/orders: one page. */
+  listOrders(query: ListOrdersQuery, options?: RequestOptions): Promise<OrdersPage>;
+  /** POST /v1/orders/{reference}/cancel. After an unknown outcome the order is read before it is sent again. */
+  cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
+  /** Assumed (the spec does not show how orders are changed): PATCH /v1/orders/{reference}. Sent once. */
+  updateOrder(reference: string, changes: UpdateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
+  /** POST /v1/test/orders/{reference}/advance, test keys only. Sent once: each moves the order one status on. */
+  advanceTestOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
+  /** POST /v1/addresses/validate. An inaccurate address is an answer, not an error. */
+  validateAddress(address: WireAddress, options?: RequestOptions): Promise<ValidateAddressResponse>;
+  /** GET /v1/branches. Paging is assumed to be that of GET /v1/orders. */
+  listBranches(
+    page?: { limit?: number | undefined; offset?: number | undefined },
+    options?: RequestOptions,
+  ): Promise<ListBranchesResponse>;
+  readonly providerClock: ProviderClock;
+}
+
+export interface ProviderClientDeps {
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** One per organization and mode, shared by all clients of this process. */
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Per request, without waiting for its turn. */
+  readonly deadlineMs?: number;
+  /** Jitter of retries, [0, 1). */
+  readonly random?: () => number;
+}
+
+const REQUEST_DEADLINE_MS = 15_000;
+
+/** Throws ConfigurationError for a base address or key that no request can carry. */
+export function makeProviderClient(deps: ProviderClientDeps): ProviderClient {
+  const { clock, deadlineMs = REQUEST_DEADLINE_MS, random = Math.random } = deps;
+  const providerClock = makeProviderClock(clock);
+  const once = makeTransport({ ...deps, deadlineMs, providerClock });
+  const send = makeRetrying({ send: once, clock, random });
+  const orders = makeOrderRequests(send);
+  return {
+    ...orders,
+    ...makeSafeWrites({ plain: orders, clock, providerClock, random }),
+    ...makeReads(send),
+    providerClock,
+  };
+}
+
+type OrderRequests = Pick<
+  ProviderClient,
+  "createOrder" | "getOrder" | "cancelOrder" | "updateOrder" | "advanceTestOrder"
+>;
+
+/** The endpoints that answer with one order. */
+function makeOrderRequests(send: Send): OrderRequests {
+  const ask = async (request: ProviderRequest, options: RequestOptions = {}) =>
+    readOrderAnswer(`${request.method} ${request.route}`, await send(request, options));
+  const write = { method: "POST", policy: "sustained", safe: false } as const;
+  return {
+    createOrder: (body, options) =>
+      ask({ ...write, route: "/v1/orders", policy: "geocoding", body }, options),
+    getOrder: (reference, options) =>
+      ask(
+        { method: "GET", route: "/v1/orders/{reference}", reference, policy: "sustained", safe: true },
+        options,
+      ),
+    cancelOrder: (reference, options) =>
+      ask({ ...write, route: "/v1/orders/{reference}/cancel", reference }, options),
+    updateOrder: (reference, body, options) =>
+      ask({ ...write, method: "PATCH", route: "/v1/orders/{reference}", reference, body }, options),
+    advanceTestOrder: (reference, options) =>
+      ask({ ...write, route: "/v1/test/orders/{reference}/advance", reference }, options),
+  };
+}
+
+type Reads = Pick<ProviderClient, "quoteOrder" | "listOrders" | "validateAddress" | "listBranches">;
+
+/** The endpoints that change nothing, other than the reading of one order. */
+function makeReads(send: Send): Reads {
+  return {
+    async quoteOrder(body, options = {}) {
+      const route = "/v1/orders/quote";
+      const answer = await send({ method: "POST", route, body, policy: "geocoding", safe: true }, options);
+      const quote = parseAnswer(quoteResponseSchema, `POST ${route}`, answer);
+      return { ...quote, subscriptionState: readSubscriptionState(answer) };
+    },
+    async listOrders(query, options = {}) {
+      const request = { method: "GET", route: "/v1/orders", policy: "order-list", safe: true } as const;
+      return readOrdersPage(await send({ ...request, query: encodeQuery(query) }, options));
+    },
+    async validateAddress(body, options = {}) {
+      const route = "/v1/addresses/validate";
+      const answer = await send({ method: "POST", route, body, policy: "geocoding", safe: true }, options);
+      return parseAnswer(validateAddressResponseSchema, `POST ${route}`, answer);
+    },
+    async listBranches(page = {}, options = {}) {
+      const request = { method: "GET", route: "/v1/branches", policy: "sustained", safe: true } as const;
+      const answer = await send({ ...request, query: encodeQuery(page) }, options);
+      return parseAnswer(listBranchesResponseSchema, "GET /v1/branches", answer);
+    },
+  };
+}
+
+function readOrdersPage(answer: Answer): OrdersPage {
+  const endpoint = "GET /v1/orders";
+  const { requestedAt, requestId } = answer;
+  const readOrders = () => parseAnswer(listOrdersResponseSchema, endpoint, answer);
+  try {
+    return { ...readPage(answer.text), requestedAt, requestId, readOrders };
+  } catch (error) {
+    if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
+    throw error;
+  }
+}
+
+function encodeQuery(query: ListOrdersQuery): URLSearchParams {
+  const parameters = new URLSearchParams();
+  const entries = Object.entries(query) as [string, Instant | string | number | undefined][];
+  for (const [name, value] of entries) {
+    if (value === undefined) continue;
+    parameters.set(name, typeof value === "bigint" ? formatInstant(value) : String(value));
+  }
+  return parameters;
+}

@@ -1,0 +1,140 @@
+import { OrderMirrorError } from "../domain/errors.ts";
+import type { Retry } from "../domain/errors.ts";
+
+/** What is known of the answer that an error stands for. Status and code are null when there was none. */
+export interface AnswerFacts {
+  readonly status: number | null;
+  readonly code: string | null;
+  readonly requestId: string | null;
+}
+
+/**
+ * Base of everything the provider client throws for a request. The message names the endpoint, the status and the
+ * code, never text from a body or a reference: those may be personal data.
+ */
+export abstract class ProviderError extends OrderMirrorError {
+  readonly status: number | null;
+  readonly code: string | null;
+  readonly requestId: string | null;
+
+  constructor(message: string, facts: AnswerFacts, options: { cause?: unknown; fix?: string } = {}) {
+    super(message, options);
+    this.status = facts.status;
+    this.code = facts.code;
+    this.requestId = facts.requestId;
+  }
+}
+
+/** 401: the key is missing or unknown. */
+export class InvalidApiKeyError extends ProviderError {
+  override readonly name = "InvalidApiKeyError";
+  override readonly retry = "never";
+}
+
+/** 402: the subscription is unpaid or canceled; reading goes on. */
+export class SubscriptionInactiveError extends ProviderError {
+  override readonly name = "SubscriptionInactiveError";
+  override readonly retry = "never";
+}
+
+/** 403: the plan lacks the feature. */
+export class FeatureNotAvailableError extends ProviderError {
+  override readonly name = "FeatureNotAvailableError";
+  override readonly retry = "never";
+}
+
+/** 404 with the provider's code: unknown, of the other mode or of another organization. Not for a wrong address. */
+export class OrderNotFoundError extends ProviderError {
+  override readonly name = "OrderNotFoundError";
+  override readonly retry = "never";
+}
+
+/** 409: an order with this externalOrderId exists already. */
+export class DuplicateExternalOrderIdError extends ProviderError {
+  override readonly name = "DuplicateExternalOrderIdError";
+  override readonly retry = "never";
+}
+
+/** 422: the branch has no primary connection to a fleet zone. */
+export class BranchNotConnectedError extends ProviderError {
+  override readonly name = "BranchNotConnectedError";
+  override readonly retry = "never";
+}
+
+/** 422: beyond the status up to which the business can cancel, or cancelled already. */
+export class OrderNotCancellableError extends ProviderError {
+  override readonly name = "OrderNotCancellableError";
+  override readonly retry = "never";
+}
+
+/** No courier shift covers the order. */
+export class NoShiftCoverageError extends ProviderError {
+  override readonly name = "NoShiftCoverageError";
+  override readonly retry = "never";
+}
+
+/** `address_not_found`, `address_ambiguous` or `address_low_confidence`: see `code`. */
+export class AddressRefusedError extends ProviderError {
+  override readonly name = "AddressRefusedError";
+  override readonly retry = "never";
+}
+
+/** 429. `policy` is the policy that was exceeded, null where the provider did not say. */
+export class RateLimitedError extends ProviderError {
+  override readonly name = "RateLimitedError";
+  override readonly retry: Retry;
+  readonly retryAfterMs: number;
+  readonly policy: string | null;
+
+  constructor(
+    message: string,
+    facts: AnswerFacts,
+    { retryAfterMs, policy }: { retryAfterMs: number; policy: string | null },
+  ) {
+    super(message, facts);
+    this.retryAfterMs = retryAfterMs;
+    this.policy = policy;
+    this.retry = { afterMs: retryAfterMs };
+  }
+}
+
+/** Any other 4xx, or one whose body has no readable code. */
+export class ProviderRefusedError extends ProviderError {
+  override readonly name = "ProviderRefusedError";
+  override readonly retry = "never";
+}
+
+/** A 3xx: following it would hand the API key to another address. */
+export class ProviderRedirectError extends ProviderError {
+  override readonly name = "ProviderRedirectError";
+  override readonly retry = "never";
+}
+
+/**
+ * Why there is no usable answer: `network` (none, or cut off), `timeout` (not whole within the deadline), `server`
+ * (5xx), `unreadable` (a success that is no JSON, too large, or not what the spec says).
+ */
+export type Unavailability = "network" | "timeout" | "server" | "unreadable";
+
+/** The provider gave no usable answer. Whether it did what was asked is unknown. */
+export class ProviderUnavailableError extends ProviderError {
+  override readonly name = "ProviderUnavailableError";
+  override readonly retry: Retry;
+  readonly reason: Unavailability;
+
+  constructor(
+    message: string,
+    facts: AnswerFacts,
+    options: { reason: Unavailability; retryAfterMs?: number; cause?: unknown },
+  ) {
+    super(message, facts, options);
+    this.reason = options.reason;
+    this.retry = options.retryAfterMs === undefined ? "later" : { afterMs: options.retryAfterMs };
+  }
+}
+
+/** A reference that no path can carry: empty, `.`, `..`, or not well-formed text. Nothing was sent. */
+export class InvalidReferenceError extends OrderMirrorError {
+  override readonly name = "InvalidReferenceError";
+  override readonly retry = "never";
+}

@@ -1,0 +1,67 @@
+import type { z } from "zod";
+import { UnreadableSnapshotError } from "../domain/errors.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Snapshot } from "../domain/order.ts";
+import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
+import type { WireOrder } from "../wire/order.ts";
+import { ProviderUnavailableError } from "./errors.ts";
+import type { Answer } from "./request.ts";
+
+/** The answer of an endpoint that returns one order. */
+export interface OrderAnswer {
+  /** As leniently as the mirror reads, with the exact text. */
+  readonly snapshot: Snapshot;
+  /** Lower bound of the provider's time at which the request started. */
+  readonly requestedAt: Instant;
+  readonly requestId: string | null;
+  /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
+  readonly subscriptionState: string | null;
+  /** The order as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
+  readonly readOrder: () => WireOrder;
+}
+
+/** Throws ProviderUnavailableError when the answer is no order at all. `endpoint` such as `POST /v1/orders`. */
+export function readOrderAnswer(endpoint: string, answer: Answer): OrderAnswer {
+  return {
+    snapshot: readSnapshotOf(endpoint, answer),
+    requestedAt: answer.requestedAt,
+    requestId: answer.requestId,
+    subscriptionState: readSubscriptionState(answer),
+    readOrder: () => parseAnswer(orderResponseSchema, endpoint, answer),
+  };
+}
+
+/** The answer's value as `schema` has it. Throws ProviderUnavailableError that names paths, never values. */
+export function parseAnswer<Schema extends z.ZodType>(
+  schema: Schema,
+  endpoint: string,
+  answer: Answer,
+): z.infer<Schema> {
+  const result = schema.safeParse(answer.value);
+  if (result.success) return result.data;
+  const mistakes = result.error.issues.map((issue) => `${issue.path.join(".") || "(root)"} ${issue.code}`);
+  throw makeUnreadable(endpoint, answer, mistakes.join(", "));
+}
+
+export function makeUnreadable(endpoint: string, answer: Answer, mistake: string): ProviderUnavailableError {
+  const facts = { status: answer.status, code: null, requestId: answer.requestId };
+  const text = `${endpoint} was answered unreadably: ${mistake}`;
+  return new ProviderUnavailableError(text, facts, { reason: "unreadable" });
+}
+
+export function readSubscriptionState({ headers }: Answer): string | null {
+  return headers.get("service-subscription-state");
+}
+
+function readSnapshotOf(endpoint: string, answer: Answer): Snapshot {
+  // readOrderResponse scans the text of an object.
+  if (typeof answer.value !== "object" || answer.value === null || Array.isArray(answer.value)) {
+    throw makeUnreadable(endpoint, answer, "not an object");
+  }
+  try {
+    return readOrderResponse(answer.text);
+  } catch (error) {
+    if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
+    throw error;
+  }
+}

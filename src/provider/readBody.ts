@@ -1,0 +1,53 @@
+/** Larger than any page of the spec's 200 orders; reading on would only fill the memory. */
+export const BODY_BYTES_MAX = 10 * 1024 * 1024;
+
+const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
+
+/** A body that is not what was asked for; `message` names the kind of mistake, never the text. */
+export class UnreadableBodyError extends Error {
+  override readonly name = "UnreadableBodyError";
+}
+
+/**
+ * The text of a JSON body and its value, read piece by piece and given up beyond BODY_BYTES_MAX (after
+ * decompression). Throws UnreadableBodyError, or whatever the network throws.
+ */
+export async function readJsonBody(response: Response): Promise<{ text: string; value: unknown }> {
+  if (!JSON_TYPE.test(response.headers.get("content-type") ?? "")) {
+    await discardBody(response);
+    throw new UnreadableBodyError("the content type is not JSON");
+  }
+  const text = decode(await readBytes(response));
+  try {
+    return { text, value: JSON.parse(text) };
+  } catch {
+    // No cause: the message of JSON.parse quotes the body.
+    throw new UnreadableBodyError("the body is not JSON");
+  }
+}
+
+/** Lets go of the connection without reading on. */
+export async function discardBody(response: Response): Promise<void> {
+  // A body that has failed already has nothing left to let go of.
+  await response.body?.cancel().catch(() => undefined);
+}
+
+async function readBytes(response: Response): Promise<Buffer> {
+  const pieces: Uint8Array[] = [];
+  let length = 0;
+  for await (const piece of response.body ?? []) {
+    length += piece.byteLength;
+    // Leaving the loop cancels the stream.
+    if (length > BODY_BYTES_MAX) throw new UnreadableBodyError(`the body exceeds ${BODY_BYTES_MAX} bytes`);
+    pieces.push(piece);
+  }
+  return Buffer.concat(pieces);
+}
+
+function decode(bytes: Buffer): string {
+  try {
+    return new TextDecoder("utf-8", { fatal: true }).decode(bytes);
+  } catch {
+    throw new UnreadableBodyError("the body is not UTF-8");
+  }
+}

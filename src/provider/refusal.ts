@@ -1,0 +1,128 @@
+import { z } from "zod";
+import {
+  AddressRefusedError,
+  BranchNotConnectedError,
+  DuplicateExternalOrderIdError,
+  FeatureNotAvailableError,
+  InvalidApiKeyError,
+  NoShiftCoverageError,
+  OrderNotCancellableError,
+  OrderNotFoundError,
+  ProviderRedirectError,
+  ProviderRefusedError,
+  ProviderUnavailableError,
+  RateLimitedError,
+  SubscriptionInactiveError,
+} from "./errors.ts";
+import type { AnswerFacts, ProviderError } from "./errors.ts";
+
+/** The parts of an error body that are read; null where they are missing or not what they should be. */
+export interface Refusal {
+  readonly code: string | null;
+  /** Names the policy of a 429 (spec, "Limits"); never shown. */
+  readonly message: string | null;
+  readonly requestId: string | null;
+}
+
+/** A refused request: its answer, and the endpoint in words such as `POST /v1/orders`. */
+export interface RefusedAnswer {
+  readonly endpoint: string;
+  readonly status: number;
+  readonly refusal: Refusal;
+  /** From Retry-After, bounded; null when a 5xx came without one. */
+  readonly retryAfterMs: number | null;
+  /** The exceeded policy of a 429. */
+  readonly policy: string | null;
+}
+
+/** The body was missing, or said nothing that can be read. */
+export const NO_REFUSAL: Refusal = { code: null, message: null, requestId: null };
+
+// Short plain words only: they are shown, and text of another kind might be personal data.
+const code = z
+  .string()
+  .regex(/^[a-z0-9_]{1,64}$/)
+  .nullable()
+  .catch(null);
+const requestId = z
+  .string()
+  .regex(/^[\w.:-]{1,128}$/)
+  .nullable()
+  .catch(null);
+const message = z.string().nullable().catch(null);
+
+/** Assumed shape `{ error: { code, message }, request_id }`; code and message at the top level are read as well. */
+const refusalBody = z.object({
+  error: z.object({ code, message }).catch({ code: null, message: null }),
+  code,
+  message,
+  request_id: requestId,
+});
+
+const byCode: Readonly<Record<string, new (message: string, facts: AnswerFacts) => ProviderError>> = {
+  invalid_api_key: InvalidApiKeyError,
+  subscription_inactive: SubscriptionInactiveError,
+  feature_not_available: FeatureNotAvailableError,
+  order_not_found: OrderNotFoundError,
+  duplicate_external_order_id: DuplicateExternalOrderIdError,
+  branch_not_connected: BranchNotConnectedError,
+  order_not_cancellable: OrderNotCancellableError,
+  no_shift_coverage: NoShiftCoverageError,
+  address_not_found: AddressRefusedError,
+  address_ambiguous: AddressRefusedError,
+  address_low_confidence: AddressRefusedError,
+};
+
+const UNAUTHORIZED = 401;
+const TOO_MANY_REQUESTS = 429;
+
+/** Reads the body of a refused request; `value` is its JSON, or undefined where it was none. */
+export function readRefusal(value: unknown): Refusal {
+  const result = refusalBody.safeParse(value);
+  if (!result.success) return NO_REFUSAL;
+  const body = result.data;
+  return {
+    code: body.error.code ?? body.code,
+    message: body.error.message ?? body.message,
+    requestId: body.request_id,
+  };
+}
+
+/** `request_id` of any answer, null when there is none. */
+export function readRequestId(value: unknown): string | null {
+  return readRefusal(value).requestId;
+}
+
+/**
+ * The error for an answer that is not a success. The code decides, as the spec leaves the statuses of some codes
+ * open; without a code only 401, 429, 3xx and 5xx say enough. A 404 without one may be any web server's.
+ */
+export function makeRefusalError(answer: RefusedAnswer): ProviderError {
+  const { status, refusal, retryAfterMs } = answer;
+  const facts = { status, code: refusal.code, requestId: refusal.requestId };
+  const text = `${answer.endpoint} was refused: ${refusal.code ?? "no code"} (${describe(facts)})`;
+  if (status < 400) {
+    return new ProviderRedirectError(`${answer.endpoint} was redirected (${describe(facts)})`, facts, {
+      fix: "set DELIVERY_BASE_URL to the address that answers by itself",
+    });
+  }
+  if (status >= 500) {
+    return new ProviderUnavailableError(`${answer.endpoint} failed (${describe(facts)})`, facts, {
+      reason: "server",
+      ...(retryAfterMs === null ? {} : { retryAfterMs }),
+    });
+  }
+  if (status === TOO_MANY_REQUESTS) {
+    return new RateLimitedError(text, facts, { retryAfterMs: retryAfterMs ?? 0, policy: answer.policy });
+  }
+  const known =
+    refusal.code !== null && Object.hasOwn(byCode, refusal.code) ? byCode[refusal.code] : undefined;
+  if (known !== undefined) return new known(text, facts);
+  return status === UNAUTHORIZED
+    ? new InvalidApiKeyError(text, facts)
+    : new ProviderRefusedError(text, facts);
+}
+
+function describe({ status, requestId: id }: AnswerFacts): string {
+  return id === null ? `HTTP ${status}` : `HTTP ${status}, request ${id}`;
+}

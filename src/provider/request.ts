@@ -1,0 +1,40 @@
+import type { Instant } from "../domain/instant.ts";
+import type { PolicyName, Priority } from "./policies.ts";
+
+export interface ProviderRequest {
+  readonly method: "GET" | "POST" | "PATCH";
+  /** The spec's form of the path, such as `/v1/orders/{reference}`: all that errors and log lines show. */
+  readonly route: string;
+  /** The value of `{reference}` in `route`. */
+  readonly reference?: string;
+  readonly query?: URLSearchParams;
+  readonly body?: unknown;
+  readonly policy: PolicyName;
+  /** True when the request changes nothing at the provider, so that it may be sent again at will. */
+  readonly safe: boolean;
+}
+
+export interface RequestOptions {
+  /** Default `live`. */
+  readonly priority?: Priority | undefined;
+  readonly signal?: AbortSignal | undefined;
+}
+
+/** A success: 2xx with a JSON body. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly value: unknown;
+  readonly requestId: string | null;
+  /** Lower bound of the provider's time at which the request started. */
+  readonly requestedAt: Instant;
+}
+
+/** Sends one request, once. Throws a ProviderError, or the reason of the caller's signal. */
+export type Send = (request: ProviderRequest, options: RequestOptions) => Promise<Answer>;
+
+/** Such as `POST /v1/orders`. */
+export function describeEndpoint({ method, route }: ProviderRequest): string {
+  return `${method} ${route}`;
+}

@@ -1,0 +1,126 @@
+import { isFinal } from "../domain/order.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { CreateOrderRequest } from "../wire/api.ts";
+import {
+  DuplicateExternalOrderIdError,
+  OrderNotCancellableError,
+  OrderNotFoundError,
+  ProviderError,
+  ProviderUnavailableError,
+} from "./errors.ts";
+import type { OrderAnswer } from "./orderAnswer.ts";
+import type { ProviderClock } from "./providerClock.ts";
+import { ATTEMPTS_MAX, backoffMs } from "./retrying.ts";
+import type { RequestOptions } from "./request.ts";
+
+/** The plain requests, each sent once (after a 429 again). */
+export interface PlainOrderRequests {
+  createOrder(body: CreateOrderRequest, options: RequestOptions): Promise<OrderAnswer>;
+  cancelOrder(reference: string, options: RequestOptions): Promise<OrderAnswer>;
+  getOrder(reference: string, options: RequestOptions): Promise<OrderAnswer>;
+}
+
+export interface SafeWritesDeps {
+  readonly plain: PlainOrderRequests;
+  readonly clock: Clock;
+  readonly providerClock: ProviderClock;
+  readonly random: () => number;
+}
+
+/** Writes that are sent again after an unknown outcome, and only after looking what became of them. */
+export function makeSafeWrites(
+  deps: SafeWritesDeps,
+): Pick<PlainOrderRequests, "createOrder" | "cancelOrder"> {
+  const { plain, clock, providerClock, random } = deps;
+
+  async function createOrder(body: CreateOrderRequest, options: RequestOptions): Promise<OrderAnswer> {
+    const externalOrderId = body.externalOrderId ?? "";
+    // Without an id to look for, sending again could create a second delivery.
+    if (externalOrderId === "") return plain.createOrder(body, options);
+    const startedAtMs = clock.monotonicMs();
+    return insist(
+      { clock, random, signal: options.signal },
+      {
+        write: () => plain.createOrder(body, options),
+        isDoneAlready: (error) => error instanceof DuplicateExternalOrderIdError,
+        lookUp: async () => {
+          const found = await findCreated(externalOrderId, options);
+          // An order from before our first attempt is not ours: the id was used already.
+          return found !== null && isOlder(found, startedAtMs) ? null : found;
+        },
+      },
+    );
+  }
+
+  async function cancelOrder(reference: string, options: RequestOptions): Promise<OrderAnswer> {
+    return insist(
+      { clock, random, signal: options.signal },
+      {
+        write: () => plain.cancelOrder(reference, options),
+        isDoneAlready: (error) => error instanceof OrderNotCancellableError,
+        lookUp: async () => {
+          const found = await plain.getOrder(reference, options);
+          return isFinal(found.snapshot.fields.status) ? found : null;
+        },
+      },
+    );
+  }
+
+  async function findCreated(externalOrderId: string, options: RequestOptions): Promise<OrderAnswer | null> {
+    try {
+      const found = await plain.getOrder(externalOrderId, options);
+      // The path takes references as well, and somebody's reference may be our id.
+      return found.snapshot.fields.externalOrderId === externalOrderId ? found : null;
+    } catch (error) {
+      if (error instanceof OrderNotFoundError) return null;
+      throw error;
+    }
+  }
+
+  /** Proven only where the provider's clock is known: our bound of it is never late. */
+  function isOlder({ snapshot }: OrderAnswer, startedAtMs: number): boolean {
+    return providerClock.isSynchronized() && snapshot.version < providerClock.instantAt(startedAtMs);
+  }
+
+  return { createOrder, cancelOrder };
+}
+
+interface Attempts {
+  readonly write: () => Promise<OrderAnswer>;
+  /** Whether this is the refusal that a repeated write gets when an earlier one was done after all. */
+  readonly isDoneAlready: (error: unknown) => boolean;
+  /** The order, when the write was done; null when it was not. */
+  readonly lookUp: () => Promise<OrderAnswer | null>;
+}
+
+async function insist(
+  { clock, random, signal }: { clock: Clock; random: () => number; signal: AbortSignal | undefined },
+  { write, isDoneAlready, lookUp }: Attempts,
+): Promise<OrderAnswer> {
+  for (let attempt = 1; ; attempt += 1) {
+    try {
+      return await write();
+    } catch (error) {
+      const isOpen = error instanceof ProviderUnavailableError;
+      if (!isOpen && !(attempt > 1 && isDoneAlready(error))) throw error;
+      const done = await lookUpOr(error, signal, lookUp);
+      if (done !== null) return done;
+      if (!isOpen || error.reason === "unreadable" || attempt === ATTEMPTS_MAX) throw error;
+      await clock.sleep(backoffMs(attempt, random), signal);
+    }
+  }
+}
+
+/** When looking fails as well, the write's own failure is what the caller has to know. */
+async function lookUpOr<Result>(
+  failure: unknown,
+  signal: AbortSignal | undefined,
+  lookUp: () => Promise<Result>,
+): Promise<Result> {
+  try {
+    return await lookUp();
+  } catch (error) {
+    signal?.throwIfAborted();
+    throw error instanceof ProviderError ? failure : error;
+  }
+}

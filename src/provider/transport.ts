@@ -1,0 +1,57 @@
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { makeAddress } from "./address.ts";
+import type { Budget } from "./budget.ts";
+import { withDeadline } from "./deadline.ts";
+import { ProviderError } from "./errors.ts";
+import { makeExchange, toUnavailable } from "./exchange.ts";
+import type { ProviderClock } from "./providerClock.ts";
+import type { Send } from "./request.ts";
+
+export interface TransportDeps {
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly providerClock: ProviderClock;
+  readonly logger: Logger;
+  /** From the start of a request to the end of its body; waiting for the budget is not counted. */
+  readonly deadlineMs: number;
+}
+
+/** Throws ConfigurationError for a base address or a key that no request can carry. */
+export function makeTransport(deps: TransportDeps): Send {
+  const { budget, clock, providerClock, logger, deadlineMs } = deps;
+  const address = makeAddress(deps);
+  const exchange = makeExchange({ clock, providerClock });
+
+  return async function send(request, options) {
+    const { priority = "live", signal } = options;
+    const prepared = address.prepare(request);
+    const permit = await budget.acquire({ policy: request.policy, priority, signal });
+    const startedAtMs = clock.monotonicMs();
+    const log = (outcome: string) => {
+      const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
+      const { method, route } = request;
+      logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
+    };
+    try {
+      const answer = await withDeadline({ deadlineMs, signal }, async (abortable) => {
+        try {
+          return await exchange({ request, prepared, permit, signal: abortable });
+        } catch (error) {
+          throw toUnavailable(request, { status: null, error, signal: abortable });
+        }
+      });
+      log("answered");
+      return answer;
+    } catch (error) {
+      // The caller gave up: no failure of the provider's, and never tried again.
+      signal?.throwIfAborted();
+      log(error instanceof ProviderError ? (error.code ?? error.name) : "failed");
+      throw error;
+    } finally {
+      permit.release();
+    }
+  };
+}

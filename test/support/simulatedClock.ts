@@ -1,0 +1,60 @@
+import { NANOS_PER_SECOND } from "../../src/domain/instant.ts";
+import type { Instant } from "../../src/domain/instant.ts";
+import type { Clock } from "../../src/runtime/clock.ts";
+
+/** A clock whose time stands still until a test moves it: an hour passes in a moment, and always the same way. */
+export interface SimulatedClock extends Clock {
+  /** Moves to `ms` after the start, waking every sleeper at its time, with all that follows from it. */
+  runUntil(ms: number): Promise<void>;
+}
+
+interface Sleeper {
+  readonly wakesAtMs: number;
+  readonly wake: () => void;
+}
+
+export function makeSimulatedClock(startsAt: Instant = 1_700_000_000n * NANOS_PER_SECOND): SimulatedClock {
+  const sleepers = new Set<Sleeper>();
+  let nowMs = 0;
+
+  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason as Error);
+        return;
+      }
+      const sleeper = {
+        wakesAtMs: nowMs + ms,
+        wake: () => {
+          signal?.removeEventListener("abort", abort);
+          resolve();
+        },
+      };
+      const abort = () => {
+        sleepers.delete(sleeper);
+        reject(signal?.reason as Error);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      sleepers.add(sleeper);
+    });
+  }
+
+  return {
+    now: () => startsAt + BigInt(Math.round(nowMs * 1e6)),
+    monotonicMs: () => nowMs,
+    sleep,
+    async runUntil(ms) {
+      for (;;) {
+        // Let everything that the last step set free come to rest before time goes on.
+        await new Promise((resolve) => setImmediate(resolve));
+        let next: Sleeper | undefined;
+        for (const sleeper of sleepers) if (!next || sleeper.wakesAtMs < next.wakesAtMs) next = sleeper;
+        if (next === undefined || next.wakesAtMs > ms) break;
+        sleepers.delete(next);
+        nowMs = Math.max(nowMs, next.wakesAtMs);
+        next.wake();
+      }
+      nowMs = Math.max(nowMs, ms);
+    },
+  };
+}

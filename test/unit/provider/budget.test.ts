@@ -1,0 +1,343 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { makeBudget } from "../../../src/provider/budget.ts";
+import type { Budget, Permit } from "../../../src/provider/budget.ts";
+import { PRIORITIES } from "../../../src/provider/policies.ts";
+import type { PolicyName, Priority } from "../../../src/provider/policies.ts";
+import type { RateLesson } from "../../../src/provider/rateLedger.ts";
+import { makeSimulatedClock } from "../../support/simulatedClock.ts";
+import type { SimulatedClock } from "../../support/simulatedClock.ts";
+
+const WINDOW_MS = 10_000;
+const HOUR_MS = 3_600_000;
+
+interface Sent {
+  readonly policy: PolicyName;
+  readonly priority: Priority;
+  readonly askedAtMs: number;
+  readonly startedAtMs: number;
+  /** When the provider counted it. */
+  readonly countedAtMs: number;
+}
+
+interface Wish {
+  readonly atMs: number;
+  readonly policy: PolicyName;
+  readonly priority: Priority;
+  readonly latencyMs: number;
+  /** Part of the latency that lies before the provider's count. */
+  readonly counted: number;
+}
+
+/** Asks for leave at each wish's time and plays the exchange; returns what was sent, in sequence. */
+function play(clock: SimulatedClock, budget: Budget, wishes: readonly Wish[]): Sent[] {
+  const sent: Sent[] = [];
+  for (const { atMs, policy, priority, latencyMs, counted } of wishes) {
+    void (async () => {
+      await clock.sleep(atMs - clock.monotonicMs());
+      const permit = await budget.acquire({ policy, priority });
+      const startedAtMs = clock.monotonicMs();
+      const countedAtMs = startedAtMs + latencyMs * counted;
+      sent.push({ policy, priority, askedAtMs: atMs, startedAtMs, countedAtMs });
+      await clock.sleep(latencyMs);
+      permit.release();
+    })();
+  }
+  return sent;
+}
+
+const busiestWindow = (instants: readonly number[], windowMs = WINDOW_MS) => {
+  const sorted = instants.toSorted((left, right) => left - right);
+  let most = 0;
+  let from = 0;
+  sorted.forEach((at, index) => {
+    while (sorted[from]! <= at - windowMs) from += 1;
+    most = Math.max(most, index - from + 1);
+  });
+  return most;
+};
+
+const lesson = (fields: Partial<RateLesson>): RateLesson => ({
+  declared: [],
+  remaining: [],
+  refusedForMs: null,
+  ...fields,
+});
+
+/** Acquires one after another, each released at once; stops the time at which each was granted. */
+async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
+  const times: number[] = [];
+  for (let index = 0; index < count; index += 1) {
+    void budget.acquire({ policy, priority: "live" }).then((permit) => {
+      times.push(clock.monotonicMs());
+      permit.release();
+    });
+  }
+  await clock.runUntil(clock.monotonicMs() + HOUR_MS);
+  return times;
+}
+
+async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyName): Promise<Permit> {
+  const permit = budget.acquire({ policy, priority: "live" });
+  await clock.runUntil(clock.monotonicMs());
+  return permit;
+}
+
+describe("an hour of more requests than the provider takes", () => {
+  it("lists no more than 18 times in any ten seconds, evenly, and hardly less", async () => {
+    const clock = makeSimulatedClock();
+    const wishes: Wish[] = Array.from({ length: 7_000 }, (_, index) => ({
+      atMs: index,
+      policy: "order-list",
+      priority: PRIORITIES[index % PRIORITIES.length]!,
+      latencyMs: 50 + ((index * 37) % 900),
+      counted: (index % 11) / 10,
+    }));
+    const sent = play(clock, makeBudget({ clock }), wishes);
+    await clock.runUntil(HOUR_MS);
+    const starts = sent.map(({ startedAtMs }) => startedAtMs);
+    expect(busiestWindow(sent.map(({ countedAtMs }) => countedAtMs))).toBe(18);
+    expect(busiestWindow(starts)).toBe(18);
+    expect(busiestWindow(starts, 1_000)).toBe(2);
+    expect(sent.length).toBeGreaterThan(0.9 * 1.8 * 3_600);
+  });
+});
+
+describe("any arrivals of requests", () => {
+  const wish = fc.record<Wish>({
+    atMs: fc.integer({ min: 0, max: 30_000 }),
+    policy: fc.constantFrom<PolicyName>("order-list", "geocoding", "sustained"),
+    priority: fc.constantFrom(...PRIORITIES),
+    latencyMs: fc.integer({ min: 0, max: 15_000 }),
+    counted: fc.double({ min: 0, max: 1, noNaN: true }),
+  });
+  // The spec's proportions, at sizes that random arrivals reach.
+  const limits = {
+    sustained: { requestsMax: 40, windowMs: WINDOW_MS },
+    "order-list": { requestsMax: 10, windowMs: WINDOW_MS },
+    geocoding: { requestsMax: 20, windowMs: WINDOW_MS },
+  };
+
+  it("stay within every policy in every sliding window of the provider, and all are sent", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(wish, { maxLength: 150, size: "max" }), async (wishes) => {
+        const clock = makeSimulatedClock();
+        const sent = play(clock, makeBudget({ clock, limits }), wishes);
+        await clock.runUntil(HOUR_MS);
+        const counts = (policies: readonly PolicyName[]) =>
+          sent.filter(({ policy }) => policies.includes(policy)).map(({ countedAtMs }) => countedAtMs);
+        expect(sent).toHaveLength(wishes.length);
+        expect(busiestWindow(counts(["order-list"]))).toBeLessThanOrEqual(9);
+        expect(busiestWindow(counts(["geocoding"]))).toBeLessThanOrEqual(18);
+        expect(busiestWindow(counts(["order-list", "geocoding", "sustained"]))).toBeLessThanOrEqual(36);
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("never let a less urgent request of the same policy go before a more urgent one that waits", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(wish, { maxLength: 150, size: "max" }), async (wishes) => {
+        const clock = makeSimulatedClock();
+        const sent = play(clock, makeBudget({ clock, limits }), wishes);
+        await clock.runUntil(HOUR_MS);
+        sent.forEach((earlier, index) => {
+          const overtaken = sent
+            .slice(index + 1)
+            .filter(
+              (later) =>
+                later.policy === earlier.policy &&
+                later.askedAtMs < earlier.startedAtMs &&
+                PRIORITIES.indexOf(later.priority) < PRIORITIES.indexOf(earlier.priority),
+            );
+          expect(overtaken).toEqual([]);
+        });
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+describe("priorities", () => {
+  it("lets a live request overtake a queue of backfills that was there first", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const order: string[] = [];
+    const ask = (priority: Priority, name: string) =>
+      void budget.acquire({ policy: "order-list", priority }).then((permit) => {
+        order.push(name);
+        permit.release();
+      });
+    for (let index = 0; index < 5; index += 1) ask("backfill", `backfill ${index}`);
+    await clock.runUntil(600);
+    ask("verify", "verify");
+    ask("refetch", "refetch");
+    ask("live", "live 0");
+    ask("live", "live 1");
+    await clock.runUntil(HOUR_MS);
+    expect(order).toEqual([
+      "backfill 0",
+      "backfill 1",
+      "live 0",
+      "live 1",
+      "refetch",
+      "backfill 2",
+      "backfill 3",
+      "backfill 4",
+      "verify",
+    ]);
+  });
+
+  it("does not hold up reads of single orders behind a list that must wait", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    budget.hold("order-list", 60_000);
+    void budget.acquire({ policy: "order-list", priority: "live" });
+    expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 56]);
+  });
+
+  it("reports what was spent on what, and what waits", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    for (const priority of PRIORITIES) void budget.acquire({ policy: "order-list", priority });
+    await clock.runUntil(600);
+    const [sustained, list, geocoding] = budget.spent();
+    expect(list).toMatchObject({
+      policy: "order-list",
+      requestsMax: 18,
+      windowMs: WINDOW_MS,
+      used: 2,
+      spent: { live: 1, refetch: 1, backfill: 0, verify: 0 },
+      waiting: { live: 0, refetch: 0, backfill: 1, verify: 1 },
+    });
+    expect(list!.waitMs).toBe(2 * 556 - 600);
+    expect(sustained).toMatchObject({ used: 2, spent: { live: 1, refetch: 1 }, waiting: { live: 0 } });
+    expect(geocoding).toMatchObject({ used: 0, spent: { live: 0, refetch: 0 } });
+  });
+});
+
+describe("what answers teach", () => {
+  it("sends nothing of a refused policy before the end of Retry-After, to the millisecond", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    const spentEntry = { policy: "order-list", remaining: 0, resetMs: 1_000 };
+    await clock.runUntil(200);
+    expect(permit.learn(lesson({ refusedForMs: 7_000, remaining: [spentEntry] }))).toEqual(["order-list"]);
+    permit.release();
+    expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
+  });
+
+  it("lets other policies go on while one is refused", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    const entries = [
+      { policy: "order-list", remaining: 0, resetMs: 7_000 },
+      { policy: "sustained", remaining: 120, resetMs: 7_000 },
+    ];
+    permit.learn(lesson({ refusedForMs: 7_000, remaining: entries }));
+    permit.release();
+    expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
+  });
+
+  it("holds all policies of a refused request when the answer does not say which", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    expect(permit.learn(lesson({ refusedForMs: 7_000 }))).toEqual(["order-list", "sustained"]);
+    permit.release();
+    expect(await grantTimes(clock, budget, "sustained", 1)).toEqual([7_000]);
+  });
+
+  it("waits for the reset when nothing remains", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: 4_000 }] }));
+    permit.release();
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([4_000]);
+  });
+
+  it("waits one window when nothing remains and the reset is not said", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson({ remaining: [{ policy: "order-list", remaining: 0, resetMs: null }] }));
+    permit.release();
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([WINDOW_MS]);
+  });
+
+  it("is not made faster by generous headers", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(
+      lesson({
+        declared: [{ policy: "order-list", requestsMax: 1_000, windowMs: 1_000 }],
+        remaining: [{ policy: "order-list", remaining: 999, resetMs: 0 }],
+      }),
+    );
+    permit.release();
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([556]);
+  });
+
+  it("slows down to a stricter declared limit", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    permit.learn(lesson({ declared: [{ policy: "order-list", requestsMax: 10, windowMs: WINDOW_MS }] }));
+    permit.release();
+    const times = await grantTimes(clock, budget, "order-list", 30);
+    expect(busiestWindow([0, ...times])).toBe(9);
+  });
+
+  it("takes a policy that the spec does not name for one of the endpoint that answered", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "geocoding");
+    permit.learn(lesson({ remaining: [{ policy: "daily", remaining: 5, resetMs: 30_000 }] }));
+    permit.learn(lesson({ remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] }));
+    permit.release();
+    expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([HOUR_MS]);
+    const again = makeBudget({ clock });
+    const other = await grantOne(clock, again, "geocoding");
+    const heldAtMs = clock.monotonicMs();
+    other.learn(lesson({ remaining: [{ policy: "monthly", remaining: 0, resetMs: 30_000 }] }));
+    other.release();
+    expect(await grantTimes(clock, again, "geocoding", 1)).toEqual([heldAtMs + 30_000]);
+  });
+});
+
+describe("giving up", () => {
+  it("leaves the queue with the signal's reason, and spends nothing", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const control = new AbortController();
+    budget.hold("order-list", 5_000);
+    const waiting = budget.acquire({ policy: "order-list", priority: "live", signal: control.signal });
+    const reason = new Error("shutting down");
+    await clock.runUntil(100);
+    control.abort(reason);
+    await expect(waiting).rejects.toBe(reason);
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([5_000]);
+    expect(budget.spent().find(({ policy }) => policy === "order-list")).toMatchObject({
+      spent: { live: 1 },
+      waiting: { live: 0 },
+    });
+  });
+
+  it("does not join the queue with a signal that is aborted already", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const reason = new Error("shutting down");
+    const asked = budget.acquire({
+      policy: "order-list",
+      priority: "live",
+      signal: AbortSignal.abort(reason),
+    });
+    await expect(asked).rejects.toBe(reason);
+    expect(budget.spent().every(({ waiting }) => waiting.live === 0)).toBe(true);
+  });
+});

@@ -1,0 +1,126 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { millisFromInstant, NANOS_PER_SECOND, parseInstant } from "../../../src/domain/instant.ts";
+import type { Instant } from "../../../src/domain/instant.ts";
+import { makeProviderClock } from "../../../src/provider/providerClock.ts";
+import { makeSimulatedClock } from "../../support/simulatedClock.ts";
+
+const NOON = parseInstant("2026-11-20T12:00:00Z");
+
+/** The Date header of a server whose clock shows `instant`. */
+const dateHeader = (instant: Instant) => new Date(millisFromInstant(instant)).toUTCString();
+
+const millis = (ms: number) => BigInt(Math.round(ms * 1e6));
+
+describe("without a Date header", () => {
+  it("claims the local time less thirty seconds", () => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    expect(providerClock.providerNow()).toBe(NOON - 30n * NANOS_PER_SECOND);
+    expect(providerClock.isSynchronized()).toBe(false);
+    expect(providerClock.skewSeconds()).toBeNull();
+  });
+
+  it.each([null, "yesterday", "2026-11-20T12:00:00Z"])("learns nothing from %j", (date) => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    providerClock.observe({ date, startedAtMs: 0, receivedAtMs: 0 });
+    expect(providerClock.isSynchronized()).toBe(false);
+  });
+});
+
+describe("with Date headers", () => {
+  it("is one second behind the header, and goes on with the monotonic clock", async () => {
+    const clock = makeSimulatedClock(NOON);
+    const providerClock = makeProviderClock(clock);
+    providerClock.observe({ date: dateHeader(NOON), startedAtMs: 0, receivedAtMs: 0 });
+    expect(providerClock.providerNow()).toBe(NOON - NANOS_PER_SECOND);
+    await clock.runUntil(2_500);
+    expect(providerClock.providerNow()).toBe(NOON + millis(1_500));
+    expect(providerClock.instantAt(500)).toBe(NOON - millis(500));
+  });
+
+  it("keeps to the slowest of several machines, and forgets it after two minutes", async () => {
+    const clock = makeSimulatedClock(NOON);
+    const providerClock = makeProviderClock(clock);
+    const slow = NOON - 8n * NANOS_PER_SECOND;
+    providerClock.observe({ date: dateHeader(slow), startedAtMs: 0, receivedAtMs: 0 });
+    const observe = (ms: number) =>
+      providerClock.observe({ date: dateHeader(NOON + millis(ms)), startedAtMs: ms, receivedAtMs: ms });
+    await clock.runUntil(119_000);
+    observe(119_000);
+    expect(providerClock.providerNow()).toBe(slow + millis(118_000));
+    await clock.runUntil(120_000);
+    observe(120_000);
+    expect(providerClock.providerNow()).toBe(NOON + millis(119_000));
+  });
+
+  it("keeps sixteen answers at most", () => {
+    const providerClock = makeProviderClock(makeSimulatedClock(NOON));
+    const observe = (at: Instant) =>
+      providerClock.observe({ date: dateHeader(at), startedAtMs: 0, receivedAtMs: 0 });
+    observe(NOON - 8n * NANOS_PER_SECOND);
+    for (let count = 0; count < 15; count += 1) observe(NOON);
+    expect(providerClock.providerNow()).toBe(NOON - 9n * NANOS_PER_SECOND);
+    observe(NOON);
+    expect(providerClock.providerNow()).toBe(NOON - NANOS_PER_SECOND);
+  });
+});
+
+describe("skew", () => {
+  const skewAfter = async (providerTime: Instant, tookMs: number) => {
+    const clock = makeSimulatedClock(NOON);
+    const providerClock = makeProviderClock(clock);
+    await clock.runUntil(tookMs);
+    providerClock.observe({ date: dateHeader(providerTime), startedAtMs: 0, receivedAtMs: tookMs });
+    return providerClock.skewSeconds();
+  };
+
+  it("is what the time under way and the cut second cannot explain", async () => {
+    expect(await skewAfter(NOON, 0)).toBe(0);
+    expect(await skewAfter(NOON - NANOS_PER_SECOND, 0)).toBe(0);
+    expect(await skewAfter(NOON - 7n * NANOS_PER_SECOND, 0)).toBe(6);
+    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 0)).toBe(-7);
+    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 7_000)).toBe(0);
+    expect(await skewAfter(NOON + 7n * NANOS_PER_SECOND, 6_000)).toBe(-1);
+  });
+});
+
+it("never claims to be later than the provider is, whatever the latency and the skew", async () => {
+  const exchange = fc.record({
+    pauseMs: fc.integer({ min: 0, max: 60_000 }),
+    toProviderMs: fc.double({ min: 0, max: 5_000, noNaN: true }),
+    backMs: fc.double({ min: 0, max: 5_000, noNaN: true }),
+    /** The machine that answers, by how far its clock is behind the fastest. */
+    behindMs: fc.constantFrom(0, 0, 0, 1_700, 4_000),
+    hasDate: fc.boolean(),
+  });
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(exchange, { minLength: 1, maxLength: 20, size: "max" }),
+      fc.integer({ min: -3_600_000, max: 3_600_000 }),
+      async (exchanges, skewMs) => {
+        const clock = makeSimulatedClock(NOON);
+        const providerClock = makeProviderClock(clock);
+        const trueTime = (ms: number) => NOON + millis(skewMs) + millis(ms);
+        let slowestMs = 0;
+        for (const { pauseMs, toProviderMs, backMs, behindMs, hasDate } of exchanges) {
+          const startedAtMs = clock.monotonicMs() + pauseMs;
+          const answeredAtMs = startedAtMs + toProviderMs;
+          const receivedAtMs = answeredAtMs + backMs;
+          await clock.runUntil(receivedAtMs);
+          const date = hasDate ? dateHeader(trueTime(answeredAtMs) - millis(behindMs)) : null;
+          providerClock.observe({ date, startedAtMs, receivedAtMs });
+          if (!providerClock.isSynchronized()) continue;
+          slowestMs = Math.max(slowestMs, hasDate ? behindMs : 0);
+          // A machine's own time is what it stamps on orders.
+          const own = (ms: number) => trueTime(ms) - millis(hasDate ? behindMs : 0);
+          expect(providerClock.instantAt(startedAtMs)).toBeLessThanOrEqual(own(startedAtMs));
+          expect(providerClock.providerNow()).toBeLessThanOrEqual(own(receivedAtMs));
+          // And not uselessly early: the resolution, the cut second, the way back, the slowest machine.
+          const latenessMs = 2_000 + 10_000 + slowestMs + 1;
+          expect(providerClock.providerNow()).toBeGreaterThan(trueTime(receivedAtMs - latenessMs));
+        }
+      },
+    ),
+    { numRuns: 60 },
+  );
+});
