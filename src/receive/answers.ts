@@ -1,0 +1,64 @@
+import type { OutgoingHttpHeaders, ServerResponse } from "node:http";
+
+const RETRY_AFTER_SECONDS = 5;
+
+interface Answer {
+  readonly status: number;
+  readonly headers: OutgoingHttpHeaders;
+  /** A string, as Node then sends head and body in one write; for a Buffer it would need two. */
+  readonly body: string;
+}
+
+function answerWith(status: number, content: object, headers: OutgoingHttpHeaders = {}): Answer {
+  const body = JSON.stringify(content);
+  const length = Buffer.byteLength(body);
+  return {
+    status,
+    body,
+    headers: { "Content-Type": "application/json", "Content-Length": length, ...headers },
+  };
+}
+
+const RECEIVED = answerWith(200, { received: true });
+const RETRY_LATER = { "Retry-After": String(RETRY_AFTER_SECONDS) };
+
+/**
+ * Every answer the endpoint can give, by outcome. All are constant: an answer never tells which check failed
+ * beyond its status. A duplicate is answered as the first time, or its sender would go on trying.
+ */
+const ANSWERS = {
+  received: RECEIVED,
+  duplicate: RECEIVED,
+  empty_body: answerWith(400, { error: "empty_body" }),
+  ambiguous_headers: answerWith(400, { error: "ambiguous_headers" }),
+  unauthorized: answerWith(401, { error: "unauthorized" }),
+  not_found: answerWith(404, { error: "not_found" }),
+  method_not_allowed: answerWith(405, { error: "method_not_allowed" }, { Allow: "POST" }),
+  too_large: answerWith(413, { error: "body_too_large" }),
+  unsupported_type: answerWith(415, { error: "unsupported_media_type" }),
+  unsupported_encoding: answerWith(
+    415,
+    { error: "unsupported_content_encoding" },
+    { "Accept-Encoding": "identity" },
+  ),
+  miswired: answerWith(500, { error: "internal_error" }),
+  failed: answerWith(500, { error: "internal_error" }),
+  overloaded: answerWith(503, { error: "unavailable" }, RETRY_LATER),
+  unavailable: answerWith(503, { error: "unavailable" }, RETRY_LATER),
+  draining: answerWith(503, { error: "unavailable" }, { ...RETRY_LATER, Connection: "close" }),
+} as const satisfies Record<string, Answer>;
+
+/** How a request to the webhook endpoint ended; `aborted` is a sender that went away before its answer. */
+export type ReceiveOutcome = keyof typeof ANSWERS | "aborted";
+
+export const RECEIVE_OUTCOMES: readonly ReceiveOutcome[] = [
+  ...(Object.keys(ANSWERS) as (keyof typeof ANSWERS)[]),
+  "aborted",
+];
+
+/** Sends the answer of an outcome, unless the sender is gone or something else has answered already. */
+export function sendAnswer(res: ServerResponse, outcome: ReceiveOutcome): void {
+  if (outcome === "aborted" || res.headersSent || res.destroyed) return;
+  const { status, headers, body } = ANSWERS[outcome];
+  res.writeHead(status, headers).end(body);
+}
