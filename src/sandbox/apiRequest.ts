@@ -1,0 +1,31 @@
+import type { Caller } from "./directory.ts";
+import type { Policy } from "./rateLimits.ts";
+
+/** A request whose key is known and whose budget is not used up. */
+export interface ApiRequest {
+  readonly caller: Caller;
+  /** The `{reference}` of the path, decoded; empty where the path has none. */
+  readonly reference: string;
+  readonly query: URLSearchParams;
+  /** The parsed JSON body; undefined where there is none. */
+  readonly body: unknown;
+}
+
+export interface Answer {
+  readonly status: number;
+  readonly body: Readonly<Record<string, unknown>>;
+  readonly headers?: Readonly<Record<string, string>>;
+}
+
+/** One endpoint of the spec. */
+export interface Endpoint {
+  /** As the fault `onlyEndpoints` and the journal name it. */
+  readonly name: string;
+  readonly method: "GET" | "POST" | "PATCH";
+  /** `:reference` stands for one path segment. */
+  readonly path: string;
+  readonly policies: readonly Policy[];
+  /** Whether the subscription's warning header belongs on its answers. */
+  readonly warns: boolean;
+  readonly answer: (request: ApiRequest) => Promise<Answer>;
+}

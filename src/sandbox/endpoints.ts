@@ -1,0 +1,85 @@
+import type { Answer, ApiRequest, Endpoint } from "./apiRequest.ts";
+import { createOrder, quoteOrder, validateAddress } from "./createOrder.ts";
+import { listBranches, listOrders } from "./listOrders.ts";
+import type { SandboxState } from "./sandboxState.ts";
+import { advanceOrder, cancelOrder, getOrder, updateOrder } from "./singleOrders.ts";
+
+type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Answer>;
+
+/** Every endpoint of the spec with its rate policies, and the assumed one that changes an order. */
+export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
+  const endpoint = (
+    [name, method, path]: [string, Endpoint["method"], string],
+    answer: Answerer,
+    rules: Partial<Pick<Endpoint, "policies" | "warns">> = {},
+  ): Endpoint => ({
+    name,
+    method,
+    path,
+    policies: ["sustained"],
+    warns: false,
+    ...rules,
+    answer: (request) => answer(state, request),
+  });
+  const geocodes = { policies: ["sustained", "geocoding"] as const };
+  return [
+    endpoint(["createOrder", "POST", "/v1/orders"], createOrder, { ...geocodes, warns: true }),
+    endpoint(["quoteOrder", "POST", "/v1/orders/quote"], quoteOrder, { ...geocodes, warns: true }),
+    endpoint(["listOrders", "GET", "/v1/orders"], listOrders, { policies: ["sustained", "order-list"] }),
+    endpoint(["getOrder", "GET", "/v1/orders/:reference"], getOrder),
+    endpoint(["updateOrder", "PATCH", "/v1/orders/:reference"], updateOrder),
+    endpoint(["cancelOrder", "POST", "/v1/orders/:reference/cancel"], cancelOrder),
+    endpoint(["advanceOrder", "POST", "/v1/test/orders/:reference/advance"], advanceOrder),
+    endpoint(["validateAddress", "POST", "/v1/addresses/validate"], validateAddress, geocodes),
+    endpoint(["listBranches", "GET", "/v1/branches"], listBranches),
+  ];
+}
+
+/** What a path leads to: an endpoint, the methods that it has, or nothing. */
+export interface Match {
+  readonly endpoint: Endpoint | undefined;
+  readonly reference: string;
+  /** For the header Allow; empty when the path does not exist. */
+  readonly methods: readonly string[];
+}
+
+/** Finds the endpoint of a request; a HEAD request is answered as a GET without its body. */
+export function matchEndpoint(endpoints: readonly Endpoint[], method: string, path: string): Match {
+  const asked = method === "HEAD" ? "GET" : method;
+  const found = endpoints.flatMap((endpoint) => {
+    const reference = matchPath(endpoint.path, path);
+    return reference === undefined ? [] : [{ endpoint, reference }];
+  });
+  // Only the quote's path also looks like a reference; it is listed before, so the first of a method counts.
+  const hit = found.find(({ endpoint }) => endpoint.method === asked);
+  return {
+    endpoint: hit?.endpoint,
+    reference: hit?.reference ?? "",
+    methods: [...new Set(found.map(({ endpoint }) => endpoint.method))],
+  };
+}
+
+/** The decoded `:reference` of `path`, "" where the pattern has none; undefined when the path is another. */
+function matchPath(pattern: string, path: string): string | undefined {
+  const wanted = pattern.split("/");
+  const given = path.split("/");
+  if (wanted.length !== given.length) return undefined;
+  let reference = "";
+  for (const [index, segment] of wanted.entries()) {
+    const part = given[index] ?? "";
+    if (segment === ":reference") {
+      const decoded = decode(part);
+      if (decoded === undefined || decoded === "") return undefined;
+      reference = decoded;
+    } else if (segment !== part) return undefined;
+  }
+  return reference;
+}
+
+function decode(segment: string): string | undefined {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return undefined;
+  }
+}

@@ -1,0 +1,126 @@
+import { z } from "zod";
+
+/** Also from forms, whose values are all text; an empty field counts as absent. */
+const share = z.coerce.number().min(0).max(1);
+const delayMs = z.coerce.number().int().min(0).max(86_400_000);
+const offsetMs = z.coerce.number().int().min(-86_400_000).max(86_400_000);
+const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
+export const GRANULARITIES = ["s", "ms", "us", "ns"] as const;
+export type Granularity = (typeof GRANULARITIES)[number];
+
+/**
+ * What a provider does that cannot be asked of a real one. All off by default; each is switchable while the
+ * sandbox runs. Shares lie in [0, 1] and pick the same events and requests in every run with the same seed.
+ */
+export const faultsSchema = z.strictObject({
+  /** Share of events that are never sent. */
+  loseShare: share,
+  /** Share of events that are sent twice. */
+  duplicateShare: share,
+  /** Share of events that are sent `delayMs` late. */
+  delayShare: share,
+  delayMs,
+  /** Share of events that are held back for a random part of `reorderWindowMs`, so that later ones overtake. */
+  reorderShare: share,
+  reorderWindowMs: delayMs,
+  /** Share of events whose signature is wrong, on every attempt while this is on. */
+  corruptShare: share,
+  /** Share of changes that readers see only `lateCommitMs` after their updatedAt; their event is not late. */
+  lateCommitShare: share,
+  lateCommitMs: delayMs,
+  /** By how much the provider's clock is ahead: the Date header and every timestamp. */
+  clockSkewMs: offsetMs,
+  /** Share of changes whose updatedAt, but not the Date header, is off by `misstampMs` (ahead when positive). */
+  misstampShare: share,
+  misstampMs: offsetMs,
+  /** Lets an order's updatedAt go back, as after a misstamp or a clock that was set back. */
+  versionsMayDecrease: flag,
+  timestampGranularity: z.enum(GRANULARITIES),
+  /** Of the timestamps in events; `same` as elsewhere. */
+  eventTimestampGranularity: z.enum(["same", ...GRANULARITIES]),
+  listOrder: z.enum(["ascending", "descending", "unsorted"]),
+  /** `random`: rows with the same timestamp come in another order at every request. */
+  listTies: z.enum(["stable", "random"]),
+  listBounds: z.enum(["half-open", "inclusive", "exclusive"]),
+  /** A greater `limit` is silently cut to this. */
+  listLimitMax: z.coerce.number().int().min(1).max(200),
+  /** Share of requests answered 429 although the budget is not used up. */
+  refuseShare: share,
+  refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600),
+  /** Share of requests answered `failStatus`, before anything is done. */
+  failShare: share,
+  failStatus: z.coerce.number().int().min(500).max(599),
+  latencyMs: delayMs,
+  /** Up to this much more. */
+  latencyJitterMs: delayMs,
+  /** Share of answers whose JSON ends half-way, under a Content-Length that agrees. */
+  truncateShare: share,
+  /** Share of connections closed before anything is done. */
+  dropBeforeShare: share,
+  /** Share of connections closed after the work, instead of the answer: the caller cannot know. */
+  dropAfterShare: share,
+  /** The faults of requests hit only these endpoints (`listOrders`, `createOrder`, ...), comma separated; all when empty. */
+  onlyEndpoints: z.string().max(255),
+});
+export type Faults = Readonly<z.infer<typeof faultsSchema>>;
+
+export const NO_FAULTS: Faults = Object.freeze({
+  loseShare: 0,
+  duplicateShare: 0,
+  delayShare: 0,
+  delayMs: 5_000,
+  reorderShare: 0,
+  reorderWindowMs: 5_000,
+  corruptShare: 0,
+  lateCommitShare: 0,
+  lateCommitMs: 3_000,
+  clockSkewMs: 0,
+  misstampShare: 0,
+  misstampMs: 60_000,
+  versionsMayDecrease: false,
+  timestampGranularity: "ms",
+  eventTimestampGranularity: "same",
+  listOrder: "ascending",
+  listTies: "stable",
+  listBounds: "half-open",
+  listLimitMax: 200,
+  refuseShare: 0,
+  refuseRetryAfterSeconds: 5,
+  failShare: 0,
+  failStatus: 503,
+  latencyMs: 0,
+  latencyJitterMs: 0,
+  truncateShare: 0,
+  dropBeforeShare: 0,
+  dropAfterShare: 0,
+  onlyEndpoints: "",
+});
+
+export const faultsPatchSchema = faultsSchema.partial();
+export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
+
+/** The faults that are on now; one holder per sandbox. */
+export interface FaultSwitches {
+  readonly current: () => Faults;
+  /** Changes the named ones, keeps the others. */
+  readonly set: (patch: FaultsPatch) => Faults;
+  /** Back to NO_FAULTS, not to what the sandbox was started with. */
+  readonly clear: () => Faults;
+}
+
+export function makeFaultSwitches(initial: FaultsPatch = {}): FaultSwitches {
+  const merge = (base: Faults, patch: FaultsPatch): Faults =>
+    faultsSchema.parse({ ...base, ...faultsPatchSchema.parse(patch) });
+  let faults = merge(NO_FAULTS, initial);
+  return {
+    current: () => faults,
+    set: (patch) => {
+      faults = merge(faults, patch);
+      return faults;
+    },
+    clear: () => {
+      faults = NO_FAULTS;
+      return faults;
+    },
+  };
+}

@@ -1,0 +1,40 @@
+import { chance } from "./chance.ts";
+import { moveOrders } from "./orderBook.ts";
+import { readDueOrders } from "./orderSql.ts";
+import { nextStatus } from "./orderRow.ts";
+import type { OrderRow, Status } from "./orderRow.ts";
+import type { SandboxState } from "./sandboxState.ts";
+
+const MOVES_PER_BATCH_MAX = 200;
+
+/** Share of the sandbox's own traffic that never arrives. */
+const ACCIDENT_SHARE = 0.05;
+/** The statuses in which an order may end early: the first two by the business, the others by the fleet. */
+const ACCIDENT_STATUSES: readonly Status[] = [
+  "created",
+  "arrived_for_pickup",
+  "picked_up",
+  "arrived_for_delivery",
+];
+
+/** Moves the live orders whose next step is due; returns how many. At most one batch. */
+export async function moveDueOrders(state: SandboxState): Promise<number> {
+  return state.write(async (connection) => {
+    const due = await readDueOrders(connection, state.clock.now(), MOVES_PER_BATCH_MAX);
+    const moves = due.flatMap((row) => {
+      const status = decideStep(state.dials.seed, row);
+      return status ? [{ row, status }] : [];
+    });
+    if (moves.length > 0) await moveOrders(state, connection, moves);
+    return moves.length;
+  });
+}
+
+function decideStep(seed: number, row: OrderRow): Status | undefined {
+  const meetsAccident = row.origin === "traffic" && chance(seed, "accident", row.number) < ACCIDENT_SHARE;
+  if (meetsAccident) {
+    const at = Math.floor(chance(seed, "accidentStatus", row.number) * ACCIDENT_STATUSES.length);
+    if (ACCIDENT_STATUSES[at] === row.status) return "cancelled";
+  }
+  return nextStatus(row.status);
+}

@@ -1,0 +1,50 @@
+/** A street as the sandbox knows it: house numbers 1 to `houses` exist, spread along it. */
+export interface Street {
+  readonly street: string;
+  readonly city: string;
+  readonly postcode: string;
+  readonly latitude: number;
+  readonly longitude: number;
+  readonly houses: number;
+}
+
+/**
+ * The whole world of the sandbox. Kerkstraat in Amsterdam and Dorpsstraat in Utrecht exist twice: without the
+ * right postcode they are ambiguous.
+ */
+export const GAZETTEER: readonly Street[] = [
+  place("Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800),
+  place("Herengracht", "Amsterdam", "1016 BR", 52.3702, 4.8883, 600),
+  place("Kerkstraat", "Amsterdam", "1017 GB", 52.3643, 4.8869, 400),
+  place("Kerkstraat", "Amsterdam", "1097 JM", 52.3477, 4.9263, 120),
+  place("Overtoom", "Amsterdam", "1054 HN", 52.3621, 4.8701, 580),
+  place("Javastraat", "Amsterdam", "1094 HD", 52.3637, 4.9387, 240),
+  place("Eerste Constantijn Huygensstraat", "Amsterdam", "1054 BP", 52.3644, 4.8742, 120),
+  place("Oudegracht", "Utrecht", "3511 AP", 52.0908, 5.1199, 400),
+  place("Voorstraat", "Utrecht", "3512 AN", 52.0946, 5.1203, 110),
+  place("Biltstraat", "Utrecht", "3572 AW", 52.0954, 5.1336, 450),
+  place("Dorpsstraat", "Utrecht", "3451 BH", 52.0893, 5.0463, 60),
+  place("Dorpsstraat", "Utrecht", "3544 NC", 52.0821, 5.0352, 40),
+  place("Witte de Withstraat", "Rotterdam", "3012 BL", 51.9152, 4.4779, 100),
+  place("Coolsingel", "Rotterdam", "3011 AD", 51.9217, 4.4791, 250),
+  place("Nieuwe Binnenweg", "Rotterdam", "3021 GK", 51.9135, 4.4619, 540),
+  place("Grote Houtstraat", "Haarlem", "2011 SN", 52.3789, 4.6337, 190),
+  place("Zijlstraat", "Haarlem", "2011 TK", 52.3822, 4.6318, 100),
+  place("Markt", "Delft", "2611 GS", 52.0116, 4.3588, 90),
+  place("Oude Delft", "Delft", "2611 CD", 52.0134, 4.3556, 230),
+  place("Breestraat", "Leiden", "2311 CS", 52.1597, 4.4908, 170),
+  place("Haarlemmerstraat", "Leiden", "2312 GA", 52.1625, 4.4926, 280),
+  place("Noordeinde", "Den Haag", "2514 GA", 52.0813, 4.3075, 200),
+  place("Frederik Hendriklaan", "Den Haag", "2582 BZ", 52.0912, 4.2823, 290),
+];
+
+function place(
+  street: string,
+  city: string,
+  postcode: string,
+  latitude: number,
+  longitude: number,
+  houses: number,
+): Street {
+  return { street, city, postcode, latitude, longitude, houses };
+}

@@ -1,0 +1,200 @@
+/** Raise with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts afresh. */
+export const SCHEMA_VERSION = 1;
+
+/**
+ * The sandbox's own state. In code, not beside the product's migrations: it is disposable, and a program that
+ * runs against a real provider must never create it. All times are bigint nanoseconds since 1970 (UTC).
+ */
+export const SCHEMA_SQL = `
+create schema sandbox;
+comment on schema sandbox is 'State of the sandbox, a stand-in for the provider. Not part of the mirror.';
+
+create table sandbox.world (
+  one_row        boolean primary key default true check (one_row),
+  schema_version integer not null,
+  seed           integer not null,
+  clock_now      bigint
+);
+
+create table sandbox.organizations (
+  organization_id text primary key,
+  name            text not null,
+  plan            text not null check (plan in ('none', 'standard', 'advanced')),
+  subscription    text not null check (subscription in ('active', 'past_due', 'unpaid', 'canceled'))
+);
+
+create table sandbox.api_keys (
+  api_key         text primary key,
+  organization_id text not null references sandbox.organizations,
+  livemode        boolean not null
+);
+
+create table sandbox.fleets (
+  fleet_id              text primary key,
+  name                  text not null,
+  owner_organization_id text references sandbox.organizations
+);
+
+create table sandbox.zones (
+  zone_code text primary key,
+  name      text not null,
+  fleet_id  text not null references sandbox.fleets,
+  shifts    jsonb not null
+);
+
+create table sandbox.branches (
+  branch_id       uuid primary key,
+  organization_id text not null references sandbox.organizations,
+  position        integer not null,
+  reference       text,
+  name            text not null,
+  street          text not null,
+  city            text not null,
+  postcode        text not null,
+  latitude        float8,
+  longitude       float8,
+  closed          boolean not null,
+  unique (organization_id, reference)
+);
+
+create table sandbox.connections (
+  branch_id  uuid not null references sandbox.branches on delete cascade,
+  zone_code  text not null references sandbox.zones,
+  position   integer not null,
+  is_primary boolean not null,
+  active     boolean not null default true,
+  primary key (branch_id, zone_code)
+);
+create unique index connections_one_primary on sandbox.connections (branch_id) where is_primary;
+
+create sequence sandbox.order_number as bigint;
+create sequence sandbox.event_number as bigint;
+
+create table sandbox.orders (
+  number            bigint primary key,
+  organization_id   text not null,
+  livemode          boolean not null,
+  reference         text not null unique,
+  external_order_id text,
+  origin            text not null,
+  status            text not null,
+  branch_id         uuid not null,
+  zone_code         text not null,
+  first_name        text not null,
+  phone             text not null,
+  street            text not null,
+  city              text not null,
+  postcode          text not null,
+  latitude          float8 not null,
+  longitude         float8 not null,
+  distance_km       float8 not null,
+  schedule_mode     text not null,
+  basis             text not null,
+  resolved_pickup   bigint not null,
+  resolved_delivery bigint not null,
+  pickup_time       bigint not null,
+  delivery_time     bigint not null,
+  real_pickup       bigint,
+  real_delivery     bigint,
+  created_at        bigint not null,
+  updated_at        bigint not null,
+  next_move_at      bigint
+);
+create table sandbox.late_changes (
+  change_id  bigint generated always as identity primary key,
+  number     bigint not null,
+  visible_at bigint not null,
+  row        jsonb not null
+);
+create index late_changes_number on sandbox.late_changes (number, change_id);
+create index late_changes_visible_at on sandbox.late_changes (visible_at, change_id);
+
+create table sandbox.charges (
+  number          bigint primary key,
+  organization_id text not null,
+  recorded_at     bigint not null
+);
+
+create table sandbox.searches (
+  organization_id text not null references sandbox.organizations,
+  search_key      text not null,
+  result          jsonb not null,
+  searched_at     bigint not null,
+  primary key (organization_id, search_key)
+);
+
+create table sandbox.endpoints (
+  endpoint_id     text primary key,
+  organization_id text not null references sandbox.organizations,
+  livemode        boolean not null,
+  url             text not null,
+  secret          text not null,
+  scheme          text not null
+);
+
+create table sandbox.events (
+  event_number    bigint primary key,
+  event_id        text not null unique,
+  organization_id text not null,
+  livemode        boolean not null,
+  reference       text not null,
+  type            text not null,
+  created         bigint not null,
+  sent_as         text not null check (sent_as in ('event', 'lost', 'no_plan', 'no_endpoint')),
+  body            text not null
+);
+create index events_reference on sandbox.events (reference, event_number);
+
+create table sandbox.deliveries (
+  delivery_id bigint generated always as identity primary key,
+  event_id    text not null references sandbox.events (event_id) on delete cascade,
+  endpoint_id text not null references sandbox.endpoints on delete cascade,
+  reason      text not null check (reason in ('event', 'duplicate', 'resend')),
+  corrupt     boolean not null,
+  state       text not null check (state in ('pending', 'delivered', 'failed')),
+  due_at      bigint not null,
+  taken       boolean not null default false,
+  attempts    integer not null default 0
+);
+create index deliveries_event on sandbox.deliveries (event_id);
+create index deliveries_due on sandbox.deliveries (due_at, delivery_id) where state = 'pending';
+
+create table sandbox.attempts (
+  attempt_id   bigint generated always as identity primary key,
+  delivery_id  bigint not null references sandbox.deliveries on delete cascade,
+  attempted_at bigint not null,
+  duration_ms  integer not null,
+  status       integer,
+  error        text
+);
+create index attempts_delivery on sandbox.attempts (delivery_id, attempt_id);
+
+-- Eight characters of base 32 that are different for every number below 2^40: each step can be undone.
+create function sandbox.make_reference(number bigint, seed integer) returns text
+  language sql immutable strict parallel safe as $$
+  with first as (select ((number * 2654435 + seed::bigint * 7919) & 1099511627775) as x),
+       mixed as (select x # (x >> 19) as x from first),
+       last  as (select (x * 1540483) & 1099511627775 as x from mixed),
+       final as (select x # (x >> 17) as x from last)
+  select 'DO-' || string_agg(substr('0123456789ABCDEFGHJKMNPQRSTVWXYZ', (((x >> shift) & 31) + 1)::integer, 1), '' order by shift desc)
+  from final, generate_series(0, 35, 5) as shift
+$$;
+`;
+
+/** Dropped before a great number of orders is seeded, and made again after it. */
+export const ORDER_INDEXES: Readonly<Record<string, string>> = {
+  orders_external:
+    "create unique index orders_external on sandbox.orders (organization_id, livemode, external_order_id)",
+  orders_updated:
+    "create index orders_updated on sandbox.orders (organization_id, livemode, updated_at, number)",
+  orders_pickup:
+    "create index orders_pickup on sandbox.orders (organization_id, livemode, pickup_time, number)",
+  orders_delivery:
+    "create index orders_delivery on sandbox.orders (organization_id, livemode, delivery_time, number)",
+  orders_status:
+    "create index orders_status on sandbox.orders (organization_id, livemode, status, updated_at, number)",
+  orders_branch:
+    "create index orders_branch on sandbox.orders (organization_id, livemode, branch_id, updated_at, number)",
+  orders_moving:
+    "create index orders_moving on sandbox.orders (next_move_at, number) where next_move_at is not null",
+};

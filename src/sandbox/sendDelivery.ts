@@ -1,0 +1,84 @@
+import { millisFromInstant } from "../domain/instant.ts";
+import type { Clock } from "../runtime/clock.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { makeSigner } from "../signature/sign.ts";
+import { chance } from "./chance.ts";
+import type { AttemptResult, DueDelivery } from "./deliverySql.ts";
+import { MARK } from "./mark.ts";
+import { addMillis } from "./sandboxClock.ts";
+import { shownTime } from "./sandboxState.ts";
+import type { SandboxState } from "./sandboxState.ts";
+
+/** Assumed: the spec shows no timeout, no retry schedule and no codes that count as received. */
+const ATTEMPT_TIMEOUT_MS = 10_000;
+const RETRY_FACTOR = 4;
+export const ATTEMPTS_MAX = 8;
+
+/**
+ * Attempts one delivery: a signed POST of the event, received when answered 2xx within ten seconds. Redirects are
+ * not followed. Otherwise it is due again after `retryBaseMs` times 4 for each attempt before: with 5 s that is
+ * 5 s, 20 s, 80 s, 5 min, 21 min, 85 min and 6 h; after the eighth attempt it has failed.
+ */
+export async function sendDelivery(
+  state: SandboxState,
+  delivery: DueDelivery,
+  options: { systemClock: Clock; signal: AbortSignal },
+): Promise<AttemptResult> {
+  const startedMs = options.systemClock.monotonicMs();
+  const { status, error } = await post(state, delivery, options.signal);
+  const received = status !== null && status >= 200 && status < 300;
+  const attempts = delivery.attempts + 1;
+  const waitMs = state.dials.retryBaseMs * RETRY_FACTOR ** delivery.attempts;
+  const unsuccessful = attempts >= ATTEMPTS_MAX ? "failed" : "pending";
+  const now = state.clock.now();
+  return {
+    deliveryId: delivery.deliveryId,
+    attemptedAt: now,
+    durationMs: Math.round(options.systemClock.monotonicMs() - startedMs),
+    status,
+    error,
+    state: received ? "delivered" : unsuccessful,
+    dueAt: addMillis(now, waitMs),
+  };
+}
+
+async function post(
+  state: SandboxState,
+  delivery: DueDelivery,
+  signal: AbortSignal,
+): Promise<{ status: number | null; error: string | null }> {
+  try {
+    const body = Buffer.from(delivery.body, "utf8");
+    const response = await fetch(delivery.url, {
+      method: "POST",
+      headers: { ...MARK, "content-type": "application/json", ...signDelivery(state, delivery, body) },
+      body,
+      redirect: "manual",
+      signal: AbortSignal.any([signal, AbortSignal.timeout(ATTEMPT_TIMEOUT_MS)]),
+    });
+    await response.body?.cancel();
+    return { status: response.status, error: null };
+  } catch (error) {
+    return { status: null, error: nameFailure(error) };
+  }
+}
+
+function signDelivery(state: SandboxState, delivery: DueDelivery, body: Buffer): Record<string, string> {
+  const { clock, dials, faults } = state;
+  const { corruptShare } = faults.current();
+  const isCorrupt = delivery.corrupt || chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;
+  const sign = makeSigner({
+    scheme: loadScheme(delivery.scheme),
+    secret: delivery.secret,
+    url: delivery.url,
+  });
+  const nowSeconds = Math.floor(millisFromInstant(shownTime(clock.now(), faults.current())) / 1_000);
+  // Signing other bytes gives a signature of the right form that cannot verify.
+  const signed = isCorrupt ? Buffer.concat([body, Buffer.from(" ")]) : body;
+  return sign({ id: delivery.eventId, body: signed, nowSeconds });
+}
+
+function nameFailure(error: unknown): string {
+  const { name, cause } = error as Error & { cause?: { code?: unknown } };
+  return typeof cause?.code === "string" ? cause.code : name;
+}

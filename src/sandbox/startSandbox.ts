@@ -1,0 +1,165 @@
+import type { Instant } from "../domain/instant.ts";
+import { systemClock } from "../runtime/clock.ts";
+import { silentLogger } from "../runtime/logger.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { makeSandboxPool, makeWriter } from "./database.ts";
+import type { Pool } from "./database.ts";
+import { makeDirectory } from "./directory.ts";
+import { makeFaultSwitches } from "./faults.ts";
+import type { Faults, FaultsPatch } from "./faults.ts";
+import { openServer } from "./openServer.ts";
+import { openWorld } from "./openWorld.ts";
+import type { WindowKind } from "./rateLimits.ts";
+import { makeRealClock, makeVirtualClock, VIRTUAL_START } from "./sandboxClock.ts";
+import type { SandboxState } from "./sandboxState.ts";
+import { makeTraffic } from "./traffic.ts";
+import { setWebhook } from "./webhooks.ts";
+import { makeWorkLoop } from "./workLoop.ts";
+import { makeWorks } from "./works.ts";
+import { saveClock } from "./worldSql.ts";
+
+export interface SandboxOptions {
+  readonly databaseUrl: string;
+  /** 0 takes a free one. */
+  readonly port: number;
+  /** Default 127.0.0.1. */
+  readonly host?: string;
+  /** Without it the world in the database is kept, whatever its seed; a new one has seed 1. */
+  readonly seed?: number;
+  /** How many times faster than life the fleet works; default 1, 0 stops it. */
+  readonly speed?: number;
+  /** Orders that the business makes by itself; default 0. */
+  readonly trafficPerMinute?: number;
+  /** Endpoints of the seeded organization `sandbox`. */
+  readonly webhooks?: { readonly live?: EndpointOptions; readonly test?: EndpointOptions };
+  /** Scheme of those endpoints: name of a preset or JSON; default standard-webhooks. */
+  readonly scheme?: string;
+  /** False: nothing is counted and the headers show untouched quotas. Default true. */
+  readonly rateLimits?: boolean;
+  /** Default `fixed`. */
+  readonly rateWindow?: WindowKind;
+  /** Default `real`; `virtual` stands still until it is advanced. */
+  readonly clock?: "real" | "virtual";
+  readonly faults?: FaultsPatch;
+  /** The wait before the first retry of a delivery, in milliseconds; default 5,000. */
+  readonly retryBaseMs?: number;
+  /** Offset of the timestamps shown and of the local day; default +60. */
+  readonly utcOffsetMinutes?: number;
+  readonly logger?: Logger;
+}
+
+export interface EndpointOptions {
+  readonly url: string;
+  readonly secret: string;
+}
+
+export interface Sandbox {
+  /** Base address, without a slash at the end. The control page is at `/_sandbox` below it. */
+  readonly url: string;
+  readonly port: number;
+  /** The provider's clock, without the skew that may be switched on. */
+  readonly now: () => Instant;
+  /** Virtual clock only: moves it on by `ms`, doing on the way what falls due, each at its own instant. */
+  readonly advance: (ms: number) => Promise<void>;
+  /** Resolves when nothing is due and no delivery is under way. Retries that wait do not count. */
+  readonly idle: () => Promise<void>;
+  readonly setFaults: (patch: FaultsPatch) => Faults;
+  readonly clearFaults: () => Faults;
+  /** Stops everything and resolves when it is down; what was under way is taken up by the next start. */
+  readonly close: () => Promise<void>;
+}
+
+const RETRY_BASE_MS = 5_000;
+const UTC_OFFSET_MINUTES = 60;
+
+/**
+ * Starts the provider's stand-in: the whole interface of the spec under `/v1`, and its control under `/_sandbox`.
+ *
+ * State is in the database's schema `sandbox`, made when missing; a restart goes on where it was. Throws
+ * UnavailableError when the database or the port cannot be had, ConfigurationError for options that contradict.
+ */
+export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
+  const pool = makeSandboxPool(options.databaseUrl);
+  try {
+    return await start(options, pool);
+  } catch (error) {
+    await pool.end();
+    throw error;
+  }
+}
+
+async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
+  const stopping = new AbortController();
+  let wake: () => void = () => undefined;
+  const state = await makeState(options, pool, () => wake());
+  const traffic = makeTraffic(state);
+  const deps = { state, systemClock, signal: stopping.signal };
+  const works = makeWorks({ ...deps, traffic });
+  await addWebhooks(state, options);
+  const loop = makeWorkLoop({ ...deps, works });
+  wake = loop.wake;
+  const stop = async () => {
+    stopping.abort(new Error("the sandbox stops"));
+    await loop.close();
+    if (state.clock.kind === "virtual") await saveClock(pool, state.clock.now());
+  };
+  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed" } = options;
+  const rules = { enforced: rateLimits, kind: rateWindow };
+  const server = await openServer({ ...deps, loop, rules, host, port }).catch(async (error: unknown) => {
+    await stop();
+    throw error;
+  });
+  let closing: Promise<void> | undefined;
+  const close = async () => {
+    await server.close();
+    await stop();
+    await pool.end();
+  };
+  return {
+    url: server.url,
+    port: server.port,
+    now: () => state.clock.now(),
+    advance: loop.advance,
+    idle: loop.idle,
+    setFaults: (patch) => {
+      const faults = state.faults.set(patch);
+      loop.wake();
+      return faults;
+    },
+    clearFaults: state.faults.clear,
+    close: () => (closing ??= close()),
+  };
+}
+
+async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {
+  const write = makeWriter(pool);
+  const world = await openWorld(pool, write, options.seed);
+  const directory = makeDirectory();
+  await directory.reload(pool);
+  return {
+    pool,
+    write,
+    clock:
+      options.clock === "virtual"
+        ? makeVirtualClock(world.clockNow ?? VIRTUAL_START)
+        : makeRealClock(systemClock),
+    faults: makeFaultSwitches(options.faults),
+    directory,
+    dials: {
+      seed: world.seed,
+      fleetSpeed: options.speed ?? 1,
+      ordersPerMinute: options.trafficPerMinute ?? 0,
+      retryBaseMs: options.retryBaseMs ?? RETRY_BASE_MS,
+    },
+    utcOffsetMinutes: options.utcOffsetMinutes ?? UTC_OFFSET_MINUTES,
+    logger: options.logger ?? silentLogger,
+    wake,
+  };
+}
+
+async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOptions): Promise<void> {
+  for (const mode of ["live", "test"] as const) {
+    const endpoint = webhooks?.[mode];
+    if (endpoint) await setWebhook(state, { organizationId: "sandbox", mode, scheme, ...endpoint });
+  }
+}

@@ -1,0 +1,160 @@
+import { millisFromInstant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import { chance, choose } from "./chance.ts";
+import { GAZETTEER } from "./gazetteer.ts";
+import { geocode } from "./geocode.ts";
+import { addOrders } from "./orderBook.ts";
+import type { NewOrder } from "./orderBook.ts";
+import type { OrderRow, Origin } from "./orderRow.ts";
+import { addMillis } from "./sandboxClock.ts";
+import { shownTime } from "./sandboxState.ts";
+import type { SandboxState } from "./sandboxState.ts";
+import { measureDistance, resolveTimes } from "./schedule.ts";
+import type { Branch } from "./directorySql.ts";
+import { countOrders } from "./orderSql.ts";
+
+const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
+const ORDERS_PER_BATCH_MAX = 500;
+
+/** Orders that the business makes by itself, at a steady pace. */
+export interface Traffic {
+  /** Makes the orders that are due; returns how many. */
+  readonly run: () => Promise<number>;
+  /** When the next one is due; null when the traffic is off. */
+  readonly dueAt: () => Instant | null;
+}
+
+const ORGANIZATION_ID = "sandbox";
+/** After a pause of the process the missed orders are not all made up for. */
+const CATCH_UP_MAX = 100;
+const MINUTE_MS = 60_000;
+
+export function makeTraffic(state: SandboxState): Traffic {
+  let startedAt = state.clock.now();
+  let pace = 0;
+  let made = 0;
+  const follow = () => {
+    if (state.dials.ordersPerMinute === pace) return;
+    pace = state.dials.ordersPerMinute;
+    startedAt = state.clock.now();
+    made = 0;
+  };
+  return {
+    dueAt: () => {
+      follow();
+      return pace > 0 ? addMillis(startedAt, ((made + 1) * MINUTE_MS) / pace) : null;
+    },
+    run: async () => {
+      follow();
+      if (pace <= 0) return 0;
+      const elapsedMs = millisFromInstant(state.clock.now() - startedAt);
+      const missing = Math.floor((elapsedMs * pace) / MINUTE_MS) - made;
+      made += Math.max(0, missing - CATCH_UP_MAX);
+      const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
+      if (count === 0) return 0;
+      made += count;
+      await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
+      return count;
+    },
+  };
+}
+
+/** Makes plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
+export async function makeOrders(
+  state: SandboxState,
+  wish: {
+    organizationId: string;
+    livemode: boolean;
+    count: number;
+    origin: Origin;
+    branchId?: string | undefined;
+  },
+): Promise<OrderRow[]> {
+  const branches = state.directory
+    .branchesOf(wish.organizationId)
+    .filter((branch) =>
+      wish.branchId === undefined ? canTakeOrders(branch) : branch.branchId === wish.branchId,
+    );
+  const rows: OrderRow[] = [];
+  while (rows.length < wish.count) {
+    const batch = Math.min(ORDERS_PER_BATCH_MAX, wish.count - rows.length);
+    const added = await state.write(async (connection) => {
+      const known = await countOrders(connection);
+      const orders = Array.from({ length: batch }, (_, index) =>
+        imagineOrder(state, { ...wish, branches, place: known + index }),
+      );
+      return addOrders(state, connection, orders);
+    });
+    rows.push(...added);
+  }
+  state.wake();
+  return rows;
+}
+
+/** Whether a creation without a zoneCode could succeed. */
+export function canTakeOrders(branch: Branch): boolean {
+  return (
+    !branch.closed &&
+    branch.coordinates !== null &&
+    branch.connections.some((connection) => connection.isPrimary)
+  );
+}
+
+function imagineOrder(
+  state: SandboxState,
+  wish: {
+    organizationId: string;
+    livemode: boolean;
+    origin: Origin;
+    branches: readonly Branch[];
+    place: number;
+  },
+): NewOrder {
+  const { seed, fleetSpeed } = state.dials;
+  const { place, branches, origin, organizationId, livemode } = wish;
+  const branch = choose(branches, seed, "branch", place);
+  const street = chooseStreet(seed, branch, place);
+  const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
+  const found = geocode({ ...street, street: `${street.street} ${house}` });
+  const coordinates = found.valid
+    ? found.coordinates
+    : { latitude: street.latitude, longitude: street.longitude };
+  const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
+  const { clock, faults, utcOffsetMinutes } = state;
+  const now = shownTime(clock.now(), faults.current());
+  const times = resolveTimes({
+    seed,
+    branchId: branch.branchId,
+    distanceKm,
+    now,
+    utcOffsetMinutes,
+    fleetSpeed,
+  });
+  return {
+    organizationId,
+    livemode,
+    externalOrderId: `WEB-${String(place + 1).padStart(6, "0")}`,
+    origin,
+    branchId: branch.branchId,
+    zoneCode: branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "",
+    firstName: choose(FIRST_NAMES, seed, "name", place),
+    phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,
+    street: `${street.street} ${house}`,
+    city: street.city,
+    postcode: street.postcode,
+    ...coordinates,
+    distanceKm,
+    scheduleMode: "asap",
+    basis: times.basis,
+    resolvedPickup: times.pickupTime,
+    resolvedDelivery: times.deliveryTime,
+    pickupTime: times.pickupTime,
+    deliveryTime: times.deliveryTime,
+  };
+}
+
+/** Near the branch, where the gazetteer knows streets there. */
+function chooseStreet(seed: number, branch: Branch, place: number) {
+  const near = GAZETTEER.filter((street) => street.city === branch.address.city);
+  return choose(near.length > 0 ? near : GAZETTEER, seed, "street", place);
+}
