@@ -4,7 +4,7 @@ import type { FoundText } from "./environment.ts";
 import type { LogFormat, LogLevel } from "./logger.ts";
 import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
-import { readVariableSources } from "./sources.ts";
+import { keyVariable, MODES, readVariableSources } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
 import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
@@ -61,10 +61,12 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
   const problems = [...environment.problems];
   const values = parseValues(environment.found, problems);
-  // Sources are put together only from values that are in order: else one mistake would be told several times.
-  if (!values) throw new ConfigurationError(problems.join("\n"));
-  const sources = [...readVariableSources(values, problems), ...readFileSources(values, problems)];
-  problems.push(...listSourceProblems(sources, values, checks.checkScheme));
+  const sources: NamedSource[] = [];
+  // A secret whose file cannot be read would be told a second time, as a source that lacks it.
+  if (environment.problems.length === 0) {
+    sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
+    problems.push(...listSourceProblems(sources, values, checks.checkScheme));
+  }
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
   }
@@ -87,13 +89,8 @@ export function describeConfig(
   envFile: string | null = ENV_FILE,
 ): ConfigRow[] {
   const { found } = readEnvironment(env, envFile);
-  const fromVariables = {
-    live: found.has("DELIVERY_LIVE_API_KEY"),
-    test: found.has("DELIVERY_TEST_API_KEY"),
-  };
-  const listed = config.sources.filter(
-    ({ sourceId }) => !(sourceId in fromVariables && fromVariables[sourceId as keyof typeof fromVariables]),
-  );
+  const fromVariables: string[] = MODES.filter((mode) => found.has(keyVariable(mode)));
+  const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
   return [
     ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
     ...listed.map((source) => describeSource(source)),
@@ -126,23 +123,21 @@ function describeSource({
   return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
 }
 
-function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values | undefined {
+/** Values of all variables; one that is not in order is told, and stands at its default meanwhile. */
+function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
   const values: Record<string, unknown> = {};
-  const before = problems.length;
   for (const name of VARIABLE_NAMES) {
     const variable = describeVariable(name);
-    const text = found.get(name)?.text ?? variable.default;
-    if (text === null) {
-      values[name] = null;
-      continue;
-    }
-    const result = variable.schema.safeParse(text);
-    if (result.success) values[name] = result.data;
-    else
+    const text = found.get(name)?.text;
+    const result = text === undefined ? undefined : variable.schema.safeParse(text);
+    if (text !== undefined && result?.success === false) {
       for (const { message } of result.error.issues)
         problems.push(`${name} ${message}${show(variable, text)}.`);
+    }
+    const fallback = variable.default === null ? null : variable.schema.parse(variable.default);
+    values[name] = result?.success === true ? result.data : fallback;
   }
-  return problems.length > before ? undefined : (values as Values);
+  return values as Values;
 }
 
 function show({ secret }: { secret?: true }, text: string): string {

@@ -15,7 +15,11 @@ export function listSourceProblems(
   values: Values,
   checkScheme: CheckScheme,
 ): string[] {
+  const address =
+    values.DELIVERY_BASE_URL === null ? undefined : findAddressProblem(values.DELIVERY_BASE_URL);
   return [
+    ...(address === undefined ? [] : [`DELIVERY_BASE_URL ${address}.`]),
+    ...checkScheme(values.WEBHOOK_SCHEME, []).map((problem) => `WEBHOOK_SCHEME: ${problem}`),
     ...sources.flatMap((source) => listOwnProblems(source, checkScheme)),
     ...listTwins(sources),
     ...listSharedSecrets(sources),

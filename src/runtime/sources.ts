@@ -26,22 +26,25 @@ export interface NamedSource extends SourceConfig {
 
 const DEFAULT_ORGANIZATION = "default";
 
+/** The variable whose presence makes the source of that mode. */
+export function keyVariable(mode: Mode): "DELIVERY_LIVE_API_KEY" | "DELIVERY_TEST_API_KEY" {
+  return mode === "live" ? "DELIVERY_LIVE_API_KEY" : "DELIVERY_TEST_API_KEY";
+}
+
 /** The sources `live` and `test` of the DELIVERY_ variables: one exists when its key is set. */
 export function readVariableSources(values: Values, problems: string[]): NamedSource[] {
   return MODES.flatMap((mode) => {
-    const prefix = mode === "live" ? "DELIVERY_LIVE" : "DELIVERY_TEST";
-    const apiKey = values[`${prefix}_API_KEY`];
-    const webhookSecrets = values[`${prefix}_WEBHOOK_SECRETS`] ?? [];
+    const keyName = keyVariable(mode);
+    const secretsName = mode === "live" ? "DELIVERY_LIVE_WEBHOOK_SECRETS" : "DELIVERY_TEST_WEBHOOK_SECRETS";
+    const apiKey = values[keyName];
+    const webhookSecrets = values[secretsName] ?? [];
     if (apiKey === null) {
-      if (webhookSecrets.length > 0) {
-        problems.push(`${prefix}_WEBHOOK_SECRETS is set without ${prefix}_API_KEY. Set both or none.`);
-      }
+      if (webhookSecrets.length > 0)
+        problems.push(`${secretsName} is set without ${keyName}. Set both or none.`);
       return [];
     }
     if (values.DELIVERY_BASE_URL === null) {
-      problems.push(
-        `${prefix}_API_KEY is set without DELIVERY_BASE_URL. Set it to the provider's base address.`,
-      );
+      problems.push(`${keyName} is set without DELIVERY_BASE_URL. Set it to the provider's base address.`);
       return [];
     }
     return {
@@ -54,8 +57,8 @@ export function readVariableSources(values: Values, problems: string[]): NamedSo
       webhookScheme: values.WEBHOOK_SCHEME,
       names: {
         baseUrl: "DELIVERY_BASE_URL",
-        apiKey: `${prefix}_API_KEY`,
-        webhookSecrets: `${prefix}_WEBHOOK_SECRETS`,
+        apiKey: keyName,
+        webhookSecrets: secretsName,
         webhookScheme: "WEBHOOK_SCHEME",
       },
     };

@@ -1,7 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { resolveSince } from "./duration.ts";
-import { findAddressProblem } from "./providerAddress.ts";
 
 // Schemas of the variables' texts. Their messages continue "NAME …" and hold nothing of the text.
 
@@ -72,8 +71,9 @@ export const redisUrls = list.superRefine((urls, context) => {
 export const tokens = list
   .transform((entries) =>
     entries.map((entry) => {
-      const [token = "", sourceId = "live"] = entry.split("@", 2);
-      return { token, sourceId };
+      const at = entry.lastIndexOf("@");
+      if (at === -1) return { token: entry, sourceId: "live" };
+      return { token: entry.slice(0, at), sourceId: entry.slice(at + 1) };
     }),
   )
   .superRefine((entries, context) => {
@@ -91,11 +91,6 @@ export const backfillSince = text.refine((value) => {
     return false;
   }
 }, "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z");
-
-export const providerAddress = text.superRefine((value, context) => {
-  const problem = findAddressProblem(value);
-  if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
-});
 
 export const host = text.refine(
   (value) => isIP(value) !== 0 || HOST_NAME.test(value),

@@ -7,7 +7,6 @@ import {
   HOUR_SECONDS,
   list,
   oneOf,
-  providerAddress,
   redisUrls,
   seconds,
   text,
@@ -36,7 +35,7 @@ const INTERVAL_SECONDS_MIN = 0.1;
 /** Every variable that the product reads, in the order in which people meet them. */
 export const VARIABLES = {
   DELIVERY_BASE_URL: {
-    schema: providerAddress,
+    schema: text,
     default: null,
     meaning: "base address of the provider",
   },

@@ -1,0 +1,493 @@
+import { mkdtempSync, rmSync, writeFileSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, describe, expect, it } from "vitest";
+import { ConfigurationError } from "../../../src/domain/errors.ts";
+import { describeConfig, loadConfig, requireSources } from "../../../src/runtime/config.ts";
+import type { Config } from "../../../src/runtime/config.ts";
+import { VARIABLE_NAMES } from "../../../src/runtime/variables.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+
+const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));
+afterAll(() => rmSync(folder, { recursive: true }));
+
+let files = 0;
+function write(content: string): string {
+  files += 1;
+  const file = path.join(folder, `file-${files}`);
+  writeFileSync(file, content);
+  return file;
+}
+
+type Env = Record<string, string>;
+const load = (env: Env = {}, envFile: string | null = null): Config =>
+  loadConfig(env, { checkScheme, envFile });
+
+/** The problems that loading names, a line each; none when it loads. */
+function problemsOf(env: Env, envFile: string | null = null): string[] {
+  try {
+    load(env, envFile);
+    return [];
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    return error.message.split("\n");
+  }
+}
+
+const LIVE = { DELIVERY_BASE_URL: "https://api.example.com", DELIVERY_LIVE_API_KEY: "dos_live_key" };
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const OTHER_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
+const TOKEN = "0123456789abcdef";
+
+const listed = {
+  sourceId: "acme-live",
+  mode: "live",
+  organization: "acme",
+  baseUrl: "https://acme.example.com/",
+  apiKey: "dos_live_acme",
+};
+const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.stringify(sources)) });
+
+it("loads from nothing, with every default, without a source", () => {
+  expect(load()).toEqual({
+    databaseUrl: null,
+    dataDir: ".data",
+    redisUrls: [],
+    host: "127.0.0.1",
+    port: 3000,
+    sources: [],
+    pollIntervalSeconds: 30,
+    pollSettleSeconds: 5,
+    pollOverlapSeconds: 60,
+    pollPace: "cycle",
+    backfillSince: "P30D",
+    apiTokens: [],
+    opsPassword: null,
+    opsViewerPassword: null,
+    writeThrough: false,
+    sandboxPort: 4010,
+    sandboxSeed: 1,
+    logLevel: "info",
+    logFormat: expect.stringMatching(/^(json|pretty)$/),
+  });
+});
+
+it("cannot be changed once it is loaded", () => {
+  const config = load({ ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET });
+  expect(
+    [config, config.sources, config.sources[0], config.sources[0]?.webhookSecrets].every(Object.isFrozen),
+  ).toBe(true);
+});
+
+it("makes the sources live and test of the keys that are set", () => {
+  const config = load({
+    ...LIVE,
+    DELIVERY_BASE_URL: "https://api.example.com/base//",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET} , ${OTHER_SECRET},`,
+    DELIVERY_TEST_API_KEY: "dos_test_key",
+  });
+  expect(config.sources).toEqual([
+    {
+      sourceId: "live",
+      mode: "live",
+      organization: "default",
+      baseUrl: "https://api.example.com/base",
+      apiKey: "dos_live_key",
+      webhookSecrets: [SECRET, OTHER_SECRET],
+      webhookScheme: "standard-webhooks",
+    },
+    {
+      sourceId: "test",
+      mode: "test",
+      organization: "default",
+      baseUrl: "https://api.example.com/base",
+      apiKey: "dos_test_key",
+      webhookSecrets: [],
+      webhookScheme: "standard-webhooks",
+    },
+  ]);
+});
+
+it("counts an empty value as not set, and trims the others", () => {
+  const empty = Object.fromEntries(VARIABLE_NAMES.map((name) => [name, " "]));
+  expect(load(empty)).toEqual(load());
+  expect(load({ PORT: " 8080\n" }).port).toBe(8080);
+});
+
+it("tells all problems at once, a line each, and no secret in any", () => {
+  const problems = problemsOf({
+    PORT: "80a",
+    LOG_LEVEL: "loud",
+    POLL_PACE: "fast",
+    API_TOKENS: "canary",
+    DATABASE_URL: "mysql://canary",
+    REDIS_URL: "canary",
+    DELIVERY_BASE_URL: "https://canary:canary@example.com",
+    DELIVERY_LIVE_API_KEY: "canary",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: "canary!",
+  });
+  expect(problems.map((line) => /^[A-Z_]+/.exec(line)?.[0] ?? line)).toEqual([
+    "DATABASE_URL",
+    "REDIS_URL",
+    "PORT",
+    "POLL_PACE",
+    "API_TOKENS",
+    "LOG_LEVEL",
+    "DELIVERY_BASE_URL",
+    "DELIVERY_LIVE_API_KEY",
+    "DELIVERY_LIVE_WEBHOOK_SECRETS",
+  ]);
+  expect(problems.join()).not.toContain("canary");
+});
+
+describe("takes the edges of what is allowed and nothing beyond", () => {
+  it.each<[string, string[], string[]]>([
+    ["PORT", ["0", "1", "65535"], ["-1", "65536", "3000.5", "0x10", "http"]],
+    ["SANDBOX_PORT", ["0", "65535"], ["65536"]],
+    ["SANDBOX_SEED", ["0", "2147483647"], ["2147483648", "-1", "seed"]],
+    ["POLL_INTERVAL_SECONDS", ["0.1", "30", "3600"], ["0", "0.09", "3601", "30s", "1e1"]],
+    ["POLL_SETTLE_SECONDS", ["0", "3600"], ["3601", "-1"]],
+    ["POLL_OVERLAP_SECONDS", ["0", "86400"], ["86401"]],
+    ["POLL_PACE", ["cycle", "request"], ["Cycle", "requests"]],
+    ["WRITE_THROUGH", ["true", "false"], ["1", "yes", "TRUE"]],
+    ["LOG_LEVEL", ["trace", "silent"], ["verbose"]],
+    ["LOG_FORMAT", ["json", "pretty"], ["text"]],
+    [
+      "HOST",
+      ["0.0.0.0", "::", "localhost", "web-1.internal"],
+      ["http://localhost", "localhost:3000", "a b", "-a"],
+    ],
+    ["BACKFILL_SINCE", ["P0D", "P1Y", "2026-01-31T00:00:00Z"], ["30", "P", "2026-01-31", "yesterday"]],
+    ["DATABASE_URL", ["postgres://u:p@h/d", "postgresql://h:5432/d"], ["mysql://h/d", "h", "postgres"]],
+    [
+      "WEBHOOK_SCHEME",
+      ["stripe", '{"header":"x-sig"}'],
+      ["strip", "{}", "{header:1}", '{"header":"x","signed":"x"}'],
+    ],
+    [
+      "API_TOKENS",
+      [TOKEN, `${TOKEN}@test`, `${TOKEN},${TOKEN}x@live`],
+      [TOKEN.slice(1), `${TOKEN} x`, `a@${TOKEN}@live`],
+    ],
+    [
+      "REDIS_URL",
+      ["redis://h", "rediss://u:p@h:6380/2", "redis://a:1,redis://b:2", "redis://a/0,redis://b"],
+      ["http://h", "redis://", "h:6379", "redis://a,rediss://b", "redis://a/1,redis://b/1"],
+    ],
+  ])("%s", (name, good, bad) => {
+    expect(good.filter((value) => problemsOf({ [name]: value }).length > 0)).toEqual([]);
+    for (const value of bad) {
+      const problems = problemsOf({ [name]: value });
+      expect({ value, problems }).toEqual({ value, problems: [expect.stringContaining(name)] });
+    }
+  });
+});
+
+describe("the provider's address", () => {
+  it.each([
+    ["https://api.example.com", true],
+    ["http://localhost:4010", true],
+    ["http://127.0.0.1:4010/base", true],
+    ["http://[::1]:4010", true],
+    ["http://sandbox.localhost", true],
+    ["http://api.example.com", false],
+    ["http://127.0.0.1.example.com", false],
+    ["http://localhost.example.com", false],
+    ["http://10.0.0.1", false],
+    ["ftp://api.example.com", false],
+    ["api.example.com", false],
+    ["https://user:password@api.example.com", false],
+    ["https://api.example.com/?a=1", false],
+    ["https://api.example.com/#a", false],
+  ])("%s", (address, good) => {
+    const problems = problemsOf({ DELIVERY_BASE_URL: address, DELIVERY_LIVE_API_KEY: "dos_live_key" });
+    const refusal: unknown = expect.stringMatching(/^DELIVERY_BASE_URL must /);
+    expect(problems).toEqual(good ? [] : [refusal]);
+  });
+});
+
+describe("a key's mode", () => {
+  it.each([
+    ["dos_live_a", true, /never/],
+    ["my_own_live_a", true, /never/],
+    // The first of the two counts: the rest is the secret, which may hold anything.
+    ["dos_live_test_a", true, /never/],
+    ["dos_test_live_a", false, /holds a test key, but belongs to live mode/],
+    ["dos_test_a", false, /holds a test key, but belongs to live mode/],
+    ["dos_live_", false, /is no key of the provider/],
+    ["live_a", false, /is no key of the provider/],
+    ["doslivea", false, /is no key of the provider/],
+  ])("%s", (key, good, message) => {
+    const problems = problemsOf({ ...LIVE, DELIVERY_LIVE_API_KEY: key });
+    const refusal: unknown = expect.stringMatching(message);
+    expect(problems).toEqual(good ? [] : [refusal]);
+    expect(problems.join()).not.toContain(key);
+  });
+});
+
+it.each<[string, Env, RegExp]>([
+  [
+    "a key without an address",
+    { DELIVERY_LIVE_API_KEY: "dos_live_a" },
+    /^DELIVERY_LIVE_API_KEY is set without DELIVERY_BASE_URL/,
+  ],
+  [
+    "webhook secrets without a key",
+    { DELIVERY_TEST_WEBHOOK_SECRETS: SECRET },
+    /^DELIVERY_TEST_WEBHOOK_SECRETS is set without/,
+  ],
+  [
+    "a webhook secret that does not fit the scheme",
+    { ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: "not base64" },
+    /^DELIVERY_LIVE_WEBHOOK_SECRETS: .*base64/,
+  ],
+  [
+    "the same webhook secret twice",
+    { ...LIVE, DELIVERY_LIVE_WEBHOOK_SECRETS: `${SECRET},${SECRET}` },
+    /the same as secret 1/,
+  ],
+  [
+    "the same password for both roles",
+    { OPS_PASSWORD: "a", OPS_VIEWER_PASSWORD: "a" },
+    /^OPS_VIEWER_PASSWORD is the same/,
+  ],
+  [
+    "a token for a source that does not exist",
+    { ...LIVE, API_TOKENS: `${TOKEN}@test` },
+    /token 1, is for the source test/,
+  ],
+  [
+    "a token for the demo's sources that has another name",
+    { API_TOKENS: `${TOKEN}@acme` },
+    /is for the source acme/,
+  ],
+  ["a token twice", { API_TOKENS: `${TOKEN},${TOKEN}@test` }, /token 2, stands there twice/],
+  [
+    "short polling of a provider elsewhere",
+    { ...LIVE, POLL_INTERVAL_SECONDS: "29.9" },
+    /^POLL_INTERVAL_SECONDS is under 30/,
+  ],
+])("refuses %s", (_what, env, message) => {
+  expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
+});
+
+it("refuses one webhook secret on both modes, however it is listed", () => {
+  const problems = problemsOf({
+    ...LIVE,
+    DELIVERY_TEST_API_KEY: "dos_test_key",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: `${OTHER_SECRET},${SECRET}`,
+    DELIVERY_TEST_WEBHOOK_SECRETS: SECRET,
+  });
+  expect(problems).toEqual([
+    expect.stringMatching(/^DELIVERY_TEST_WEBHOOK_SECRETS shares a secret with DELIVERY_LIVE/),
+  ]);
+});
+
+it("polls a provider on this machine as often as wanted", () => {
+  const env = { ...LIVE, DELIVERY_BASE_URL: "http://localhost:4010", POLL_INTERVAL_SECONDS: "0.5" };
+  expect(load(env).pollIntervalSeconds).toBe(0.5);
+  expect(load({ ...LIVE, POLL_INTERVAL_SECONDS: "30" }).pollIntervalSeconds).toBe(30);
+});
+
+it("gives a token to the source that it names, or to live", () => {
+  const env = { ...LIVE, DELIVERY_TEST_API_KEY: "dos_test_a", API_TOKENS: `${TOKEN}@test,${TOKEN}-2` };
+  expect(load(env).apiTokens).toEqual([
+    { token: TOKEN, sourceId: "test" },
+    { token: `${TOKEN}-2`, sourceId: "live" },
+  ]);
+});
+
+describe("secrets in files", () => {
+  it("are read, without the newline at the end", () => {
+    const config = load({
+      DELIVERY_BASE_URL: "https://api.example.com",
+      DELIVERY_LIVE_API_KEY_FILE: write("dos_live_file\n"),
+      DELIVERY_LIVE_WEBHOOK_SECRETS_FILE: write(`${SECRET}\n${OTHER_SECRET}\n`),
+      DATABASE_URL_FILE: write("postgres://h/d"),
+      REDIS_URL_FILE: write("redis://h"),
+      API_TOKENS_FILE: write(TOKEN),
+      OPS_PASSWORD_FILE: write("ops"),
+      OPS_VIEWER_PASSWORD_FILE: write("viewer"),
+    });
+    expect(config).toMatchObject({
+      databaseUrl: "postgres://h/d",
+      redisUrls: ["redis://h"],
+      apiTokens: [{ token: TOKEN }],
+      opsPassword: "ops",
+      opsViewerPassword: "viewer",
+      sources: [{ apiKey: "dos_live_file", webhookSecrets: [SECRET, OTHER_SECRET] }],
+    });
+  });
+
+  it("are named when they cannot be read, and not told twice as a missing key", () => {
+    const missing = path.join(folder, "missing");
+    expect(
+      problemsOf({ DELIVERY_LIVE_API_KEY_FILE: missing, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET }),
+    ).toEqual([`DELIVERY_LIVE_API_KEY_FILE names ${missing}, which does not exist.`]);
+    expect(problemsOf({ OPS_PASSWORD_FILE: folder })).toEqual([expect.stringContaining("is a folder")]);
+    expect(problemsOf({ OPS_PASSWORD_FILE: write(" \n") })).toEqual([expect.stringContaining("is empty")]);
+    expect(problemsOf({ OPS_PASSWORD_FILE: write("x".repeat(65_537)) })).toEqual([
+      expect.stringContaining("is too big for a secret"),
+    ]);
+  });
+
+  it("are refused beside the same secret in the environment", () => {
+    expect(problemsOf({ OPS_PASSWORD: "a", OPS_PASSWORD_FILE: write("b") })).toEqual([
+      "OPS_PASSWORD and OPS_PASSWORD_FILE are both set. Keep one of them.",
+    ]);
+  });
+
+  it("are not looked for where there is no secret", () => {
+    expect(load({ PORT_FILE: write("99") }).port).toBe(3000);
+  });
+});
+
+describe("the .env file", () => {
+  it("fills in what the environment leaves out, and loses against it, even against an empty value", () => {
+    const file = write("PORT=4000\nHOST=::1\nLOG_LEVEL=debug # loud\n");
+    const config = load({ PORT: "5000", HOST: "" }, file);
+    expect(config).toMatchObject({ port: 5000, host: "127.0.0.1", logLevel: "debug" });
+  });
+
+  it("may be missing, but not unreadable", () => {
+    expect(load({}, path.join(folder, "missing")).port).toBe(3000);
+    expect(problemsOf({}, folder)).toEqual([expect.stringMatching(/^The file .* is a folder/)]);
+  });
+
+  it("leaves the environment of the process alone", () => {
+    load({}, write("ORDER_MIRROR_CANARY=1\n"));
+    expect(process.env["ORDER_MIRROR_CANARY"]).toBeUndefined();
+  });
+});
+
+describe("the file of sources", () => {
+  it("adds sources, with what it leaves out taken from the variables", () => {
+    const scheme = { header: "x-sig" };
+    const config = load({
+      ...LIVE,
+      WEBHOOK_SCHEME: "github",
+      ...sourcesFile(
+        { ...listed, webhookSecrets: ["first secret here"] },
+        { sourceId: "b", mode: "test", organization: "b", apiKey: "dos_test_b", webhookScheme: scheme },
+        { sourceId: "c", mode: "live", organization: "b", apiKey: "dos_live_c", webhookScheme: "stripe" },
+      ),
+    });
+    expect(config.sources.map(({ sourceId }) => sourceId)).toEqual(["live", "acme-live", "b", "c"]);
+    expect(config.sources[1]).toEqual({
+      ...listed,
+      baseUrl: "https://acme.example.com",
+      webhookSecrets: ["first secret here"],
+      webhookScheme: "github",
+    });
+    expect(config.sources[2]).toMatchObject({
+      baseUrl: "https://api.example.com",
+      webhookSecrets: [],
+      webhookScheme: JSON.stringify(scheme),
+    });
+    expect(config.sources[3]?.webhookScheme).toBe("stripe");
+  });
+
+  it("finds the files that it names beside itself", () => {
+    const key = path.basename(write("dos_live_acme\n"));
+    const secrets = path.basename(write(`${SECRET}\n${OTHER_SECRET}\n`));
+    const { apiKey: _apiKey, ...rest } = listed;
+    const config = load(sourcesFile({ ...rest, apiKeyFile: key, webhookSecretsFile: secrets }));
+    expect(config.sources[0]).toMatchObject({
+      apiKey: "dos_live_acme",
+      webhookSecrets: [SECRET, OTHER_SECRET],
+    });
+  });
+
+  it.each<[string, object[], RegExp]>([
+    ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources acme-live/],
+    ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /is the same key as/],
+    ["a key of the other mode", [{ ...listed, mode: "test" }], /source acme-live, apiKey holds a live key/],
+    ["a source without a key", [{ ...listed, apiKey: undefined }], /Give apiKey or apiKeyFile/],
+    ["a key and a file of it", [{ ...listed, apiKeyFile: "x" }], /Keep one of them/],
+    [
+      "a file that is missing",
+      [{ ...listed, apiKey: undefined, apiKeyFile: "x" }],
+      /apiKeyFile names .*does not exist/,
+    ],
+    ["a source without an address", [{ ...listed, baseUrl: undefined }], /has no baseUrl/],
+    ["an address without https", [{ ...listed, baseUrl: "http://a.test" }], /baseUrl must start with https/],
+    [
+      "a scheme that is unsafe",
+      [{ ...listed, webhookScheme: { header: "x", signed: "" } }],
+      /webhookScheme: /,
+    ],
+    ["a field it does not know", [{ ...listed, apikey: "x" }], /"apikey"/],
+    ["a source id with capitals", [{ ...listed, sourceId: "Acme" }], /0\.sourceId: must be/],
+    ["a source id that is too long", [{ ...listed, sourceId: "a".repeat(64) }], /0\.sourceId: must be/],
+    ["an unknown mode", [{ ...listed, mode: "prod" }], /0\.mode/],
+  ])("refuses %s", (_what, sources, message) => {
+    expect(problemsOf(sourcesFile(...sources))).toEqual([expect.stringMatching(message)]);
+  });
+
+  it("refuses a source that has the id of one made by a key variable", () => {
+    expect(problemsOf({ ...LIVE, ...sourcesFile({ ...listed, sourceId: "live" }) })).toEqual([
+      expect.stringContaining("two sources live"),
+    ]);
+  });
+
+  it("takes a source id of 63 characters", () => {
+    expect(load(sourcesFile({ ...listed, sourceId: "a".repeat(63) })).sources).toHaveLength(1);
+  });
+
+  it("says when it is missing, no JSON or no list, without quoting it", () => {
+    expect(problemsOf({ SOURCES_FILE: path.join(folder, "missing") })).toEqual([
+      expect.stringMatching(/^SOURCES_FILE names .*does not exist/),
+    ]);
+    const broken = problemsOf({ SOURCES_FILE: write('[{"apiKey":"canary" x]') });
+    expect(broken).toEqual([expect.stringContaining("is not valid JSON")]);
+    expect(broken.join()).not.toContain("canary");
+    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual([expect.stringContaining("does not fit")]);
+  });
+});
+
+it("asks for a source only where one is needed, and says how to get one", () => {
+  expect(() => requireSources(load())).toThrow(ConfigurationError);
+  expect(() => requireSources(load(LIVE))).not.toThrow();
+});
+
+describe("the description", () => {
+  const describeWith = (env: Env, envFile: string | null = null) => {
+    const rows = describeConfig(load(env, envFile), env, envFile);
+    return Object.fromEntries(rows.map(({ name, value, source }) => [name, `${value} (${source})`]));
+  };
+
+  it("names every variable, its value and where it comes from", () => {
+    const rows = describeWith({ PORT: "5000", OPS_PASSWORD_FILE: write("ops password") }, write("HOST=::1"));
+    expect(Object.keys(rows)).toEqual(VARIABLE_NAMES);
+    expect(rows).toMatchObject({
+      PORT: "5000 (environment)",
+      HOST: "::1 (.env)",
+      OPS_PASSWORD: "set, 12 characters (file)",
+      LOG_LEVEL: "info (default)",
+      DATABASE_URL: "embedded Postgres under DATA_DIR (default)",
+      DELIVERY_BASE_URL: "not set (default)",
+    });
+  });
+
+  it("shows no secret, and the sources of the file", () => {
+    const env = {
+      ...LIVE,
+      DELIVERY_LIVE_API_KEY: "dos_live_canary",
+      DELIVERY_LIVE_WEBHOOK_SECRETS: "whsec_canarycanarycanarycanary",
+      DATABASE_URL: "postgres://user:canary@h/d",
+      REDIS_URL: "redis://user:canary@h",
+      API_TOKENS: "canarycanarycanary",
+      OPS_PASSWORD: "canary",
+      OPS_VIEWER_PASSWORD: "canary2",
+      ...sourcesFile({ ...listed, apiKey: "dos_live_canary2", webhookSecrets: [SECRET] }),
+    };
+    const rows = describeWith(env);
+    expect(JSON.stringify(rows)).not.toContain("canary");
+    expect(rows).toMatchObject({
+      DELIVERY_LIVE_API_KEY: "set, 15 characters (environment)",
+      "source acme-live":
+        "live mode of acme at https://acme.example.com; key set, 16 characters; 1 webhook secrets (file)",
+    });
+    expect(Object.keys(rows)).not.toContain("source live");
+  });
+});

@@ -1,0 +1,53 @@
+import { expect, it } from "vitest";
+import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
+import { parseDuration, resolveSince } from "../../../src/runtime/duration.ts";
+
+const since = (text: string, now: string) => formatInstant(resolveSince(text, parseInstant(now)));
+
+it("reads every part of a duration", () => {
+  expect(parseDuration("P1Y2M3W4DT5H6M7S")).toEqual({
+    months: 14,
+    days: 25,
+    seconds: 5 * 3_600 + 6 * 60 + 7,
+  });
+  expect(parseDuration("PT0S")).toEqual({ months: 0, days: 0, seconds: 0 });
+});
+
+it.each([
+  "",
+  "P",
+  "PT",
+  "P1DT",
+  "30D",
+  "P30",
+  "p30d",
+  "P-1D",
+  "-P1D",
+  "P1.5D",
+  "P1D1Y",
+  "PT1D",
+  "P1D ",
+  "P1H",
+])("does not take %j for a duration", (text) => {
+  expect(parseDuration(text)).toBeUndefined();
+  expect(() => resolveSince(text, 0n)).toThrow("neither an ISO 8601 duration nor an instant");
+});
+
+it.each([
+  ["P30D", "2026-03-31T12:00:00Z", "2026-03-01T12:00:00Z"],
+  ["P1M", "2026-03-31T12:00:00Z", "2026-02-28T12:00:00Z"],
+  ["P1M", "2024-03-31T12:00:00Z", "2024-02-29T12:00:00Z"],
+  ["P1Y", "2024-02-29T00:00:00Z", "2023-02-28T00:00:00Z"],
+  ["P2W", "2026-01-10T00:00:00Z", "2025-12-27T00:00:00Z"],
+  ["P1MT1H", "2026-01-01T00:30:00Z", "2025-11-30T23:30:00Z"],
+  ["PT90M", "2026-01-01T01:00:00Z", "2025-12-31T23:30:00Z"],
+  ["P999999Y", "2026-01-01T00:00:00Z", "1970-01-01T00:00:00Z"],
+  ["2026-01-31T00:00:00+01:00", "2026-03-31T12:00:00Z", "2026-01-30T23:00:00Z"],
+])("counts %s back from %s to %s", (text, now, expected) => {
+  expect(since(text, now)).toBe(expected);
+});
+
+it("wants a time zone with an instant", () => {
+  expect(() => resolveSince("2026-01-31", 0n)).toThrow("neither");
+  expect(() => resolveSince("2026-01-31T00:00:00", 0n)).toThrow("neither");
+});

@@ -1,0 +1,27 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { parseEnv } from "node:util";
+import { expect, it } from "vitest";
+import { loadConfig } from "../../../src/runtime/config.ts";
+import { VARIABLES } from "../../../src/runtime/variables.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+
+const FILE = path.resolve(import.meta.dirname, "../../../.env.example");
+const text = readFileSync(FILE, "utf8");
+
+it("names every variable that the product reads, in the same order, and no other", () => {
+  expect(text.match(/^[A-Z_]+(?==)/gm)).toEqual(Object.keys(VARIABLES));
+});
+
+it("gives each its default and, on the line before, its meaning", () => {
+  const lines = text.split("\n");
+  for (const [name, variable] of Object.entries(VARIABLES)) {
+    const at = lines.indexOf(`${name}=${variable.default ?? ""}`);
+    expect({ name, meaning: lines[at - 1] }).toEqual({ name, meaning: `# ${variable.meaning}` });
+  }
+});
+
+it("changes nothing when it is copied as it is", () => {
+  const load = (env: NodeJS.Dict<string>) => loadConfig(env, { checkScheme, envFile: null });
+  expect(load(parseEnv(text))).toEqual(load({}));
+});
