@@ -15,9 +15,9 @@ import type { RequestOptions } from "./request.ts";
 
 /** The plain requests, each sent once (after a 429 again). */
 export interface PlainOrderRequests {
-  createOrder(body: CreateOrderRequest, options: RequestOptions): Promise<OrderAnswer>;
-  cancelOrder(reference: string, options: RequestOptions): Promise<OrderAnswer>;
-  getOrder(reference: string, options: RequestOptions): Promise<OrderAnswer>;
+  createOrder(body: CreateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
+  cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
+  getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
 }
 
 export interface SafeWritesDeps {
@@ -33,7 +33,7 @@ export function makeSafeWrites(
 ): Pick<PlainOrderRequests, "createOrder" | "cancelOrder"> {
   const { plain, clock, providerClock, random } = deps;
 
-  async function createOrder(body: CreateOrderRequest, options: RequestOptions): Promise<OrderAnswer> {
+  async function createOrder(body: CreateOrderRequest, options: RequestOptions = {}): Promise<OrderAnswer> {
     const externalOrderId = body.externalOrderId ?? "";
     // Without an id to look for, sending again could create a second delivery.
     if (externalOrderId === "") return plain.createOrder(body, options);
@@ -52,7 +52,7 @@ export function makeSafeWrites(
     );
   }
 
-  async function cancelOrder(reference: string, options: RequestOptions): Promise<OrderAnswer> {
+  async function cancelOrder(reference: string, options: RequestOptions = {}): Promise<OrderAnswer> {
     return insist(
       { clock, random, signal: options.signal },
       {
