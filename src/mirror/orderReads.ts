@@ -46,7 +46,9 @@ const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
   pickupTime: "pickup_time, reference",
 };
 
-const COLUMNS = `raw::text as raw, reference, version, pickup_time,
+/** Converted outside, for the rows of the page only: a deep offset would otherwise convert all that it skips. */
+const PAGE_COLUMNS = "raw, reference, version, pickup_time";
+const COLUMNS = `raw::text as raw, reference, version,
   (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros`;
 
 interface OrderRow {
@@ -73,9 +75,9 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
   const offset = bind(query.offset);
   const pages = writeRanges(query, bind).map((range) => {
     const where = [...filters, ...range].join(" and ");
-    return `(select ${COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
+    return `(select ${PAGE_COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
   });
-  const text = `select * from (${pages.join(" union all ")}) as page ${paging}`;
+  const text = `select ${COLUMNS} from (${pages.join(" union all ")}) as page ${paging}`;
   const { rows } = await pool.query<OrderRow>(text, values);
   return rows.map((row) => ({ raw: row.raw, position: readPosition(query.sort, row) }));
 }

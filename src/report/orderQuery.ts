@@ -6,7 +6,7 @@ import { readCursor } from "./cursor.ts";
 import { refuseParameter } from "./errors.ts";
 
 /** Spec, "Limits": list page size and offset. */
-export const LIMIT_MAX = 200;
+const LIMIT_MAX = 200;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 1_000_000_000;
 const TEXT_LENGTH_MAX = 255;

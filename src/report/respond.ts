@@ -1,6 +1,7 @@
 import { createHash, randomUUID } from "node:crypto";
 import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
+import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { RefusedRequestError } from "./errors.ts";
 import { withRequestId } from "./orderJson.ts";
@@ -34,11 +35,12 @@ export function sendJson(response: Response, object: string): void {
   response.type("json").send(withRequestId(object, requestId(response)));
 }
 
-/** Runs a read; whatever the database says becomes UnavailableError, as the client can only come back later. */
+/** Waits for a read. Throws UnavailableError for what passes by itself: the client can come back later. */
 export async function readOrUnavailable<Result>(read: Promise<Result>): Promise<Result> {
   try {
     return await read;
   } catch (error) {
+    if (classifyDatabaseError(error) !== "transient") throw error;
     throw new UnavailableError("The mirror's database does not answer.", { cause: error });
   }
 }

@@ -1,0 +1,92 @@
+import { Router } from "express";
+import type { ErrorRequestHandler, RequestHandler } from "express";
+import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
+import type { Pool } from "../mirror/database.ts";
+import { selectBacklog, selectSourceStates } from "../mirror/readOverview.ts";
+import { systemClock } from "../runtime/clock.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Config } from "../runtime/config.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { makeLogin, roleOf } from "./login.ts";
+import { renderOverview, renderUnavailable } from "./overviewPage.ts";
+import { PAGE_POLICY } from "./page.ts";
+import { makeQueueBoard } from "./queueBoard.ts";
+import type { BoardQueue } from "./queueBoard.ts";
+import { guardWrites } from "./writeGuard.ts";
+
+export interface OpsDeps {
+  readonly pool: Pool;
+  readonly queue: BoardQueue;
+  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword">;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+}
+
+const QUEUES_PATH = "/ops/queues";
+
+/**
+ * bull-board is a script application: its own scripts run, and its components put style elements into the page.
+ * Nothing comes from elsewhere, so the fonts that its page asks Google for are not loaded.
+ */
+const BOARD_POLICY = [
+  "default-src 'none'",
+  "script-src 'self'",
+  "style-src 'self' 'unsafe-inline'",
+  "img-src 'self' data:",
+  "font-src 'self'",
+  "connect-src 'self'",
+  "base-uri 'self'",
+  "form-action 'none'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+/** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
+export function makeOpsRouter(deps: OpsDeps): Router {
+  const { pool, queue, config, logger, clock = systemClock } = deps;
+  const { opsPassword, opsViewerPassword } = config;
+  const ops = Router();
+  ops.use(setHeaders(PAGE_POLICY), makeLogin({ opsPassword, opsViewerPassword, clock, logger }), guardWrites);
+  ops.get("/", async (_request, response) => {
+    const [sources, backlog] = await Promise.all([selectSourceStates(pool), selectBacklog(pool)]);
+    response.type("html").send(renderOverview({ sources, backlog, role: roleOf(response) }));
+  });
+  const boards = {
+    operator: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "operator" }),
+    viewer: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "viewer" }),
+  };
+  ops.use("/queues", setHeaders(BOARD_POLICY), (request, response, next) =>
+    boards[roleOf(response)](request, response, next),
+  );
+  ops.use(answerNotFound, makeErrorPage(logger));
+  const router = Router();
+  router.use("/ops", ops);
+  return router;
+}
+
+function setHeaders(policy: string): RequestHandler {
+  return (_request, response, next) => {
+    response.set({
+      "Content-Security-Policy": policy,
+      "Cache-Control": "no-store",
+      "Referrer-Policy": "no-referrer",
+      "X-Content-Type-Options": "nosniff",
+    });
+    next();
+  };
+}
+
+const answerNotFound: RequestHandler = (_request, response) => {
+  response.status(404).type("text/plain").send("There is nothing at this address.\n");
+};
+
+function makeErrorPage(logger: Logger): ErrorRequestHandler {
+  return (error: unknown, _request, response, next) => {
+    logger.error({ err: error }, "ops page failed");
+    if (response.headersSent) return next(error);
+    if (classifyDatabaseError(error) === "transient") {
+      response.status(503).set("Retry-After", "5").type("html").send(renderUnavailable());
+      return;
+    }
+    response.status(500).type("text/plain").send("Something went wrong; the log says what.\n");
+  };
+}

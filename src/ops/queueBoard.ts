@@ -1,0 +1,36 @@
+import { createBullBoard } from "@bull-board/api";
+import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
+import { ExpressAdapter } from "@bull-board/express";
+import type { Express, RequestHandler } from "express";
+import type { Role } from "./login.ts";
+
+/** A BullMQ `Queue`, on whichever backend. */
+export interface BoardQueue {
+  readonly name: string;
+}
+
+/** bull-board's types know the Redis backend only; its code asks the queue for its backend. */
+type RedisQueue = ConstructorParameters<typeof BullMQAdapter>[0];
+
+/**
+ * bull-board under `basePath`, as the role may see it. Its read-only mode also refuses writes by itself (405).
+ */
+export function makeQueueBoard(options: { queue: BoardQueue; basePath: string; role: Role }): RequestHandler {
+  const { queue, basePath, role } = options;
+  const adapter = new ExpressAdapter().setBasePath(basePath);
+  const readOnlyMode = role === "viewer";
+  createBullBoard({
+    queues: [new BullMQAdapter(queue as RedisQueue, { readOnlyMode })],
+    serverAdapter: adapter,
+    options: {
+      uiConfig: {
+        boardTitle: "order-mirror",
+        miscLinks: [{ text: "Overview", url: "/ops" }],
+        hideDocsLink: true,
+      },
+    },
+  });
+  const board = adapter.getRouter() as Express;
+  board.disable("x-powered-by");
+  return board;
+}

@@ -1,0 +1,128 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { openBoardQueue } from "../support/boardQueue.ts";
+import { findChromium, renderInChromium } from "../support/chromium.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { serve } from "../support/serve.ts";
+import type { TestServer } from "../support/serve.ts";
+
+const CONFIG = { opsPassword: null, opsViewerPassword: null };
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "pages");
+  await board.queue.add("events", { seqs: [1] });
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const read = async (path: string) => {
+  const response = await fetch(server.url + path);
+  const text = (await response.text())
+    .replaceAll(/<style>[^]*<\/style>|<[^>]+>/g, " ")
+    .replaceAll(/\s+/g, " ");
+  return { status: response.status, headers: response.headers, text };
+};
+
+describe("the overview", () => {
+  it("shows what the database says, and nothing that it does not", async () => {
+    expect((await read("/ops")).text).toContain("None was ever configured.");
+    await database.pool.query(`
+      insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', ''), ('test', 'test', '')`);
+    await database.pool.query(`
+      insert into mirror.poll_state (source_id, safe_through, last_cycle_started_at, last_cycle_ended_at)
+      select 'live', ((extract(epoch from clock_timestamp()) - 90.5) * 1000000000)::bigint,
+        clock_timestamp() - interval '11.5 s', clock_timestamp() - interval '10.5 s'`);
+    await database.pool.query(`
+      insert into mirror.pending (seq, source_id, received_at)
+      select n, 'live', clock_timestamp() - make_interval(secs => 65.5 - n) from generate_series(0, 2) n`);
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, state)
+      values ('live', 'webhook', 'not_json', 'open'), ('live', 'webhook', 'not_json', 'dismissed')`);
+    const { text } = await read("/ops");
+    expect(text).toMatch(/live live mode .* UTC · 1 min 3\d s ago Last poll ended 1\d s ago/);
+    expect(text).toMatch(/test test mode [^]*? not known yet Last poll never/);
+    expect(text).toMatch(/ 3 events without a decision: the oldest came 1 min \d s ago now, all sources/);
+    expect(text).toMatch(/ 1 in quarantine:/);
+  });
+
+  it("says so when the database does not answer", async () => {
+    const away = makePool({
+      url: "postgres://127.0.0.1:1/x",
+      purpose: "ops",
+      max: 1,
+      statementTimeoutMs: 500,
+    });
+    const stranded = await serve(
+      makeOpsRouter({ pool: away, queue: board.queue, config: CONFIG, logger: silentLogger }),
+    );
+    const response = await fetch(`${stranded.url}/ops`);
+    expect(response.status).toBe(503);
+    expect(await response.text()).toContain("The database does not answer");
+    await stranded.close();
+    await away.end();
+  });
+
+  it("answers other addresses with 404", async () => {
+    expect((await read("/ops/nothing")).status).toBe(404);
+  });
+});
+
+describe("the queues", () => {
+  it("are shown by bull-board from the queue in Postgres", async () => {
+    const response = await fetch(`${server.url}/ops/queues/api/queues`);
+    const body = (await response.json()) as { queues: { name: string; counts: Record<string, number> }[] };
+    expect(body.queues).toMatchObject([{ name: "pages", counts: { waiting: 1 }, readOnlyMode: false }]);
+  });
+
+  it("are read-only for a viewer in bull-board's own eyes too", async () => {
+    const config = { opsPassword: null, opsViewerPassword: "look" };
+    const guarded = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+    const headers = { Authorization: `Basic ${btoa("viewer:look")}` };
+    const response = await fetch(`${guarded.url}/ops/queues/api/queues`, { headers });
+    expect(await response.json()).toMatchObject({ queues: [{ readOnlyMode: true, allowRetries: false }] });
+    await guarded.close();
+  });
+
+  it("forbid the page to load or run anything from elsewhere", async () => {
+    for (const path of ["/ops/queues", "/ops/queues/queue/pages"]) {
+      const response = await fetch(server.url + path);
+      const policy = response.headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'; script-src 'self';");
+      expect(policy).not.toMatch(/https?:|\*|script-src[^;]*unsafe/);
+      expect(policy).toContain("frame-ancestors 'none'");
+    }
+  });
+});
+
+const chromium = findChromium();
+describe.skipIf(chromium === undefined)("in a browser (not run: no chromium found)", () => {
+  it("bull-board works under the policy, without the fonts of its page", async () => {
+    const { page, console } = await renderInChromium(chromium ?? "", `${server.url}/ops/queues/queue/pages`);
+    expect(page).toContain("events");
+    expect(page).not.toContain("Loading");
+    const refused = console.filter((line) => line.includes("Content Security Policy"));
+    expect(refused.filter((line) => !line.includes("https://fonts.googleapis.com"))).toEqual([]);
+  });
+
+  it("the overview needs nothing that its policy refuses", async () => {
+    const { page, console } = await renderInChromium(chromium ?? "", `${server.url}/ops`);
+    expect(page).toContain("in quarantine");
+    expect(console).toEqual([]);
+  });
+});

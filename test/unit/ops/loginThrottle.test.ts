@@ -1,0 +1,51 @@
+import { describe, expect, it } from "vitest";
+import { makeLoginThrottle } from "../../../src/ops/loginThrottle.ts";
+
+function makeThrottle() {
+  let nowMs = 1_000;
+  const clock = { now: () => 0n, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
+  const throttle = makeLoginThrottle(clock);
+  const fail = (address: string, times: number) => {
+    for (let time = 0; time < times; time += 1) throttle.recordFailure(address);
+  };
+  return { ...throttle, fail, passMs: (ms: number) => (nowMs += ms) };
+}
+
+describe("the throttle of failed logins", () => {
+  it("lets an address fail ten times, then makes it wait a minute", () => {
+    const throttle = makeThrottle();
+    throttle.fail("10.0.0.1", 9);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
+    throttle.passMs(1_000);
+    throttle.fail("10.0.0.1", 1);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(59);
+    expect(throttle.waitSeconds("10.0.0.2")).toBe(0);
+    throttle.passMs(58_999);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(1);
+    throttle.passMs(1);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
+  });
+
+  it("takes the addresses of one IPv6 network for one", () => {
+    const throttle = makeThrottle();
+    throttle.fail("2001:db8:1:2::1", 5);
+    throttle.fail("2001:db8:1:2:ffff:1:2:3", 5);
+    expect(throttle.waitSeconds("2001:db8:1:2::9")).toBeGreaterThan(0);
+    expect(throttle.waitSeconds("2001:db8:1:3::1")).toBe(0);
+    expect(throttle.waitSeconds("::1")).toBe(0);
+    throttle.fail("::ffff:10.0.0.1", 10);
+    expect(throttle.waitSeconds("::ffff:10.0.0.2")).toBe(0);
+  });
+
+  it("forgets the address that failed longest ago when there are too many", () => {
+    const throttle = makeThrottle();
+    throttle.fail("first", 10);
+    throttle.fail("second", 9);
+    for (let index = 0; index < 9_998; index += 1) throttle.recordFailure(`other ${index}`);
+    throttle.fail("second", 1);
+    expect(throttle.waitSeconds("first")).toBeGreaterThan(0);
+    throttle.recordFailure("one too many");
+    expect(throttle.waitSeconds("first")).toBe(0);
+    expect(throttle.waitSeconds("second")).toBeGreaterThan(0);
+  });
+});
