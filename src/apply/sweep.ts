@@ -9,15 +9,15 @@ export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
 
 export interface SweepDeps {
-  /** Positions of overdue events, oldest first, at most `limit`. */
-  readonly takeOverdue: (limit: number) => Promise<readonly number[]>;
+  /** Positions of overdue events beyond `afterSeq`, oldest first, at most `limit`. */
+  readonly takeOverdue: (query: { afterSeq: number; limit: number }) => Promise<readonly number[]>;
   readonly applyEvents: (seqs: readonly number[]) => Promise<readonly unknown[]>;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 export interface Sweep {
-  /** Applies overdue events until none is left or one look brings nothing forward; returns how many it decided. */
+  /** Goes through all overdue events once; returns how many it decided. */
   runOnce(signal?: AbortSignal): Promise<number>;
   start(): void;
   close(): Promise<void>;
@@ -34,12 +34,13 @@ export function makeSweep(deps: SweepDeps): Sweep {
 
   async function runOnce(signal: AbortSignal = closing.signal): Promise<number> {
     let decided = 0;
+    let afterSeq = 0;
     while (!signal.aborted) {
-      const seqs = await takeOverdue(SWEEP_LIMIT);
-      const decisions = seqs.length === 0 ? [] : await applyEvents(seqs);
-      decided += decisions.length;
-      // Nothing brought forward: another worker holds these rows, and would be asked about them for ever.
-      if (decisions.length === 0) break;
+      const seqs = await takeOverdue({ afterSeq, limit: SWEEP_LIMIT });
+      if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
+      // Onwards past what another worker holds: it must not hide what lies behind it.
+      afterSeq = seqs.at(-1) ?? afterSeq;
+      if (seqs.length < SWEEP_LIMIT) break;
     }
     if (decided > 0) logger.info({ events: decided }, "the sweep applied events that no job took");
     return decided;

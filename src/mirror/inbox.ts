@@ -96,10 +96,14 @@ function keyOf(sourceId: string, eventId: string, bodyHash: Buffer): string {
 }
 
 export interface OverdueQuery {
+  /** Only of these sources: the events of one that is no longer configured wait until it is again. */
+  readonly sourceIds: readonly string[];
   readonly olderThanSeconds: number;
   readonly limit: number;
   /** Only beyond this position, so that a sweep walks on past events that nothing can be done with now. */
   readonly afterSeq?: number;
+  /** Only events of these sources; those of a source that is not configured wait until it is again. */
+  readonly sourceIds?: readonly string[];
 }
 
 /**
@@ -112,9 +116,10 @@ export async function takeOverdue(pool: Pool, query: OverdueQuery): Promise<numb
     name: "take-overdue",
     text: `
       select seq from mirror.pending
-      where seq > $1 and received_at <= clock_timestamp() - make_interval(secs => $2)
-      order by seq limit $3`,
-    values: [query.afterSeq ?? 0, query.olderThanSeconds, query.limit],
+      where seq > $1 and source_id = any ($2::text[])
+        and received_at <= clock_timestamp() - make_interval(secs => $3)
+      order by seq limit $4`,
+    values: [query.afterSeq ?? 0, query.sourceIds, query.olderThanSeconds, query.limit],
   });
   return rows.map((row) => Number(row.seq));
 }
