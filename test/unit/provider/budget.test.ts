@@ -196,6 +196,23 @@ describe("priorities", () => {
     expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 56]);
   });
 
+  it("lets a live read overtake a less urgent list where both wait for what they share", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const order: string[] = [];
+    const ask = async (policy: PolicyName, priority: Priority) => {
+      const permit = await budget.acquire({ policy, priority });
+      order.push(`${priority} ${policy}`);
+      permit.release();
+    };
+    budget.hold("sustained", 5_000);
+    void ask("order-list", "backfill");
+    void ask("geocoding", "refetch");
+    void ask("sustained", "live");
+    await clock.runUntil(HOUR_MS);
+    expect(order).toEqual(["live sustained", "refetch geocoding", "backfill order-list"]);
+  });
+
   it("reports what was spent on what, and what waits", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
@@ -226,6 +243,16 @@ describe("what answers teach", () => {
     expect(permit.learn(lesson({ refusedForMs: 7_000, remaining: [spentEntry] }))).toEqual(["order-list"]);
     permit.release();
     expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
+  });
+
+  it("believes Retry-After rather than the reset of the same answer", async () => {
+    const clock = makeSimulatedClock();
+    const budget = makeBudget({ clock });
+    const permit = await grantOne(clock, budget, "order-list");
+    const spentEntry = { policy: "order-list", remaining: 0, resetMs: 60_000 };
+    permit.learn(lesson({ refusedForMs: 2_000, remaining: [spentEntry] }));
+    permit.release();
+    expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([2_000]);
   });
 
   it("lets other policies go on while one is refused", async () => {
