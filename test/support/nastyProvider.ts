@@ -1,0 +1,211 @@
+import { floorTo } from "../../src/domain/instant.ts";
+import type { Instant } from "../../src/domain/instant.ts";
+
+/** How this provider differs from the one that everybody imagines. Times in seconds of its own clock. */
+export interface NastyTraits {
+  readonly seed: number;
+  /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
+  readonly sort: "ascending" | "descending" | "byReference" | "byReferenceDown" | "shuffled";
+  /** Orders of one timestamp: always in the same order, or in another one at every request. */
+  readonly ties: "stable" | "random";
+  readonly sinceInclusive: boolean;
+  readonly untilInclusive: boolean;
+  /** Resolution of the timestamps that it shows, in nanoseconds. */
+  readonly granule: bigint;
+  /** It keeps, filters and sorts by microseconds, and cuts them only to show them. */
+  readonly keepsFiner: boolean;
+  /** It lowers the limit to this. */
+  readonly limitMax: number;
+  readonly orders: number;
+  readonly updatesPerSecond: number;
+  readonly requestSeconds: number;
+  /** Share of changes that become visible only later, and by how much at most. */
+  readonly lateShare: number;
+  readonly lateSecondsMax: number;
+  /** Share of changes stamped in the future, and by how much at most. */
+  readonly futureShare: number;
+  readonly futureSecondsMax: number;
+  /** Machines whose clocks are wrong by up to this, in either direction. */
+  readonly skewSeconds: number;
+}
+
+interface Row {
+  readonly reference: string;
+  readonly place: number;
+  readonly stamp: Instant;
+  readonly revision: number;
+}
+
+export interface ServedRow {
+  readonly reference: string;
+  readonly revision: number;
+  /** As shown. */
+  readonly updatedAt: Instant;
+}
+
+export interface ServedPage {
+  readonly rows: readonly ServedRow[];
+  readonly hasMore: boolean;
+  readonly limit: number;
+}
+
+export const START: Instant = 1_790_000_000n * 1_000_000_000n;
+const MICRO = 1_000n;
+
+/** A pure stand-in for the provider in a time of its own: nothing happens in it but by `advance` and `list`. */
+export class NastyProvider {
+  readonly #traits: NastyTraits;
+  readonly #rows: Row[];
+  #late: { row: Row; visibleAt: Instant }[] = [];
+  readonly #busy = new Set<number>();
+  readonly #random: () => number;
+  #now: Instant = START;
+  #owed = 0;
+  #quiet = false;
+  requests = 0;
+
+  constructor(traits: NastyTraits) {
+    this.#traits = traits;
+    this.#random = makeRandom(traits.seed);
+    // The orders are some minutes old, the last ones first touched a moment ago.
+    this.#rows = Array.from({ length: traits.orders }, (_, place) => ({
+      reference: `R${place}`,
+      place,
+      stamp: this.#keep(START - seconds(120 * (1 - place / traits.orders)) - seconds(10)),
+      revision: 1,
+    }));
+  }
+
+  get now(): Instant {
+    return this.#now;
+  }
+
+  /** What a client can know of the time: the `Date` header has whole seconds, so a second may have gone by. */
+  get providerNow(): Instant {
+    return floorTo(this.#now, 1_000_000_000n) - 1_000_000_000n;
+  }
+
+  /** From now on nothing changes, apart from what is late already. */
+  calmDown(): void {
+    this.#quiet = true;
+  }
+
+  advance(spanSeconds: number): void {
+    const until = this.#now + seconds(spanSeconds);
+    if (!this.#quiet) this.#owed += spanSeconds * this.#traits.updatesPerSecond;
+    const updates = Math.floor(this.#owed);
+    this.#owed -= updates;
+    const step = (until - this.#now) / BigInt(updates + 1);
+    for (let update = 0; update < updates; update += 1) {
+      this.#now += step;
+      this.#settleLate();
+      this.#update(Math.floor(this.#random() * this.#rows.length), this.#stampNow());
+    }
+    this.#now = until;
+    this.#settleLate();
+  }
+
+  /** `count` orders get one and the same timestamp. */
+  burst(count: number): void {
+    const stamp = this.#keep(this.#now);
+    const start = Math.floor(this.#random() * this.#rows.length);
+    for (let nth = 0; nth < Math.min(count, this.#rows.length); nth += 1) {
+      this.#update((start + nth) % this.#rows.length, stamp);
+    }
+  }
+
+  list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
+    this.advance(this.#traits.requestSeconds);
+    this.requests += 1;
+    const { sinceInclusive, untilInclusive, limitMax, granule } = this.#traits;
+    const limit = Math.min(query.limit, limitMax);
+    const inside = this.#rows.filter(({ stamp }) => {
+      const after = sinceInclusive ? stamp >= query.since : stamp > query.since;
+      return after && (untilInclusive ? stamp <= query.until : stamp < query.until);
+    });
+    const page = this.#sorted(inside).slice(query.offset, query.offset + limit);
+    return {
+      rows: page.map(({ reference, revision, stamp }) => ({
+        reference,
+        revision,
+        updatedAt: floorTo(stamp, granule),
+      })),
+      hasMore: query.offset + page.length < inside.length,
+      limit,
+    };
+  }
+
+  /** Everything that can be seen now. */
+  visible(): { reference: string; revision: number; stamp: Instant }[] {
+    return this.#rows.map(({ reference, revision, stamp }) => ({ reference, revision, stamp }));
+  }
+
+  #sorted(rows: Row[]): Row[] {
+    const { sort, ties } = this.#traits;
+    if (sort === "byReference") return rows;
+    if (sort === "byReferenceDown") return rows.toReversed();
+    if (sort === "shuffled" || ties === "random") shuffle(rows, this.#random);
+    if (sort === "shuffled") return rows;
+    const sign = sort === "ascending" ? 1 : -1;
+    return rows.sort((left, right) =>
+      left.stamp === right.stamp ? 0 : left.stamp < right.stamp ? -sign : sign,
+    );
+  }
+
+  #stampNow(): Instant {
+    const { futureShare, futureSecondsMax, skewSeconds } = this.#traits;
+    const future = this.#random() < futureShare ? this.#random() * futureSecondsMax : 0;
+    const skew = (this.#random() * 2 - 1) * skewSeconds;
+    return this.#keep(this.#now + seconds(future + skew));
+  }
+
+  #keep(stamp: Instant): Instant {
+    return floorTo(stamp, this.#traits.keepsFiner ? MICRO : this.#traits.granule);
+  }
+
+  #update(place: number, stamp: Instant): void {
+    const old = this.#rows[place];
+    // A transaction that has not committed holds its row.
+    if (old === undefined || this.#busy.has(place)) return;
+    const row = { ...old, stamp, revision: old.revision + 1 };
+    if (this.#random() >= this.#traits.lateShare) {
+      this.#rows[place] = row;
+      return;
+    }
+    this.#busy.add(place);
+    this.#late.push({ row, visibleAt: this.#now + seconds(this.#random() * this.#traits.lateSecondsMax) });
+  }
+
+  #settleLate(): void {
+    if (this.#late.length === 0) return;
+    const due = this.#late.filter(({ visibleAt }) => visibleAt <= this.#now);
+    if (due.length === 0) return;
+    this.#late = this.#late.filter(({ visibleAt }) => visibleAt > this.#now);
+    for (const { row } of due) {
+      this.#rows[row.place] = row;
+      this.#busy.delete(row.place);
+    }
+  }
+}
+
+export function seconds(count: number): bigint {
+  return BigInt(Math.round(count * 1e6)) * MICRO;
+}
+
+function shuffle(rows: unknown[], random: () => number): void {
+  for (let last = rows.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [rows[last], rows[other]] = [rows[other], rows[last]];
+  }
+}
+
+/** mulberry32: small, seeded, good enough to choose orders with. */
+function makeRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

@@ -1,0 +1,205 @@
+import { describe, expect, it } from "vitest";
+import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
+import { nextRequest, receivePage, startWalk } from "../../../src/domain/walk.ts";
+import type { Walk, WalkPage } from "../../../src/domain/walk.ts";
+
+const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
+const LIMIT = 4;
+const start = (pagesMax = 100) =>
+  startWalk({ window: { since: at("09:00:00"), until: at("10:00:00") }, limit: LIMIT, pagesMax });
+
+/** The request as `since/until+offset`, without the date. */
+const asked = (walk: Walk) => {
+  const request = nextRequest(walk);
+  if (request === undefined) return undefined;
+  const time = (instant: bigint) => formatInstant(instant).slice(11, -1);
+  return `${time(request.since)}/${time(request.until)}+${request.offset}`;
+};
+
+/** Rows as `reference time`; a row without a time is unreadable. A full page unless told otherwise. */
+const page = (rows: readonly string[], more: Partial<WalkPage> = {}): WalkPage => ({
+  rows: rows.map((row) => {
+    const [reference = "", time] = row.split(" ");
+    return { key: row, version: time === undefined ? undefined : at(time), reference };
+  }),
+  hasMore: rows.length >= LIMIT,
+  limit: LIMIT,
+  ...more,
+});
+const READ = { kind: "read", proved: true };
+
+describe("a window on one page", () => {
+  it("asks for a second more on both sides, and is done with a page that is not full", () => {
+    const walk = start();
+    expect(asked(walk)).toBe("08:59:59/10:00:01+0");
+    const after = receivePage(walk, page(["c 09:10:00", "a 09:30:00", "b 09:20:00"]));
+    expect([after.outcome, after.fresh, nextRequest(after)]).toEqual([READ, [0, 1, 2], undefined]);
+  });
+  it("is done with an empty page", () => {
+    expect(receivePage(start(), page([])).outcome).toEqual(READ);
+  });
+  it("goes on after a page that is full, though the provider says that there is no more", () => {
+    const rows = ["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"];
+    expect(receivePage(start(), page(rows, { hasMore: false })).outcome).toBeUndefined();
+  });
+  it("goes on after a short page when the provider says that there is more", () => {
+    expect(
+      receivePage(start(), page(["a 09:10:00", "b 09:20:00"], { hasMore: true })).outcome,
+    ).toBeUndefined();
+  });
+  it("takes the limit that the provider says it used", () => {
+    const rows = ["a 09:10:00", "b 09:20:00"];
+    expect(receivePage(start(), page(rows, { limit: 2 })).outcome).toBeUndefined();
+    expect(receivePage(start(), page(rows, { limit: 3 })).outcome).toEqual(READ);
+  });
+  it("counts rows as served: unreadable ones fill a page like others", () => {
+    const walk = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "??", "!!"]));
+    expect(walk.outcome).toBeUndefined();
+    expect(asked(walk)).toBe("09:19:59/10:00:01+0");
+  });
+});
+
+describe("a full page sorted by updatedAt", () => {
+  const ascending = ["a 09:10:00", "b 09:20:00", "c 09:30:00.5", "d 09:40:00.25"];
+  it("goes up from its last timestamp, a granule before it, at offset 0", () => {
+    const walk = receivePage(start(), page(ascending));
+    expect(asked(walk)).toBe("09:40:00.249/10:00:01+0");
+  });
+  it("goes down from its last timestamp, a granule after it", () => {
+    const walk = receivePage(start(), page(ascending.toReversed()));
+    expect(asked(walk)).toBe("08:59:59/09:10:00.001+0");
+  });
+  it("drops rows that it has read already, and ends by asking for more than it has counted", () => {
+    const first = receivePage(start(), page(ascending));
+    const second = receivePage(first, page(["d 09:40:00.25", "e 09:50:00"]));
+    expect(second.fresh).toEqual([1]);
+    expect(second.outcome).toBeUndefined();
+    expect(asked(second)).toBe("08:59:59/10:00:01+5");
+    expect(receivePage(second, page([])).outcome).toEqual(READ);
+  });
+  it("takes a new state of a row that it has read for a row of its own", () => {
+    const first = receivePage(start(), page(ascending));
+    expect(receivePage(first, page(["d 09:40:01", "e 09:50:00"])).fresh).toEqual([0, 1]);
+  });
+  it("reads the window again by cutting it when there are more rows than it has counted", () => {
+    const first = receivePage(start(), page(ascending));
+    const second = receivePage(first, page(["d 09:40:00.25"]));
+    const third = receivePage(second, page(["z 09:05:00"]));
+    expect([third.method, third.fresh, asked(third)]).toEqual(["cut", [0], "08:59:59/10:00:01+0"]);
+    expect(receivePage(third, page(["z 09:05:00"])).outcome).toEqual(READ);
+  });
+  it("reads the window again by cutting it when a later page is sorted otherwise", () => {
+    const first = receivePage(start(), page(ascending));
+    const second = receivePage(first, page(["e 09:50:00", "d 09:40:00.25"]));
+    expect([second.method, asked(second)]).toEqual(["cut", "08:59:59/10:00:01+0"]);
+  });
+});
+
+describe("a full page that is not sorted", () => {
+  const unsorted = ["a 09:40:00", "b 09:10:00", "c 09:50:00", "d 09:05:00"];
+  it("cuts the window in two that overlap by a granule, and is done when both pages are not full", () => {
+    const first = receivePage(start(), page(unsorted));
+    expect(asked(first)).toBe("08:59:59/09:30:00+0");
+    const second = receivePage(first, page(["b 09:10:00", "d 09:05:00"]));
+    expect(asked(second)).toBe("09:29:59/10:00:01+0");
+    const third = receivePage(second, page(["a 09:40:00", "c 09:50:00", "e 09:45:00"]));
+    expect([third.outcome, third.fresh]).toEqual([READ, [2]]);
+  });
+  it("does not trust sorted pages any more", () => {
+    const first = receivePage(start(), page(unsorted));
+    const second = receivePage(first, page(["d 09:05:00", "b 09:10:00", "e 09:12:00", "f 09:13:00"]));
+    expect(asked(second)).toBe("08:59:59/09:15:00+0");
+  });
+});
+
+describe("a full page within one timestamp", () => {
+  const tied = (...references: string[]) => references.map((reference) => `${reference} 09:30:00`);
+  it("is read by offsets, and apart from it what lies before and after", () => {
+    const first = receivePage(start(), page(tied("a", "b", "c", "d")));
+    expect(asked(first)).toBe("09:29:58/09:30:02+0");
+    const pages = [
+      tied("a", "b", "c", "d"),
+      tied("c", "d", "e"),
+      tied("a", "b", "c", "d"),
+      tied("c", "d", "e"),
+    ];
+    const offsets: (string | undefined)[] = [];
+    let walk = first;
+    for (const rows of pages) {
+      offsets.push(asked(walk));
+      walk = receivePage(walk, page(rows));
+    }
+    // Two rows back each time, and twice over until both readings agree.
+    expect(offsets).toEqual([
+      "09:29:58/09:30:02+0",
+      "09:29:58/09:30:02+2",
+      "09:29:58/09:30:02+0",
+      "09:29:58/09:30:02+2",
+    ]);
+    expect(asked(walk)).toBe("09:30:01/10:00:01+0");
+    walk = receivePage(walk, page([]));
+    expect(asked(walk)).toBe("08:59:59/09:29:59+0");
+    walk = receivePage(walk, page([]));
+    expect(asked(walk)).toBe("08:59:59/10:00:01+5");
+    expect(receivePage(walk, page([])).outcome).toEqual(READ);
+  });
+  it("steps further back when the page does not begin with a row that it knows", () => {
+    let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
+    walk = receivePage(walk, page(tied("a", "b", "c", "d")));
+    expect(asked(walk)).toMatch(/\+2$/);
+    // a, b and c have left, so that position 2 is now beyond what is known.
+    walk = receivePage(walk, page(tied("f", "g")));
+    expect(asked(walk)).toMatch(/\+1$/);
+    walk = receivePage(walk, page(tied("d", "e", "f")));
+    expect(asked(walk)).toMatch(/\+0$/);
+  });
+  it("is counted when the order of its rows changes with each request", () => {
+    let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
+    for (const rows of ["a b c d", "f a c", "b a d f", "c e f", "f d b c", "a e f"].map((line) =>
+      line.split(" "),
+    )) {
+      expect(asked(walk)).toMatch(/^09:29:58\/09:30:02\+/);
+      walk = receivePage(walk, page(tied(...rows)));
+      while (/^09:29:58.*\+[13]$/.test(asked(walk) ?? "")) walk = receivePage(walk, page(tied(...rows)));
+      if (!asked(walk)?.startsWith("09:29:58")) break;
+    }
+    expect(walk.seen.count).toBe(6);
+    expect(walk.proved).toBe(true);
+  });
+  it("is not called proved when it never agrees", () => {
+    let walk = receivePage(start(10_000), page(tied("a", "b", "c", "d")));
+    let next = 0;
+    while (asked(walk)?.startsWith("09:29:58")) {
+      // Rows that nobody has seen before, for ever.
+      const fresh = Array.from({ length: asked(walk)?.endsWith("+0") ? 4 : 3 }, () => `r${(next += 1)}`);
+      walk = receivePage(walk, page(tied(...fresh)));
+    }
+    while (walk.outcome === undefined) walk = receivePage(walk, page([]));
+    expect(walk.outcome).toEqual({ kind: "read", proved: false });
+  });
+});
+
+describe("a provider that contradicts itself", () => {
+  it("is asked three times for the page that is empty though there is more, and then given up", () => {
+    const empty = page([], { hasMore: true });
+    let walk = receivePage(receivePage(start(), empty), empty);
+    expect([walk.outcome, asked(walk)]).toEqual([undefined, "08:59:59/10:00:01+0"]);
+    walk = receivePage(walk, empty);
+    expect(walk.outcome).toEqual({ kind: "stalled" });
+  });
+  it("is given up when it serves the same page whatever it is asked", () => {
+    const same = page(["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"]);
+    let walk = start(1_000);
+    while (walk.outcome === undefined) walk = receivePage(walk, same);
+    expect(walk.outcome).toEqual({ kind: "stalled" });
+    expect(walk.pages).toBeLessThan(40);
+  });
+  it("is given up when there is no end of pages", () => {
+    let walk = start(7);
+    for (let minute = 0; walk.outcome === undefined; minute += 1) {
+      const time = (second: number) => `09:${String(minute).padStart(2, "0")}:0${second}`;
+      walk = receivePage(walk, page([0, 1, 2, 3].map((second) => `r${minute}.${second} ${time(second)}`)));
+    }
+    expect([walk.outcome, walk.pages]).toEqual([{ kind: "too_large" }, 7]);
+  });
+});
