@@ -102,8 +102,6 @@ export interface OverdueQuery {
   readonly limit: number;
   /** Only beyond this position, so that a sweep walks on past events that nothing can be done with now. */
   readonly afterSeq?: number;
-  /** Only events of these sources; those of a source that is not configured wait until it is again. */
-  readonly sourceIds?: readonly string[];
 }
 
 /**
