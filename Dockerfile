@@ -1,0 +1,25 @@
+FROM node:20-slim AS build
+WORKDIR /app
+COPY package.json package-lock.json ./
+RUN npm ci
+COPY tsconfig.json tsconfig.build.json ./
+COPY src ./src
+RUN npm run build && npm prune --omit=dev
+
+FROM node:20-slim
+# HOST: inside a container the loopback address would answer nobody.
+# DATA_DIR: only the embedded Postgres writes there; with DATABASE_URL the image runs read-only.
+ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
+WORKDIR /app
+COPY --from=build /app/node_modules ./node_modules
+COPY --from=build /app/dist ./dist
+COPY package.json LICENSE ./
+COPY migrations ./migrations
+RUN install -d -o node -g node /data
+USER node
+EXPOSE 3000
+# Of the web process. /livez and not /readyz: a restart would not bring a database back.
+HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
+# No init process: the program handles its signals as process 1 and leaves no children behind.
+ENTRYPOINT ["node", "dist/cli/main.js"]
+CMD ["web"]

@@ -1,0 +1,66 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
+import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
+import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { canStartRedis, startRedis } from "../support/redis.ts";
+import type { TestRedis } from "../support/redis.ts";
+import { serve } from "../support/serve.ts";
+import type { TestServer } from "../support/serve.ts";
+
+describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
+  let database: TestDatabase;
+  let pool: Pool;
+  let redis: TestRedis;
+  let queue: ApplyQueue;
+  let server: TestServer;
+
+  beforeAll(async () => {
+    database = await makeTestDatabase();
+    redis = await startRedis("--maxmemory-policy", "noeviction");
+    pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+    queue = await makeApplyQueue({
+      databaseUrl: database.url,
+      redisUrls: [redis.url],
+      logger: silentLogger,
+    });
+    const config = { opsPassword: null, opsViewerPassword: null };
+    server = await serve(makeOpsRouter({ pool, queue: queue.bull, config, logger: silentLogger }));
+  });
+  afterAll(async () => {
+    await server.close();
+    await queue.close();
+    await redis.stop();
+    await pool.end();
+    await database.drop();
+  });
+
+  const listQueues = async () => {
+    const signal = AbortSignal.timeout(10_000);
+    const response = await fetch(`${server.url}/ops/queues/api/queues`, { signal });
+    return { status: response.status, body: await response.json() };
+  };
+  const shown = { status: 200, body: { queues: [{ name: "apply" }] } };
+
+  it("shows the product's own queue", async () => {
+    expect(await listQueues()).toMatchObject(shown);
+  });
+
+  it("fails and does not wait while Redis is frozen or away, and the overview does not care", async () => {
+    const troubles = [
+      { begin: () => redis.freeze(), end: () => redis.thaw() },
+      { begin: () => redis.kill(), end: () => redis.restart() },
+    ];
+    for (const { begin, end } of troubles) {
+      await begin();
+      expect((await listQueues()).status).toBe(500);
+      expect((await fetch(`${server.url}/ops`)).status).toBe(200);
+      await end();
+      await expect.poll(listQueues, { timeout: 20_000 }).toMatchObject(shown);
+    }
+  });
+});
