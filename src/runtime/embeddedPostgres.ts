@@ -1,26 +1,32 @@
-import { randomBytes } from "node:crypto";
-import { existsSync } from "node:fs";
-import { chmod, chown, mkdir, readFile, rename, rm, writeFile } from "node:fs/promises";
-import path from "node:path";
-import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { open, rename, stat } from "node:fs/promises";
+import { UnavailableError } from "../domain/errors.ts";
+import { systemClock } from "./clock.ts";
 import { findFreePort } from "./freePort.ts";
+import { withPidLock } from "./pidLock.ts";
 import { findServerUser, loadPostgresBinaries, runAsServerUser } from "./postgresBinaries.ts";
-import type { PostgresBinaries, ServerUser } from "./postgresBinaries.ts";
-import { isAlive, readPostmaster, removeStalePidFile } from "./postmasterFile.ts";
+import type { PostgresBinaries } from "./postgresBinaries.ts";
+import { connectionUrl, isCluster, openPostgresFolder, setUpCluster } from "./postgresFolder.ts";
+import type { PostgresFolder } from "./postgresFolder.ts";
+import { findPostmaster } from "./postmasterFile.ts";
+import { enterAsUser, hasUsers } from "./serverUsers.ts";
 
-const SUPERUSER = "postgres";
 const START_TIMEOUT_SECONDS = 60;
 const STOP_TIMEOUT_SECONDS = 10;
-const START_ATTEMPTS = 3;
+const START_ATTEMPTS = 10;
+const START_RETRY_MS = 300;
+const SETTLE_POLL_MS = 100;
+const WATCH_INTERVAL_MS = 1_000;
+const LOG_BYTES_MAX = 10_000_000;
+const LOG_TAIL_BYTES = 65_536;
 
 /** A running Postgres under a folder of ours. */
 export interface EmbeddedPostgres {
-  /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. */
+  /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Holds across restarts. */
   readonly url: string;
-  /** True when another live process started the server and will stop it. */
+  /** True when another process was using the server already. */
   readonly shared: boolean;
-  /** Stops the server if this process owns it; resolves when it is down. Safe to call twice. */
-  stop(): Promise<void>;
+  /** Stops using the server; the last process to do so stops it. Resolves when that is done. Safe to call twice. */
+  readonly stop: () => Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions {
@@ -32,181 +38,189 @@ export interface EmbeddedPostgresOptions {
   readonly durable?: boolean;
   /** Further `name=value` settings of the server. */
   readonly settings?: readonly string[];
+  /** False leaves a server dead that died while in use. Default true. */
+  readonly revive?: boolean;
+  /** Told when this process has started a dead server again. */
+  readonly onRevive?: () => void;
 }
 
-interface Layout {
-  readonly root: string;
-  readonly cluster: string;
-  readonly password: string;
-  readonly owner: string;
+interface Deps {
+  readonly folder: PostgresFolder;
+  readonly binaries: PostgresBinaries;
+  readonly options: EmbeddedPostgresOptions;
 }
 
 /**
  * Starts the Postgres under `dataDir`, or joins the one that already runs there.
  *
- * A server left behind by a process that was killed is adopted: this process then owns and stops it. The
- * server runs in a session of its own, so Ctrl-C in a terminal does not reach it before our own roles have
- * finished. Throws ConfigurationError when the folder holds something else or cannot be used, and
- * UnavailableError when the server does not come up.
+ * Several processes may use one server: it is stopped by the last one, also when others were killed. One that dies
+ * is started again on the same port. It runs in a session of its own, so Ctrl-C in a terminal does not reach it
+ * before our own roles have finished. Throws ConfigurationError when the folder holds something else or cannot be
+ * used, and UnavailableError when the server does not come up.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
-  const layout = layOut(options.dataDir);
-  const user = findServerUser();
-  const binaries = await loadPostgresBinaries();
-  await prepareFolder(layout);
-  if (!existsSync(path.join(layout.cluster, "PG_VERSION"))) {
-    await initialise({ layout, binaries, user });
-  }
-  for (let attempt = 1; ; attempt += 1) {
-    const running = await join(layout, binaries);
-    if (running) return running;
+  const folder = await openPostgresFolder(options.dataDir);
+  const deps: Deps = { folder, binaries: await loadPostgresBinaries(), options };
+  const started = await withPidLock(folder.lock, async () => {
+    const shared = await hasUsers(folder.users);
+    if (!isCluster(folder.cluster)) {
+      const user = await findServerUser(folder.cluster);
+      await setUpCluster({ ...deps, user, durable: options.durable ?? true });
+    }
+    const port = await ensureRunning(deps, options.port ?? 0);
+    const url = await connectionUrl(folder, port);
+    return { url, port, shared, leave: await enterAsUser(folder.users) };
+  });
+  let stopped: Promise<void> | undefined;
+  const unwatch = watch(deps, started.port, () => stopped !== undefined);
+  const leave = () =>
+    withPidLock(folder.lock, async () => {
+      await started.leave();
+      if (!(await hasUsers(folder.users))) await stopServer(deps);
+    });
+  const stop = () => {
+    unwatch();
+    return (stopped ??= leave());
+  };
+  return { url: started.url, shared: started.shared, stop };
+}
+
+/** Starts the server again whenever it has died, until the function that it returns is called. */
+function watch(deps: Deps, port: number, isStopped: () => boolean): () => void {
+  const { folder, options } = deps;
+  let looking = false;
+  const look = async () => {
+    if (looking || (await findPostmaster(folder.cluster))) return;
+    looking = true;
     try {
-      return await start({ layout, binaries, user, options });
+      const revived = await withPidLock(folder.lock, async () => {
+        if (isStopped() || (await findPostmaster(folder.cluster))) return false;
+        await start(deps, port);
+        return true;
+      });
+      if (revived) options.onRevive?.();
+    } catch {
+      // Whoever needs the server sees that it is away, and the next look tries again.
+    } finally {
+      looking = false;
+    }
+  };
+  if (options.revive === false) return () => undefined;
+  const timer = setInterval(() => void look(), WATCH_INTERVAL_MS);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+/** The port of the running server, started on `wantedPort` (0: a free one) if none runs. Call it under the lock. */
+async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
+  const deadlineMs = systemClock.monotonicMs() + START_TIMEOUT_SECONDS * 1_000;
+  for (;;) {
+    const postmaster = await findPostmaster(deps.folder.cluster);
+    if (!postmaster) return start(deps, wantedPort);
+    if (postmaster.status === "ready") return postmaster.port;
+    // Its starter or stopper was killed half-way; the server itself goes on.
+    if (systemClock.monotonicMs() > deadlineMs) {
+      throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
+        fix: `Read ${deps.folder.serverLog}.`,
+      });
+    }
+    await systemClock.sleep(SETTLE_POLL_MS);
+  }
+}
+
+async function start(deps: Deps, wantedPort: number): Promise<number> {
+  const { folder, binaries, options } = deps;
+  const user = await findServerUser(folder.cluster);
+  for (let attempt = 1; ; attempt += 1) {
+    const port = wantedPort || (await findFreePort());
+    const settings = listSettings(options, port);
+    const flags = settings.map((setting) => `-c ${setting}`).join(" ");
+    const log = await openLog(folder.serverLog);
+    const args = [
+      "start",
+      "-D",
+      folder.cluster,
+      "-l",
+      folder.serverLog,
+      "-w",
+      "-t",
+      String(START_TIMEOUT_SECONDS),
+    ];
+    try {
+      await runAsServerUser(binaries.pg_ctl, [...args, "-o", flags], user);
+      return port;
     } catch (error) {
-      // Another process may have started the server, or taken the free port, between our look and our try.
-      if (attempt === START_ATTEMPTS) throw error;
+      const { sentence, passes } = explain(await log.readNew(), port);
+      if (attempt === START_ATTEMPTS || !passes || (wantedPort && passes === "port")) {
+        throw new UnavailableError(sentence, {
+          cause: error,
+          fix: `Read ${folder.serverLog}, or set DATABASE_URL to a Postgres of your own.`,
+        });
+      }
+      await systemClock.sleep(START_RETRY_MS);
     }
   }
 }
 
-function layOut(dataDir: string): Layout {
-  const root = path.resolve(dataDir);
-  return {
-    root,
-    cluster: path.join(root, "postgres"),
-    password: path.join(root, "postgres-password"),
-    owner: path.join(root, "postgres-owner.pid"),
-  };
-}
-
-async function prepareFolder({ root, cluster }: Layout): Promise<void> {
-  try {
-    await mkdir(root, { recursive: true });
-  } catch (error) {
-    throw new ConfigurationError(`DATA_DIR ${root} cannot be created.`, {
-      cause: error,
-      fix: "Point DATA_DIR at a folder that this user may write to.",
-    });
-  }
-  if (existsSync(cluster) && !existsSync(path.join(cluster, "PG_VERSION"))) {
-    throw new ConfigurationError(`${cluster} exists but is not a Postgres data folder.`, {
-      fix: "Move it away, or point DATA_DIR at another folder.",
-    });
-  }
-}
-
-async function initialise(deps: {
-  layout: Layout;
-  binaries: PostgresBinaries;
-  user: ServerUser | undefined;
-}) {
-  const { layout, binaries, user } = deps;
-  // Made beside its final place and moved there whole, so that a kill half-way leaves nothing that looks ready.
-  const fresh = `${layout.cluster}-new-${process.pid}`;
-  const password = randomBytes(24).toString("base64url");
-  const passwordFile = `${fresh}-password`;
-  await rm(fresh, { recursive: true, force: true });
-  await mkdir(fresh, { mode: 0o700 });
-  await writeFile(passwordFile, password, { mode: 0o600 });
-  if (user) {
-    await chown(fresh, user.uid, user.gid);
-    await chown(passwordFile, user.uid, user.gid);
-  }
-  try {
-    const flags = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8", "--no-sync"];
-    const args = [`--pgdata=${fresh}`, `--username=${SUPERUSER}`, `--pwfile=${passwordFile}`, ...flags];
-    await runAsServerUser(binaries.initdb, [...args, "--auth=scram-sha-256"], user);
-    await writeFile(layout.password, password, { mode: 0o600 });
-    await chmod(layout.password, 0o600);
-    await rename(fresh, layout.cluster);
-  } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
-    if (existsSync(path.join(layout.cluster, "PG_VERSION"))) return;
-    throw new UnavailableError(`The embedded Postgres could not be set up in ${layout.root}.`, {
-      cause: error,
-      fix: "See the reason below, or set DATABASE_URL to a Postgres of your own.",
-    });
-  } finally {
-    await rm(passwordFile, { force: true });
-  }
-}
-
-/** The server that already runs in this folder, or undefined when none does. */
-async function join(layout: Layout, binaries: PostgresBinaries): Promise<EmbeddedPostgres | undefined> {
-  const postmaster = await readPostmaster(layout.cluster);
-  if (!postmaster) return undefined;
-  if (!(await isAlive(postmaster.pid, layout.cluster))) {
-    await removeStalePidFile(layout.cluster);
-    return undefined;
-  }
-  const url = await connectionUrl(layout, postmaster.port);
-  const owner = Number(await readFile(layout.owner, "utf8").catch(() => "0"));
-  const shared = owner !== process.pid && (await isAlive(owner));
-  if (shared) return { url, shared, stop: () => Promise.resolve() };
-  await writeFile(layout.owner, String(process.pid));
-  return { url, shared, stop: makeStop(layout, binaries, findServerUser()) };
-}
-
-async function start(deps: {
-  layout: Layout;
-  binaries: PostgresBinaries;
-  user: ServerUser | undefined;
-  options: EmbeddedPostgresOptions;
-}): Promise<EmbeddedPostgres> {
-  const { layout, binaries, user, options } = deps;
-  const port = options.port || (await findFreePort());
-  const durability = options.durable === false ? ["fsync=off", "full_page_writes=off"] : [];
-  const settings = [
+function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port: number): string[] {
+  return [
     `port=${port}`,
     "listen_addresses=127.0.0.1",
     "unix_socket_directories=",
     "max_connections=200",
     "timezone=UTC",
     "log_timezone=UTC",
-    ...durability,
-    ...(options.settings ?? []),
+    ...(durable === false ? ["fsync=off", "full_page_writes=off"] : []),
+    ...settings,
   ];
-  const serverLog = path.join(layout.cluster, "server.log");
-  const flags = settings.map((setting) => `-c ${setting}`).join(" ");
-  const args = ["start", "-D", layout.cluster, "-l", serverLog, "-w", "-t", String(START_TIMEOUT_SECONDS)];
-  try {
-    await runAsServerUser(binaries.pg_ctl, [...args, "-o", flags], user);
-  } catch (error) {
-    throw new UnavailableError(await explainFailedStart(serverLog, port), {
-      cause: error,
-      fix: `Read ${serverLog}, or set DATABASE_URL to a Postgres of your own.`,
-    });
+}
+
+/** Why a start failed, and what would pass by itself: a `port` taken meanwhile, or `children` of a killed server. */
+function explain(log: string, port: number): { sentence: string; passes: "port" | "children" | undefined } {
+  if (log.includes("Address already in use")) {
+    return {
+      sentence: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
+      passes: "port",
+    };
   }
-  await writeFile(layout.owner, String(process.pid));
-  return { url: await connectionUrl(layout, port), shared: false, stop: makeStop(layout, binaries, user) };
+  const fatal = log.split("\n").findLast((line) => line.includes("FATAL:"));
+  const reason = fatal?.replace(/^.*FATAL:\s*/, "");
+  const sentence = `The embedded Postgres could not start${reason === undefined ? "" : `: ${reason}`}.`;
+  return { sentence, passes: log.includes("pre-existing shared memory block") ? "children" : undefined };
 }
 
-async function explainFailedStart(serverLog: string, port: number): Promise<string> {
-  const log = await readFile(serverLog, "utf8").catch(() => "");
-  const lastFatal = log.split("\n").findLast((line) => line.includes("FATAL:"));
-  if (log.slice(-4_000).includes("Address already in use")) {
-    return `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`;
-  }
-  return `The embedded Postgres could not start${lastFatal ? `: ${lastFatal.replace(/^.*FATAL:\s*/, "")}` : ""}.`;
+/** The server's log, set aside when it has grown big; `readNew` reads what was added since. */
+async function openLog(file: string): Promise<{ readNew: () => Promise<string> }> {
+  const size = await stat(file).then(
+    (found) => found.size,
+    () => 0,
+  );
+  const full = size > LOG_BYTES_MAX;
+  if (full) await rename(file, `${file}.old`);
+  const readNew = async () => {
+    const handle = await open(file).catch(() => undefined);
+    if (!handle) return "";
+    try {
+      const { buffer, bytesRead } = await handle.read({
+        position: full ? 0 : size,
+        buffer: Buffer.alloc(LOG_TAIL_BYTES),
+      });
+      return buffer.toString("utf8", 0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  };
+  return { readNew };
 }
 
-async function connectionUrl(layout: Layout, port: number): Promise<string> {
-  const password = await readFile(layout.password, "utf8");
-  return `postgres://${SUPERUSER}:${encodeURIComponent(password)}@127.0.0.1:${port}/postgres`;
-}
-
-function makeStop(layout: Layout, binaries: PostgresBinaries, user: ServerUser | undefined) {
-  let stopped: Promise<void> | undefined;
-  return () => (stopped ??= stop(layout, binaries, user));
-}
-
-async function stop(layout: Layout, binaries: PostgresBinaries, user: ServerUser | undefined): Promise<void> {
-  const args = ["stop", "-D", layout.cluster, "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
+async function stopServer({ folder, binaries }: Deps): Promise<void> {
+  if (!(await findPostmaster(folder.cluster))) return;
+  const user = await findServerUser(folder.cluster);
+  const args = ["stop", "-D", folder.cluster, "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
   try {
     await runAsServerUser(binaries.pg_ctl, [...args, "-m", "fast"], user);
   } catch {
     // A fast stop that hangs must not keep the process: an immediate one only costs crash recovery at next start.
     await runAsServerUser(binaries.pg_ctl, [...args, "-m", "immediate"], user).catch(() => undefined);
   }
-  await rm(layout.owner, { force: true });
 }

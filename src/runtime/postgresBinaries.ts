@@ -1,4 +1,5 @@
-import { execFile, execFileSync } from "node:child_process";
+import { execFile } from "node:child_process";
+import { stat } from "node:fs/promises";
 import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
@@ -42,14 +43,18 @@ export async function loadPostgresBinaries(): Promise<PostgresBinaries> {
   }
 }
 
-/** The account to run the server as: undefined unless this process is root. */
-export function findServerUser(): ServerUser | undefined {
+/**
+ * The account to run the server as: undefined unless this process is root. It is the one that `cluster` belongs to,
+ * as Postgres accepts no other, or for a new cluster the account `postgres`, or else `nobody`.
+ */
+export async function findServerUser(cluster: string): Promise<ServerUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
+  const owner = await stat(cluster).catch(() => undefined);
+  if (owner && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid };
   for (const account of SERVER_ACCOUNTS) {
     try {
-      const id = (flag: string) =>
-        Number(execFileSync("id", [flag, account], { stdio: ["ignore", "pipe", "ignore"] }));
-      return { uid: id("-u"), gid: id("-g") };
+      const ask = async (flag: string) => Number((await execFileAsync("id", [flag, account])).stdout);
+      return { uid: await ask("-u"), gid: await ask("-g") };
     } catch {
       // No such account here; try the next.
     }
@@ -59,28 +64,41 @@ export function findServerUser(): ServerUser | undefined {
   });
 }
 
-/**
- * Runs a server program to its end, as `user` if given. Rejects with what it printed when it fails.
- *
- * Under root a checkout or data folder often lies below a folder that only root may enter; where `setpriv`
- * exists the account therefore keeps the right to pass through folders, and nothing else.
- */
+/** Runs a server program to its end, as `user` if given. Rejects with what it printed when it fails. */
 export async function runAsServerUser(
   program: string,
   args: readonly string[],
   user: ServerUser | undefined,
 ): Promise<void> {
-  const env = { ...process.env, LC_ALL: "C", LC_MESSAGES: "C" };
+  const options = { cwd: "/", env: { ...process.env, LC_ALL: "C", LC_MESSAGES: "C" } };
   if (!user) {
-    await execFileAsync(program, [...args], { cwd: "/", env });
+    await execFileAsync(program, [...args], options);
     return;
   }
-  const identity = [`--reuid=${user.uid}`, `--regid=${user.gid}`, "--clear-groups"];
-  const passage = ["--inh-caps=+dac_read_search", "--ambient-caps=+dac_read_search"];
+  const passage = [
+    `--reuid=${user.uid}`,
+    `--regid=${user.gid}`,
+    "--clear-groups",
+    "--inh-caps=+dac_read_search",
+    "--ambient-caps=+dac_read_search",
+  ];
+  if (await canRun("setpriv", [...passage, "true"])) {
+    await execFileAsync("setpriv", [...passage, program, ...args], options);
+  } else {
+    await execFileAsync(program, [...args], { ...options, uid: user.uid, gid: user.gid });
+  }
+}
+
+/**
+ * Under root a checkout or data folder often lies below a folder that only root may enter; where it can, `setpriv`
+ * lets the account keep the right to pass through folders, and nothing else. It is not everywhere, and containers
+ * often lack that right.
+ */
+async function canRun(program: string, args: readonly string[]): Promise<boolean> {
   try {
-    await execFileAsync("setpriv", [...identity, ...passage, program, ...args], { cwd: "/", env });
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ENOENT") throw error;
-    await execFileAsync(program, [...args], { cwd: "/", env, uid: user.uid, gid: user.gid });
+    await execFileAsync(program, [...args], { cwd: "/" });
+    return true;
+  } catch {
+    return false;
   }
 }

@@ -1,38 +1,39 @@
 import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
+import { isPidAlive, readCommandLine } from "./processIdentity.ts";
 
-const PORT_LINE = 3;
-
-/** Pid and port that the server wrote into `postmaster.pid`; undefined when there is no such file. */
-export async function readPostmaster(cluster: string): Promise<{ pid: number; port: number } | undefined> {
-  const text = await readFile(pidFile(cluster), "utf8").catch(() => undefined);
-  if (text === undefined) return undefined;
-  const lines = text.split("\n");
-  return { pid: Number(lines[0]), port: Number(lines[PORT_LINE]) };
+/** What the server says of itself in `postmaster.pid`. */
+export interface Postmaster {
+  readonly pid: number;
+  readonly port: number;
+  /** `ready` once it takes connections; before and after that `starting`, `stopping` or nothing. */
+  readonly status: string;
 }
+
+const DATA_FOLDER_LINE = 1;
+const PORT_LINE = 3;
+const STATUS_LINE = 7;
 
 /**
- * Whether process `pid` lives. With `mentions`, also whether its command line contains that text where the
- * system shows command lines: after a restart of the machine or container, a pid may belong to a stranger.
+ * The server that runs in this folder, or undefined when none does.
+ *
+ * The file alone does not tell: it stays behind when the server is killed, and its pid may have gone to a stranger
+ * since, above all after a restart of the machine or container. So the process must also name the folder that the
+ * file names in its command line, where the system shows that. The file of a stranger is removed, as Postgres would
+ * refuse to start; that of a dead process is left to Postgres, which first makes sure that its children are gone.
  */
-export async function isAlive(pid: number, mentions?: string): Promise<boolean> {
-  if (!Number.isInteger(pid) || pid <= 0) return false;
-  try {
-    process.kill(pid, 0);
-  } catch (error) {
-    // EPERM: it lives, but belongs to another user.
-    if ((error as NodeJS.ErrnoException).code !== "EPERM") return false;
+export async function findPostmaster(cluster: string): Promise<Postmaster | undefined> {
+  const file = path.join(cluster, "postmaster.pid");
+  const text = await readFile(file, "utf8").catch(() => undefined);
+  if (text === undefined) return undefined;
+  const lines = text.split("\n").map((line) => line.trim());
+  const pid = Number(lines[0]);
+  if (!isPidAlive(pid)) return undefined;
+  const commandLine = await readCommandLine(pid);
+  const folder = lines[DATA_FOLDER_LINE];
+  if (commandLine !== undefined && folder && !commandLine.includes(folder)) {
+    await rm(file, { force: true });
+    return undefined;
   }
-  if (mentions === undefined) return true;
-  const commandLine = await readFile(`/proc/${pid}/cmdline`, "utf8").catch(() => undefined);
-  return commandLine === undefined || commandLine.includes(mentions);
-}
-
-/** Removes a pid file whose process is gone: Postgres itself refuses to start if the pid was given to another. */
-export async function removeStalePidFile(cluster: string): Promise<void> {
-  await rm(pidFile(cluster), { force: true });
-}
-
-function pidFile(cluster: string): string {
-  return path.join(cluster, "postmaster.pid");
+  return { pid, port: Number(lines[PORT_LINE]), status: lines[STATUS_LINE] ?? "" };
 }
