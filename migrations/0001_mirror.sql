@@ -203,6 +203,7 @@ comment on table mirror.refetches is 'Orders that the poller should read again o
 
 create table mirror.poll_state (
   source_id             text primary key references mirror.sources,
+  history_since         bigint,
   polled_through        bigint,
   safe_through          bigint,
   last_cycle_started_at timestamptz,
@@ -211,8 +212,9 @@ create table mirror.poll_state (
   last_error_at         timestamptz
 );
 comment on table  mirror.poll_state                       is 'Where polling stands, one row per source.';
+comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
-comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt before this are in the mirror; nanoseconds since 1970. Never goes back.';
+comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror; nanoseconds since 1970. Never goes back. Null until the first proof.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 
 create table mirror.coverage (
@@ -221,6 +223,7 @@ create table mirror.coverage (
   since       bigint not null,
   until       bigint not null,
   sweep       text not null,
+  proved      boolean not null default false,
   fence       bigint not null,
   requests    integer not null,
   orders      integer not null,
@@ -232,8 +235,9 @@ comment on table  mirror.coverage       is 'The windows of updatedAt that were w
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, deep, backfill or verify.';
+comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
-create index coverage_by_time on mirror.coverage (source_id, until);
+create index coverage_by_time on mirror.coverage (source_id, until) where proved;
 
 create table mirror.leases (
   name       text primary key,
