@@ -1,0 +1,102 @@
+import type { Queue, QueueOptions, WorkerOptions } from "bullmq";
+import { systemClock } from "../runtime/clock.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { APPLY_QUEUE } from "./applyJob.ts";
+import type { ApplyJob } from "./applyJob.ts";
+import type { QueueBackend, QueueProblem } from "./backend.ts";
+import { startConsumer } from "./consume.ts";
+import type { Consumer } from "./consume.ts";
+import { withDeadline } from "./deadline.ts";
+import { makeDoorbell } from "./doorbell.ts";
+import { openPostgresBackend } from "./postgresBackend.ts";
+import { openRedisBackend } from "./redisBackend.ts";
+
+const CLOSE_DEADLINE_MS = 2_000;
+const HOUR_SECONDS = 3_600;
+const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
+
+const QUEUE_OPTIONS = {
+  defaultJobOptions: {
+    // With the doubling wait about two minutes; after that the sweep goes on.
+    attempts: 8,
+    backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
+    removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
+    removeOnFail: { age: WEEK_SECONDS, count: 5_000 },
+  },
+  streams: { events: { maxLen: 1_000 } },
+} as const satisfies Omit<QueueOptions, "connection">;
+
+export interface ApplyQueue {
+  /**
+   * Has workers apply the events at these inbox positions. Never throws and never waits; what cannot be enqueued is
+   * logged and forgotten, as the sweep finds it.
+   */
+  readonly ring: (seqs: readonly number[]) => void;
+  /**
+   * Runs `apply` for every job, two at a time. A job whose `apply` rejects is tried again, with growing waits,
+   * unless the error is an OrderMirrorError that says never to. Throws UnavailableError when the queue is kept in
+   * Postgres and that is away; a Redis may be away and is waited for.
+   */
+  readonly consume: (apply: (seqs: readonly number[]) => Promise<void>) => Promise<Consumer>;
+  /** For bull-board. */
+  readonly bull: Queue<ApplyJob, void>;
+  /** What is wrong with the queue's server, none if nothing; answers within 5 s. */
+  readonly check: () => Promise<readonly QueueProblem[]>;
+  /** Ends within seconds, whatever the server does. Consumers are closed before, each by itself. */
+  readonly close: () => Promise<void>;
+}
+
+export interface ApplyQueueDeps {
+  readonly databaseUrl: string;
+  /** None: the queue is kept in Postgres. One: a Redis. Several: nodes of a Redis cluster. */
+  readonly redisUrls: readonly string[];
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** For tests, which do not wait for the product's spans. */
+  readonly overrides?: {
+    readonly backoffMs?: number;
+    readonly workerOptions?: Omit<WorkerOptions, "connection">;
+  };
+}
+
+/**
+ * The queue that wakes the workers: a doorbell and not the truth, which is in the inbox.
+ *
+ * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not
+ * migrated. A Redis that is away is no error.
+ */
+export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> {
+  const { logger, clock = systemClock, overrides = {} } = deps;
+  const backend = await openBackend(deps);
+  const { queue } = backend;
+  const doorbell = makeDoorbell({
+    enqueue: async (seqs) => {
+      await queue.add(APPLY_QUEUE, { seqs });
+    },
+    isReachable: () => backend.isReachable(),
+    clock,
+    logger,
+  });
+  return {
+    ring: (seqs) => doorbell.ring(seqs),
+    consume: (apply) =>
+      startConsumer({ backend, apply, clock, logger, workerOptions: overrides.workerOptions }),
+    bull: queue,
+    check: () => backend.check(),
+    async close() {
+      await doorbell.close();
+      await withDeadline(queue.close(), CLOSE_DEADLINE_MS);
+      await backend.cut();
+    },
+  };
+}
+
+async function openBackend({ databaseUrl, redisUrls, overrides }: ApplyQueueDeps): Promise<QueueBackend> {
+  const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
+  const delay = overrides?.backoffMs ?? backoff.delay;
+  const options = { ...QUEUE_OPTIONS, defaultJobOptions: { ...jobOptions, backoff: { ...backoff, delay } } };
+  return redisUrls.length === 0
+    ? openPostgresBackend(databaseUrl, options)
+    : openRedisBackend(redisUrls, options);
+}

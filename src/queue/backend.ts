@@ -1,0 +1,33 @@
+import type { Processor, Queue, Worker, WorkerOptions } from "bullmq";
+import type { ApplyJob } from "./applyJob.ts";
+
+export type ApplyProcessor = Processor<ApplyJob, void>;
+
+/** What may be said against the queue's server; each names its remedy. */
+export interface QueueProblem {
+  readonly problem: string;
+  readonly fix: string;
+}
+
+/** A worker and its connections. */
+export interface OpenWorker {
+  readonly worker: Worker<ApplyJob, void>;
+  /** Breaks the worker's connections without waiting for anything; for one that does not end by itself. */
+  readonly cut: () => void | Promise<void>;
+}
+
+/**
+ * What differs between the two places where the queue may be kept; everything else is the same code.
+ *
+ * The types are those of BullMQ's Redis classes, as bull-board wants them; nothing here or there uses what only
+ * Redis has.
+ */
+export interface QueueBackend {
+  readonly queue: Queue<ApplyJob, void>;
+  /** False when a job could not be handed over now; asked before every try, so that none has to time out. */
+  isReachable(): boolean;
+  openWorker(process: ApplyProcessor, options: Omit<WorkerOptions, "connection">): Promise<OpenWorker>;
+  check(): Promise<readonly QueueProblem[]>;
+  /** Breaks the queue's own connections; the workers' are theirs. */
+  readonly cut: () => Promise<void>;
+}

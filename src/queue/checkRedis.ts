@@ -1,0 +1,72 @@
+import { Cluster } from "ioredis";
+import type { Redis } from "ioredis";
+import type { QueueProblem } from "./backend.ts";
+import { withDeadline } from "./deadline.ts";
+
+const VERSION_MIN = 7;
+const ANSWER_DEADLINE_MS = 2_000;
+
+/**
+ * What is wrong with the Redis behind the queue, none if nothing. Reads INFO only: where Redis is rented, CONFIG is
+ * often forbidden.
+ */
+export async function checkRedis(client: Redis | Cluster): Promise<readonly QueueProblem[]> {
+  await withDeadline(waitUntilReady(client), ANSWER_DEADLINE_MS);
+  const isCluster = client instanceof Cluster;
+  const nodes = isCluster ? client.nodes("master") : [client];
+  const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
+  const problems = answers.flatMap((answer) =>
+    answer === undefined ? [NO_ANSWER] : findProblems(answer, isCluster),
+  );
+  if (nodes.length === 0) return [NO_ANSWER];
+  return problems.filter(({ problem }, at) => problems.findIndex((p) => p.problem === problem) === at);
+}
+
+const NO_ANSWER: QueueProblem = {
+  problem: "Redis does not answer; events are applied by the sweep, some seconds later.",
+  fix: "Start Redis; see REDIS_URL.",
+};
+
+function waitUntilReady(client: Redis | Cluster): Promise<void> {
+  if (client.status === "ready") return Promise.resolve();
+  return new Promise((resolve) => client.once("ready", () => resolve()));
+}
+
+async function readAnswer(node: Redis): Promise<ReadonlyMap<string, string> | undefined> {
+  const answer = await withDeadline(
+    node.info().catch(() => "late" as const),
+    ANSWER_DEADLINE_MS,
+  );
+  if (answer === "late") return undefined;
+  const pairs = answer.split(/\r?\n/).flatMap((line): [string, string][] => {
+    const colon = line.indexOf(":");
+    return colon === -1 ? [] : [[line.slice(0, colon), line.slice(colon + 1)]];
+  });
+  return new Map(pairs);
+}
+
+function findProblems(answer: ReadonlyMap<string, string>, isCluster: boolean): QueueProblem[] {
+  const problems: QueueProblem[] = [];
+  const policy = answer.get("maxmemory_policy");
+  if (policy !== undefined && policy !== "noeviction") {
+    problems.push({
+      problem: `Redis may throw away jobs: its maxmemory-policy is ${policy}.`,
+      fix: "Set maxmemory-policy to noeviction.",
+    });
+  }
+  const version = answer.get("redis_version") ?? "unknown";
+  // A fork that is compatible with Redis 7 says so here, and gives its own version elsewhere.
+  if (!(Number.parseInt(version, 10) >= VERSION_MIN)) {
+    problems.push({
+      problem: `Redis is of version ${version}, which is too old.`,
+      fix: "Use Redis 7 or later, or Valkey.",
+    });
+  }
+  if (!isCluster && answer.get("redis_mode") === "cluster") {
+    problems.push({
+      problem: "Redis is a node of a cluster, but REDIS_URL names only one.",
+      fix: "Name several of its nodes, comma separated; the same one twice will do.",
+    });
+  }
+  return problems;
+}

@@ -1,0 +1,108 @@
+import { UnrecoverableError } from "bullmq";
+import type { Job, WorkerOptions } from "bullmq";
+import { OrderMirrorError } from "../domain/errors.ts";
+import type { Clock } from "../runtime/clock.ts";
+import { describeError } from "../runtime/errorFields.ts";
+import { makeLogSampler } from "../runtime/logSampler.ts";
+import type { LogSampler } from "../runtime/logSampler.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { readApplyJob } from "./applyJob.ts";
+import type { ApplyJob } from "./applyJob.ts";
+import type { ApplyProcessor, QueueBackend } from "./backend.ts";
+import { withDeadline } from "./deadline.ts";
+
+const CLOSE_DEADLINE_MS = 3_000;
+const LOG_INTERVAL_MS = 10_000;
+
+const WORKER_OPTIONS = {
+  // Two statements at a time are what the apply path can use; a job is a whole batch.
+  concurrency: 2,
+  // A worker that died is noticed after one or two of these; a job takes milliseconds.
+  lockDuration: 10_000,
+  stalledInterval: 10_000,
+  // Every deployment that kills a worker counts as one, and `attempts` is not asked: with the default of 1, two
+  // such deployments fail a job that nothing is wrong with.
+  maxStalledCount: 25,
+  // Also the wait after the connection was refused; the default is 15 s.
+  runRetryDelay: 1_000,
+} as const satisfies Omit<WorkerOptions, "connection">;
+
+export interface Consumer {
+  /** Takes no more jobs and lets the running ones end; after 3 s it ends without them, and they run again. */
+  close(): Promise<void>;
+}
+
+export interface ConsumeDeps {
+  readonly backend: QueueBackend;
+  readonly apply: (seqs: readonly number[]) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For tests, whose workers die more often. */
+  readonly workerOptions?: Omit<WorkerOptions, "connection"> | undefined;
+}
+
+/** Starts a worker that has `apply` run for every job. Throws UnavailableError when Postgres keeps the queue and is away. */
+export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
+  const { backend, apply, clock, logger, workerOptions = {} } = deps;
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+  const process = makeProcessor({ apply, logger, sample });
+  const { worker, cut } = await backend.openWorker(process, { ...WORKER_OPTIONS, ...workerOptions });
+  worker.on("error", (error) => {
+    const { type, code } = describeError(error);
+    const suppressed = sample(`error ${type} ${code ?? ""}`);
+    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue's worker met an error");
+  });
+  worker.on("failed", (job, error) => {
+    if (job && isOver(job)) {
+      const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
+      logger.error(fields, "a job failed for good; the sweep goes on trying its events");
+    }
+  });
+  return {
+    async close() {
+      const outcome = await withDeadline(worker.close(), CLOSE_DEADLINE_MS);
+      if (outcome === "late") logger.warn("the queue's worker did not end in time; its jobs will run again");
+      await cut();
+    },
+  };
+}
+
+function makeProcessor(deps: {
+  apply: (seqs: readonly number[]) => Promise<void>;
+  logger: Logger;
+  sample: LogSampler;
+}): ApplyProcessor {
+  const { apply, logger, sample } = deps;
+  return async (job) => {
+    const seqs = readApplyJob(job.data);
+    if (!seqs) {
+      logger.error({ job_id: job.id }, "a job of an unknown shape was refused");
+      throw new UnrecoverableError("not a list of inbox positions");
+    }
+    try {
+      await apply(seqs);
+    } catch (error) {
+      const suppressed = sample("apply");
+      if (suppressed !== undefined) {
+        const fields = { job_id: job.id, attempt: job.attemptsMade + 1, suppressed, err: error };
+        logger.warn(fields, "a job could not be applied");
+      }
+      throw toJobError(error);
+    }
+  };
+}
+
+/**
+ * What the queue may keep of an error: it is shown on the ops pages and stored where there must be no personal data,
+ * so of errors that are not ours only type and code.
+ */
+function toJobError(error: unknown): Error {
+  const { type, code, message } = describeError(error);
+  const ours = error instanceof OrderMirrorError;
+  const text = ours ? message : [type, code].filter(Boolean).join(" ");
+  return ours && error.retry === "never" ? new UnrecoverableError(text) : new Error(text);
+}
+
+function isOver(job: Job<ApplyJob, void>): boolean {
+  return job.finishedOn !== undefined;
+}

@@ -1,0 +1,123 @@
+import {
+  assertSchemaCompatibility,
+  createPostgresBackend,
+  SchemaMigrationRequiredError,
+  SchemaVersionMismatchError,
+  withBackend,
+} from "bullmq";
+import type { PgPool, Queue, QueueOptions, Worker } from "bullmq";
+import pg from "pg";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { APPLY_QUEUE } from "./applyJob.ts";
+import type { ApplyJob } from "./applyJob.ts";
+import type { QueueBackend, QueueProblem } from "./backend.ts";
+import { withDeadline } from "./deadline.ts";
+import { QUEUE_SCHEMA } from "./migrateQueue.ts";
+
+const QUEUE_CONNECTIONS = 4;
+/** One that listens, one for each job, one that keeps their locks. */
+const WORKER_CONNECTIONS = 5;
+const STATEMENT_TIMEOUT_MS = 5_000;
+const FROZEN_SERVER_MARGIN_MS = 1_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const POOL_END_DEADLINE_MS = 1_000;
+
+const onPostgres = withBackend(createPostgresBackend);
+
+/**
+ * The queue in the schema `bullmq` of the mirror's own database.
+ *
+ * Waits for the database, as BullMQ remembers a failed first look for ever and would never work again. Throws
+ * UnavailableError when it is away, and ConfigurationError when its queue tables are missing or not ours.
+ */
+export async function openPostgresBackend(
+  databaseUrl: string,
+  options: Omit<QueueOptions, "connection">,
+): Promise<QueueBackend> {
+  const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
+  const queue = new onPostgres.Queue<ApplyJob, void>(APPLY_QUEUE, { ...options, connection: asPgPool(pool) });
+  // Errors show where they are met; without a listener BullMQ would print them.
+  queue.on("error", () => undefined);
+  await waitForDatabase(() => queue.waitUntilReady(), pool);
+  return {
+    queue: queue as unknown as Queue<ApplyJob, void>,
+    isReachable: () => true,
+    async openWorker(process, workerOptions) {
+      const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
+      const worker = new onPostgres.Worker<ApplyJob, void>(APPLY_QUEUE, process, {
+        ...workerOptions,
+        connection: asPgPool(workerPool),
+      });
+      worker.on("error", () => undefined);
+      await waitForDatabase(() => worker.waitUntilReady(), workerPool);
+      return {
+        worker: worker as unknown as Worker<ApplyJob, void>,
+        cut: () => endPool(workerPool),
+      };
+    },
+    check: () => checkSchema(pool),
+    cut: () => endPool(pool),
+  };
+}
+
+/** A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool. */
+function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
+  const url = new URL(databaseUrl);
+  // What stands in the address wins over the driver's settings, so it goes in there.
+  const given = url.searchParams.get("options") ?? "";
+  url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA}`.trim());
+  const pool = new pg.Pool({
+    connectionString: url.href,
+    application_name: `order-mirror ${purpose}`,
+    max,
+    keepAlive: true,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + FROZEN_SERVER_MARGIN_MS,
+  });
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on("error", () => undefined);
+  return pool;
+}
+
+/** BullMQ describes a pool in types of its own, which the driver's do not fit to the letter. */
+function asPgPool(pool: pg.Pool): PgPool {
+  return pool as unknown as PgPool;
+}
+
+async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promise<void> {
+  try {
+    await wait();
+  } catch (error) {
+    await endPool(pool);
+    if (isOfAnotherVersion(error)) {
+      throw new ConfigurationError("The queue's tables in Postgres are missing or of another version.", {
+        cause: error,
+        fix: "Run `order-mirror migrate`.",
+      });
+    }
+    throw new UnavailableError("The queue's database does not answer.", { cause: error });
+  }
+}
+
+function isOfAnotherVersion(error: unknown): boolean {
+  return error instanceof SchemaMigrationRequiredError || error instanceof SchemaVersionMismatchError;
+}
+
+async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
+  try {
+    await assertSchemaCompatibility(pool, QUEUE_SCHEMA);
+    return [];
+  } catch (error) {
+    if (isOfAnotherVersion(error)) {
+      const problem = "The queue's tables in Postgres are missing or of another version.";
+      return [{ problem, fix: "Run `order-mirror migrate`." }];
+    }
+    return [{ problem: "The queue's database does not answer.", fix: "Start Postgres; see DATABASE_URL." }];
+  }
+}
+
+/** A connection that hangs would keep `end` waiting for it. */
+async function endPool(pool: pg.Pool): Promise<void> {
+  await withDeadline(pool.end(), POOL_END_DEADLINE_MS);
+}

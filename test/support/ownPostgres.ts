@@ -1,0 +1,71 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { migrate } from "../../src/mirror/migrations.ts";
+import { migrateQueue } from "../../src/queue/migrateQueue.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { findFreePort } from "../../src/runtime/freePort.ts";
+
+/** A migrated server of a test's own, to stop, kill and freeze. */
+export interface OwnPostgres {
+  readonly url: string;
+  stop(): Promise<void>;
+  /** On the same port, with the same data. */
+  start(): Promise<void>;
+  /** Stops every process of the server in its tracks: connections stay open and nothing answers. */
+  freeze(): Promise<void>;
+  thaw(): void;
+  /** Stops the server and removes its data. */
+  remove(): Promise<void>;
+}
+
+export async function startOwnPostgres(): Promise<OwnPostgres> {
+  const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-own-postgres-"));
+  const port = await findFreePort();
+  let server = await startEmbeddedPostgres({ dataDir, port, durable: false });
+  const { url } = server;
+  await migrate(url);
+  await migrateQueue(url);
+  let frozen: number[] = [];
+
+  async function listPids(): Promise<number[]> {
+    const client = new pg.Client(url);
+    await client.connect();
+    const { rows } = await client.query<{ pid: number }>(
+      "select pid from pg_stat_activity where pid <> pg_backend_pid()",
+    );
+    await client.end();
+    const file = await readFile(path.join(dataDir, "postgres", "postmaster.pid"), "utf8");
+    return [Number(file.split("\n")[0]), ...rows.map((row) => row.pid)];
+  }
+  const thaw = () => {
+    for (const pid of frozen.splice(0)) signal(pid, "SIGCONT");
+  };
+  return {
+    url,
+    stop: () => server.stop(),
+    async start() {
+      server = await startEmbeddedPostgres({ dataDir, port, durable: false });
+    },
+    async freeze() {
+      frozen = await listPids();
+      for (const pid of frozen) signal(pid, "SIGSTOP");
+    },
+    thaw,
+    async remove() {
+      thaw();
+      await server.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
+  };
+}
+
+/** A backend may have ended since it was listed. */
+function signal(pid: number, name: NodeJS.Signals): void {
+  try {
+    process.kill(pid, name);
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
+  }
+}

@@ -1,0 +1,125 @@
+import { execFileSync, spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { mkdtemp, rm } from "node:fs/promises";
+import { createConnection } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Redis } from "ioredis";
+import { findFreePort } from "../../src/runtime/freePort.ts";
+
+const START_TIMEOUT_MS = 10_000;
+const BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
+
+/** Whether tests can start a Redis of their own: needed to kill, freeze and restart it. */
+export const canStartRedis = runs(BINARY);
+/** Whether tests have any Redis: their own, or one at TEST_REDIS_URL whose data they may destroy. */
+export const redisAvailable = canStartRedis || process.env["TEST_REDIS_URL"] !== undefined;
+
+if (!redisAvailable) {
+  // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+  console.warn(
+    "NOT RUN: the tests on Redis. No redis-server on the PATH; install it, or set REDIS_SERVER or TEST_REDIS_URL.",
+  );
+} else if (!canStartRedis) {
+  // oxlint-disable-next-line no-console -- as above
+  console.warn("NOT RUN: the tests that kill or freeze Redis. TEST_REDIS_URL is not ours to kill.");
+}
+
+export interface TestRedis {
+  readonly url: string;
+  /** Ends the server as a power cut would, but for what the system still writes. */
+  kill(): Promise<void>;
+  /** Starts it again on the same port and data. */
+  restart(): Promise<void>;
+  /** Stops it in its tracks: connections stay open and nothing answers. */
+  freeze(): void;
+  thaw(): void;
+  flush(): Promise<void>;
+  /** Ends the server and removes its data; with TEST_REDIS_URL it only empties it. */
+  stop(): Promise<void>;
+}
+
+/** A private server on a free port, with `settings` as on the command line; or the one at TEST_REDIS_URL. */
+export async function startRedis(...settings: readonly string[]): Promise<TestRedis> {
+  if (!canStartRedis) return useGivenRedis(process.env["TEST_REDIS_URL"] ?? "");
+  const port = await findFreePort();
+  const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-redis-"));
+  const args = ["--port", String(port), "--bind", "127.0.0.1", "--dir", dir, "--save", ""];
+  const url = `redis://127.0.0.1:${port}`;
+  let server: ChildProcess | undefined;
+
+  async function start(): Promise<void> {
+    server = spawn(BINARY, [...args, "--appendonly", "yes", ...settings], { stdio: "ignore" });
+    const deadlineMs = performance.now() + START_TIMEOUT_MS;
+    while (!(await answers(port))) {
+      if (performance.now() > deadlineMs) throw new Error(`redis-server did not start on port ${port}`);
+    }
+  }
+  async function kill(): Promise<void> {
+    const running = server;
+    if (!running || running.exitCode !== null || running.signalCode !== null) return;
+    const ended = new Promise((resolve) => running.once("exit", resolve));
+    running.kill("SIGKILL");
+    await ended;
+  }
+  await start();
+  return {
+    url,
+    kill,
+    restart: start,
+    freeze: () => server?.kill("SIGSTOP"),
+    thaw: () => server?.kill("SIGCONT"),
+    flush: () => flushAll(url),
+    async stop() {
+      await kill();
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+function useGivenRedis(url: string): TestRedis {
+  const refuse = () => {
+    throw new Error("the Redis at TEST_REDIS_URL is not ours to kill or freeze");
+  };
+  return {
+    url,
+    kill: refuse,
+    restart: refuse,
+    freeze: refuse,
+    thaw: refuse,
+    flush: () => flushAll(url),
+    stop: () => flushAll(url),
+  };
+}
+
+async function flushAll(url: string): Promise<void> {
+  const client = new Redis(url);
+  try {
+    await client.flushall();
+  } finally {
+    client.disconnect();
+  }
+}
+
+function answers(port: number): Promise<boolean> {
+  return new Promise((resolve) => {
+    const socket = createConnection(port, "127.0.0.1");
+    const finish = (answered: boolean) => {
+      socket.destroy();
+      resolve(answered);
+    };
+    socket.once("connect", () => socket.write("PING\r\n"));
+    socket.once("data", (answer) => finish(answer.toString().startsWith("+PONG")));
+    socket.once("error", () => setTimeout(() => finish(false), 20));
+    socket.once("close", () => finish(false));
+  });
+}
+
+function runs(binary: string): boolean {
+  try {
+    execFileSync(binary, ["--version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
