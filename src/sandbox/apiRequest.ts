@@ -1,4 +1,5 @@
 import type { Caller } from "./directory.ts";
+import type { EndpointName } from "./faults.ts";
 import type { Policy } from "./rateLimits.ts";
 
 /** A request whose key is known and whose budget is not used up. */
@@ -20,7 +21,7 @@ export interface Answer {
 /** One endpoint of the spec. */
 export interface Endpoint {
   /** As the fault `onlyEndpoints` and the journal name it. */
-  readonly name: string;
+  readonly name: EndpointName;
   readonly method: "GET" | "POST" | "PATCH";
   /** `:reference` stands for one path segment. */
   readonly path: string;

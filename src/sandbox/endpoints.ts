@@ -1,6 +1,7 @@
 import type { Answer, ApiRequest, Endpoint } from "./apiRequest.ts";
 import { createOrder, quoteOrder, validateAddress } from "./createOrder.ts";
 import { listBranches, listOrders } from "./listOrders.ts";
+import { matchPath } from "./paths.ts";
 import type { SandboxState } from "./sandboxState.ts";
 import { advanceOrder, cancelOrder, getOrder, updateOrder } from "./singleOrders.ts";
 
@@ -9,7 +10,7 @@ type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Answer>;
 /** Every endpoint of the spec with its rate policies, and the assumed one that changes an order. */
 export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
   const endpoint = (
-    [name, method, path]: [string, Endpoint["method"], string],
+    [name, method, path]: [Endpoint["name"], Endpoint["method"], string],
     answer: Answerer,
     rules: Partial<Pick<Endpoint, "policies" | "warns">> = {},
   ): Endpoint => ({
@@ -47,8 +48,8 @@ export interface Match {
 export function matchEndpoint(endpoints: readonly Endpoint[], method: string, path: string): Match {
   const asked = method === "HEAD" ? "GET" : method;
   const found = endpoints.flatMap((endpoint) => {
-    const reference = matchPath(endpoint.path, path);
-    return reference === undefined ? [] : [{ endpoint, reference }];
+    const params = matchPath(endpoint.path, path);
+    return params ? [{ endpoint, reference: params["reference"] ?? "" }] : [];
   });
   // Only the quote's path also looks like a reference; it is listed before, so the first of a method counts.
   const hit = found.find(({ endpoint }) => endpoint.method === asked);
@@ -57,29 +58,4 @@ export function matchEndpoint(endpoints: readonly Endpoint[], method: string, pa
     reference: hit?.reference ?? "",
     methods: [...new Set(found.map(({ endpoint }) => endpoint.method))],
   };
-}
-
-/** The decoded `:reference` of `path`, "" where the pattern has none; undefined when the path is another. */
-function matchPath(pattern: string, path: string): string | undefined {
-  const wanted = pattern.split("/");
-  const given = path.split("/");
-  if (wanted.length !== given.length) return undefined;
-  let reference = "";
-  for (const [index, segment] of wanted.entries()) {
-    const part = given[index] ?? "";
-    if (segment === ":reference") {
-      const decoded = decode(part);
-      if (decoded === undefined || decoded === "") return undefined;
-      reference = decoded;
-    } else if (segment !== part) return undefined;
-  }
-  return reference;
-}
-
-function decode(segment: string): string | undefined {
-  try {
-    return decodeURIComponent(segment);
-  } catch {
-    return undefined;
-  }
 }

@@ -1,5 +1,19 @@
 import { z } from "zod";
 
+/** The endpoints by the names that faults and journal use. */
+export const ENDPOINT_NAMES = [
+  "createOrder",
+  "quoteOrder",
+  "listOrders",
+  "getOrder",
+  "updateOrder",
+  "cancelOrder",
+  "advanceOrder",
+  "validateAddress",
+  "listBranches",
+] as const;
+export type EndpointName = (typeof ENDPOINT_NAMES)[number];
+
 /** Also from forms, whose values are all text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1);
 const delayMs = z.coerce.number().int().min(0).max(86_400_000);
@@ -59,8 +73,8 @@ export const faultsSchema = z.strictObject({
   dropBeforeShare: share,
   /** Share of connections closed after the work, instead of the answer: the caller cannot know. */
   dropAfterShare: share,
-  /** The faults of requests hit only these endpoints (`listOrders`, `createOrder`, ...), comma separated; all when empty. */
-  onlyEndpoints: z.string().max(255),
+  /** The faults of requests hit only these endpoints, comma separated; or `all`. */
+  onlyEndpoints: z.string().max(255).refine(namesEndpoints, "names of endpoints, comma separated, or all"),
 });
 export type Faults = Readonly<z.infer<typeof faultsSchema>>;
 
@@ -93,8 +107,22 @@ export const NO_FAULTS: Faults = Object.freeze({
   truncateShare: 0,
   dropBeforeShare: 0,
   dropAfterShare: 0,
-  onlyEndpoints: "",
+  onlyEndpoints: "all",
 });
+
+/** Whether the faults of requests hit this endpoint. */
+export function hitsEndpoint({ onlyEndpoints }: Pick<Faults, "onlyEndpoints">, endpoint: string): boolean {
+  return onlyEndpoints === "all" || splitNames(onlyEndpoints).includes(endpoint);
+}
+
+function namesEndpoints(text: string): boolean {
+  const known: readonly string[] = ENDPOINT_NAMES;
+  return text === "all" || splitNames(text).every((name) => known.includes(name));
+}
+
+function splitNames(text: string): string[] {
+  return text.split(",").map((name) => name.trim());
+}
 
 export const faultsPatchSchema = faultsSchema.partial();
 export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };

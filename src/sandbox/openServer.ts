@@ -1,15 +1,8 @@
 import http from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 import { UnavailableError } from "../domain/errors.ts";
-import { millisFromInstant } from "../domain/instant.ts";
-import type { Clock } from "../runtime/clock.ts";
-import { makeApiServer } from "./apiServer.ts";
-import { makeEndpoints } from "./endpoints.ts";
-import { makeJournal } from "./journal.ts";
-import { makeRateLimiter } from "./rateLimits.ts";
-import type { WindowKind } from "./rateLimits.ts";
-import type { SandboxState } from "./sandboxState.ts";
-import type { WorkLoop } from "./workLoop.ts";
+import type { Logger } from "../runtime/logger.ts";
 
 export interface SandboxServer {
   readonly url: string;
@@ -17,32 +10,24 @@ export interface SandboxServer {
   readonly close: () => Promise<void>;
 }
 
+type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
+
 /** Starts to listen. Throws UnavailableError when the port is taken. */
 export async function openServer(deps: {
-  state: SandboxState;
-  loop: WorkLoop;
-  systemClock: Clock;
+  answerApi: AnswerHttp;
+  answerControl: AnswerHttp;
+  logger: Logger;
   signal: AbortSignal;
-  rules: { enforced: boolean; kind: WindowKind };
   host: string;
   port: number;
 }): Promise<SandboxServer> {
-  const { state, systemClock, signal, rules, host, port } = deps;
-  const journal = makeJournal();
-  const limiter = makeRateLimiter({ nowMs: () => millisFromInstant(state.clock.now()), ...rules });
-  const answerApi = makeApiServer({
-    state,
-    endpoints: makeEndpoints(state),
-    limiter,
-    journal,
-    systemClock,
-    signal,
-  });
+  const { answerApi, answerControl, logger, signal, host, port } = deps;
   const server = http.createServer((request, response) => {
-    const url = new URL(request.url ?? "/", "http://sandbox");
-    answerApi(request, response, url).catch((error: unknown) => {
+    const url = readUrl(request);
+    const answer = isControl(url.pathname) ? answerControl : answerApi;
+    answer(request, response, url).catch((error: unknown) => {
       // Latency that the shutdown cut short, or a client that is gone.
-      if (!signal.aborted) state.logger.error({ err: error }, "a request could not be answered");
+      if (!signal.aborted) logger.error({ err: error }, "a request could not be answered");
       request.socket.destroy();
     });
   });
@@ -57,6 +42,17 @@ export async function openServer(deps: {
         server.closeAllConnections();
       }),
   };
+}
+
+function isControl(path: string): boolean {
+  return path === "/_sandbox" || path.startsWith("/_sandbox/");
+}
+
+/** A target that is no path, such as `//` or `*`, is answered like a path that does not exist. */
+function readUrl(request: IncomingMessage): URL {
+  const target = request.url ?? "/";
+  const base = "http://sandbox";
+  return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/*", base);
 }
 
 function listen(server: http.Server, host: string, port: number): Promise<void> {

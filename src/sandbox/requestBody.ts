@@ -1,4 +1,4 @@
-import { z } from "zod";
+import type { z } from "zod";
 import { addressSchema, createOrderSchema, updateOrderSchema } from "../wire/api.ts";
 import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../wire/api.ts";
 import { makeInvalidRequest } from "./errors.ts";

@@ -1,5 +1,6 @@
 import type { Answer } from "./apiRequest.ts";
 import { chance } from "./chance.ts";
+import { hitsEndpoint } from "./faults.ts";
 import type { Faults } from "./faults.ts";
 
 /** What the switched-on faults do to one request. */
@@ -20,8 +21,7 @@ export function planRequestFaults(options: {
   endpoint: string;
 }): RequestFaults {
   const { faults, seed, requestNumber, endpoint } = options;
-  const only = faults.onlyEndpoints.split(",").map((name) => name.trim());
-  const spared = faults.onlyEndpoints.trim() !== "" && !only.includes(endpoint);
+  const spared = !hitsEndpoint(faults, endpoint);
   const draw = (fault: string) => chance(seed, fault, requestNumber);
   const isHit = (fault: string, share: number) => !spared && draw(fault) < share;
   return {

@@ -10,6 +10,8 @@ export interface SandboxClock {
   readonly stamp: () => Instant;
   /** Virtual only: moves to `instant`; never back. */
   readonly moveTo: (instant: Instant) => void;
+  /** Virtual only, else without effect: back to where a new world begins. */
+  readonly restart: () => void;
 }
 
 /** Monday morning, before the busy hours. */
@@ -37,6 +39,7 @@ export function makeRealClock(clock: Clock): SandboxClock {
     moveTo: () => {
       throw new TypeError("the sandbox runs on the real clock, which cannot be moved");
     },
+    restart: () => undefined,
   };
 }
 
@@ -53,6 +56,9 @@ export function makeVirtualClock(start: Instant): SandboxClock {
     },
     moveTo: (instant) => {
       if (instant > current) current = instant;
+    },
+    restart: () => {
+      current = VIRTUAL_START;
     },
   };
 }

@@ -1,14 +1,22 @@
+import { millisFromInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import { systemClock } from "../runtime/clock.ts";
 import { silentLogger } from "../runtime/logger.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { makeApiServer } from "./apiServer.ts";
+import type { ControlDeps } from "./control.ts";
+import { makeControlServer } from "./controlServer.ts";
 import { makeSandboxPool, makeWriter } from "./database.ts";
 import type { Pool } from "./database.ts";
 import { makeDirectory } from "./directory.ts";
+import { makeEndpoints } from "./endpoints.ts";
 import { makeFaultSwitches } from "./faults.ts";
 import type { Faults, FaultsPatch } from "./faults.ts";
+import { makeFaultTimer } from "./faultTimer.ts";
+import { makeJournal } from "./journal.ts";
 import { openServer } from "./openServer.ts";
 import { openWorld } from "./openWorld.ts";
+import { makeRateLimiter } from "./rateLimits.ts";
 import type { WindowKind } from "./rateLimits.ts";
 import { makeRealClock, makeVirtualClock, VIRTUAL_START } from "./sandboxClock.ts";
 import type { SandboxState } from "./sandboxState.ts";
@@ -90,25 +98,26 @@ export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
 
 async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
   const stopping = new AbortController();
+  const { signal } = stopping;
   let wake: () => void = () => undefined;
   const state = await makeState(options, pool, () => wake());
-  const traffic = makeTraffic(state);
-  const deps = { state, systemClock, signal: stopping.signal };
-  const works = makeWorks({ ...deps, traffic });
   await addWebhooks(state, options);
-  const loop = makeWorkLoop({ ...deps, works });
+  const traffic = makeTraffic(state);
+  const faultTimer = makeFaultTimer(state);
+  const works = makeWorks({ state, traffic, faultTimer, systemClock, signal });
+  const loop = makeWorkLoop({ state, works, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
     stopping.abort(new Error("the sandbox stops"));
-    await loop.close();
+    await loop.ended();
     if (state.clock.kind === "virtual") await saveClock(pool, state.clock.now());
   };
-  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed" } = options;
-  const rules = { enforced: rateLimits, kind: rateWindow };
-  const server = await openServer({ ...deps, loop, rules, host, port }).catch(async (error: unknown) => {
-    await stop();
-    throw error;
-  });
+  const server = await serve(options, { state, loop, traffic, faultTimer }, signal).catch(
+    async (error: unknown) => {
+      await stop();
+      throw error;
+    },
+  );
   let closing: Promise<void> | undefined;
   const close = async () => {
     await server.close();
@@ -119,16 +128,43 @@ async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
     url: server.url,
     port: server.port,
     now: () => state.clock.now(),
-    advance: loop.advance,
-    idle: loop.idle,
+    advance: (ms) => loop.advance(ms),
+    idle: () => loop.idle(),
     setFaults: (patch) => {
       const faults = state.faults.set(patch);
       loop.wake();
       return faults;
     },
-    clearFaults: state.faults.clear,
+    clearFaults: () => {
+      faultTimer.reset();
+      return state.faults.clear();
+    },
     close: () => (closing ??= close()),
   };
+}
+
+async function serve(
+  options: SandboxOptions,
+  parts: Pick<ControlDeps, "state" | "loop" | "traffic" | "faultTimer">,
+  signal: AbortSignal,
+) {
+  const { state } = parts;
+  const { host = "127.0.0.1", port, rateLimits = true, rateWindow = "fixed" } = options;
+  const journal = makeJournal();
+  const limiter = makeRateLimiter({
+    nowMs: () => millisFromInstant(state.clock.now()),
+    enforced: rateLimits,
+    kind: rateWindow,
+  });
+  const endpoints = makeEndpoints(state);
+  return openServer({
+    answerApi: makeApiServer({ state, endpoints, limiter, journal, systemClock, signal }),
+    answerControl: makeControlServer({ ...parts, journal, limiter }),
+    logger: state.logger,
+    signal,
+    host,
+    port,
+  });
 }
 
 async function makeState(options: SandboxOptions, pool: Pool, wake: () => void): Promise<SandboxState> {

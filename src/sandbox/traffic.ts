@@ -22,6 +22,8 @@ export interface Traffic {
   readonly run: () => Promise<number>;
   /** When the next one is due; null when the traffic is off. */
   readonly dueAt: () => Instant | null;
+  /** Starts to count afresh, after the clock or the world was reset. */
+  readonly reset: () => void;
 }
 
 const ORGANIZATION_ID = "sandbox";
@@ -43,6 +45,9 @@ export function makeTraffic(state: SandboxState): Traffic {
     dueAt: () => {
       follow();
       return pace > 0 ? addMillis(startedAt, ((made + 1) * MINUTE_MS) / pace) : null;
+    },
+    reset: () => {
+      pace = 0;
     },
     run: async () => {
       follow();

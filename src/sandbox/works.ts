@@ -5,6 +5,7 @@ import type { DueDelivery } from "./deliverySql.ts";
 import { moveDueOrders } from "./fleet.ts";
 import { putLateChanges } from "./orderSql.ts";
 import type { SandboxState } from "./sandboxState.ts";
+import type { FaultTimer } from "./faultTimer.ts";
 import { sendDelivery } from "./sendDelivery.ts";
 import type { Traffic } from "./traffic.ts";
 
@@ -23,10 +24,11 @@ const DELIVERIES_AT_ONCE_MAX = 16;
 export function makeWorks(deps: {
   state: SandboxState;
   traffic: Traffic;
+  faultTimer: FaultTimer;
   systemClock: Clock;
   signal: AbortSignal;
 }): Works {
-  const { state, traffic, systemClock, signal } = deps;
+  const { state, traffic, faultTimer, systemClock, signal } = deps;
   const underWay = new Set<Promise<void>>();
   const deliver = async (delivery: DueDelivery) => {
     const result = await sendDelivery(state, delivery, { systemClock, signal });
@@ -57,17 +59,18 @@ export function makeWorks(deps: {
   };
   return {
     runOnce: async () => {
+      const ended = faultTimer.run();
       const late = await state.write((connection) => putLateChanges(connection, state.clock.now()));
       const ordered = await traffic.run();
       const moved = await moveDueOrders(state);
       const started = await startDeliveries();
-      return late + ordered + moved + started;
+      return ended + late + ordered + moved + started;
     },
     dueAt: async () => {
       const { delivery, move, lateChange } = await readDueTimes(state.pool);
       // With all senders busy, the end of one of them wakes the loop.
       const sendable = underWay.size < DELIVERIES_AT_ONCE_MAX ? delivery : null;
-      return earliest([sendable, move, lateChange, traffic.dueAt()]);
+      return earliest([sendable, move, lateChange, traffic.dueAt(), faultTimer.dueAt()]);
     },
     settle: async () => {
       await Promise.all(underWay);
