@@ -35,7 +35,7 @@ export function parseDuration(text: string): Duration | undefined {
  * `now` less `duration`, in UTC: months first, where a day that the month does not have becomes its last, then days
  * and seconds. Never before 1970. Exact to milliseconds, which is enough for where a backfill ends.
  */
-export function subtractDuration(now: Instant, { months, days, seconds }: Duration): Instant {
+function subtractDuration(now: Instant, { months, days, seconds }: Duration): Instant {
   const date = new Date(millisFromInstant(now));
   const day = date.getUTCDate();
   date.setUTCDate(1);

@@ -5,7 +5,7 @@ import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
 /** Where a value comes from. `file`: from NAME_FILE, or from the file of sources. */
-export type Origin = "environment" | "file" | ".env" | "default";
+type Origin = "environment" | "file" | ".env" | "default";
 
 export interface FoundText {
   readonly text: string;

@@ -19,7 +19,7 @@ export interface LoggerOptions {
   readonly destination?: "stdout" | "stderr" | LogStream;
 }
 
-export interface LogStream {
+interface LogStream {
   write(line: string): void;
 }
 

@@ -4,8 +4,8 @@ import { ENCODINGS } from "./encoding.ts";
 import { PRESETS } from "./presets.ts";
 import { hasPlaceholder, parseTemplate } from "./template.ts";
 
-export const ALGORITHMS = ["hmac-sha256", "hmac-sha512", "hmac-sha1", "ed25519"] as const;
-export const SECRET_FORMATS = ["utf8", "base64", "hex", "whsec", "whpk"] as const;
+const ALGORITHMS = ["hmac-sha256", "hmac-sha512", "hmac-sha1", "ed25519"] as const;
+const SECRET_FORMATS = ["utf8", "base64", "hex", "whsec", "whpk"] as const;
 const TIMESTAMP_UNITS = ["s", "ms", "iso"] as const;
 const DAY_SECONDS = 86_400;
 

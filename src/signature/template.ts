@@ -1,11 +1,11 @@
 /** What stands for a value in the template of the signed bytes. */
-export const PLACEHOLDERS = ["id", "timestamp", "url", "body"] as const;
+const PLACEHOLDERS = ["id", "timestamp", "url", "body"] as const;
 export type Placeholder = (typeof PLACEHOLDERS)[number];
 
 export type TemplatePart = { readonly literal: string } | { readonly placeholder: Placeholder };
 
 /** Values that go into the signed bytes beside the body. */
-export interface SignedValues {
+interface SignedValues {
   readonly id: string;
   readonly timestamp: string;
   readonly url: string;

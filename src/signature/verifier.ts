@@ -30,7 +30,7 @@ export type Refusal =
   | "id_repeated"
   | "id_malformed";
 
-export type Verdict =
+type Verdict =
   | {
       readonly valid: true;
       /** Which of the secrets it was, from 0: when the old one is no longer seen, a rotation is over. */
