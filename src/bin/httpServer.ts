@@ -1,0 +1,72 @@
+import { createServer } from "node:http";
+import type { RequestListener, Server, ServerOptions } from "node:http";
+import { UnavailableError } from "../domain/errors.ts";
+
+const CLOSE_DEADLINE_MS = 3_000;
+
+export interface ListeningServer {
+  readonly server: Server;
+  /** `http://host:port` that a program on this machine can use. */
+  readonly url: string;
+  /** Stops accepting, lets running requests end, and cuts what is left after 3 s. */
+  close(): Promise<void>;
+}
+
+/** Listens on `host` and `port` (0 for a free one). Throws UnavailableError when the port is taken or not allowed. */
+export async function listen(options: {
+  listener: RequestListener;
+  host: string;
+  port: number;
+  /** Variable that sets the port, for the fix. */
+  portVariable: string;
+  serverOptions?: ServerOptions;
+}): Promise<ListeningServer> {
+  const { listener, host, port, portVariable, serverOptions = {} } = options;
+  const server = createServer(serverOptions, listener);
+  await new Promise<void>((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException) => reject(explain(error, { host, port, portVariable }));
+    server.once("error", refuse);
+    server.listen({ host, port }, () => {
+      server.off("error", refuse);
+      resolve();
+    });
+  });
+  const address = server.address();
+  const boundPort = address !== null && typeof address === "object" ? address.port : port;
+  const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+  const url = `http://${name.includes(":") ? `[${name}]` : name}:${boundPort}`;
+  return { server, url, close: () => close(server) };
+}
+
+function close(server: Server): Promise<void> {
+  return new Promise((resolve) => {
+    const cut = setTimeout(() => server.closeAllConnections(), CLOSE_DEADLINE_MS);
+    server.close(() => {
+      clearTimeout(cut);
+      resolve();
+    });
+    server.closeIdleConnections();
+  });
+}
+
+function explain(
+  error: NodeJS.ErrnoException,
+  { host, port, portVariable }: { host: string; port: number; portVariable: string },
+): Error {
+  const fix = `Stop the program that uses it, or set ${portVariable} to another port.`;
+  if (error.code === "EADDRINUSE")
+    return new UnavailableError(`Port ${port} on ${host} is taken.`, { cause: error, fix });
+  if (error.code === "EACCES") {
+    return new UnavailableError(`Port ${port} on ${host} may not be used by this account.`, {
+      cause: error,
+      fix,
+    });
+  }
+  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+    return new UnavailableError(`${host} is no address of this machine.`, {
+      cause: error,
+      fix: "Correct HOST.",
+    });
+  }
+  return error;
+}

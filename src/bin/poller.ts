@@ -1,0 +1,49 @@
+import { hostname } from "node:os";
+import { makeApply } from "../apply/apply.ts";
+import { makePoller } from "../poll/poller.ts";
+import { makeBudget } from "../provider/budget.ts";
+import type { Budget } from "../provider/budget.ts";
+import { makeProviderClient } from "../provider/client.ts";
+import type { SourceConfig } from "../runtime/config.ts";
+import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+/** Starts polling every configured source; of several processes one leads each source. */
+export async function startPoller(deps: RoleDeps): Promise<void> {
+  const { config, clock, logger, shutdown, onDecisions } = deps;
+  const pool = openApplyPool(deps);
+  await recordConfiguredSources(pool, config);
+  const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
+  const budgets = new Map<string, Budget>();
+  const budgetOf = ({ organization, mode }: SourceConfig): Budget => {
+    // Limits apply to an organization and mode, all keys together (spec, "Limits").
+    const owner = JSON.stringify([organization, mode]);
+    const budget = budgets.get(owner) ?? makeBudget({ clock });
+    budgets.set(owner, budget);
+    return budget;
+  };
+  for (const source of config.sources) {
+    const client = makeProviderClient({
+      baseUrl: source.baseUrl,
+      apiKey: source.apiKey,
+      budget: budgetOf(source),
+      clock,
+      logger,
+    });
+    const poller = makePoller({
+      source,
+      client,
+      pool,
+      apply,
+      clock,
+      logger: logger.child({ source: source.sourceId }),
+      intervalSeconds: config.pollIntervalSeconds,
+      settleSeconds: config.pollSettleSeconds,
+      overlapSeconds: config.pollOverlapSeconds,
+      holder: `${hostname()}:${process.pid}`,
+    });
+    poller.start();
+    shutdown.onShutdown(`poller ${source.sourceId}`, () => poller.close());
+  }
+  logger.info({ sources: config.sources.map((source) => source.sourceId) }, "poller is ready");
+}

@@ -1,0 +1,55 @@
+import type { Decision } from "../apply/applySubjects.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { makePool } from "../mirror/database.ts";
+import type { Pool } from "../mirror/database.ts";
+import { recordSources } from "../mirror/sources.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Config } from "../runtime/config.ts";
+import type { Logger } from "../runtime/logger.ts";
+import type { Shutdown } from "../runtime/shutdown.ts";
+
+/** What every role of the product is started with. */
+export interface RoleDeps {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly shutdown: Shutdown;
+  /** Told of every decision of this process. */
+  readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
+}
+
+const APPLY_CONNECTIONS = 2;
+const APPLY_TIMEOUT_MS = 15_000;
+
+/** A pool that ends with the process. */
+export function openPool(
+  { databaseUrl, shutdown }: RoleDeps,
+  options: { purpose: string; max: number; statementTimeoutMs: number; connectTimeoutMs?: number },
+): Pool {
+  const pool = makePool({ url: databaseUrl, ...options });
+  shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
+  return pool;
+}
+
+/** Two connections are what the apply path can use (measured); more only contend. */
+export function openApplyPool(deps: RoleDeps): Pool {
+  return openPool(deps, { purpose: "apply", max: APPLY_CONNECTIONS, statementTimeoutMs: APPLY_TIMEOUT_MS });
+}
+
+/** Mode of each configured source. */
+export function modesOf(config: Config): ReadonlyMap<string, "live" | "test"> {
+  return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
+}
+
+/**
+ * Records the configured sources in the database, before anything refers to them. Throws ConfigurationError when a
+ * source was of the other mode before: its orders would mix.
+ */
+export async function recordConfiguredSources(pool: Pool, config: Config): Promise<void> {
+  const changed = await recordSources(pool, config.sources);
+  if (changed.length === 0) return;
+  throw new ConfigurationError(`The mode of source ${changed.join(", ")} differs from what is stored.`, {
+    fix: "Give the source of the other mode another name: test and live orders must never mix.",
+  });
+}

@@ -1,0 +1,92 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import express from "express";
+import type { Express } from "express";
+import { insertEvents } from "../mirror/inbox.ts";
+import type { Pool } from "../mirror/database.ts";
+import { makeHealthRouter } from "../ops/healthRouter.ts";
+import { makeOpsRouter } from "../ops/opsRouter.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { makeGroupCommit } from "../receive/groupCommit.ts";
+import { makeReceiver } from "../receive/receiver.ts";
+import type { Receiver } from "../receive/receiver.ts";
+import { receiverServerOptions } from "../receive/serverOptions.ts";
+import { makeReportRouter } from "../report/router.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { loadVerifier } from "../signature/verifier.ts";
+import { listen } from "./httpServer.ts";
+import { openPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+const RECEIVE_CONNECTIONS = 2;
+const READ_CONNECTIONS = 8;
+/** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
+const RECEIVE_TIMEOUT_MS = 1_500;
+const READ_TIMEOUT_MS = 10_000;
+const WEBHOOK_PATH = "/webhooks/";
+
+/** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
+export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<{ url: string }> {
+  const { config, logger, shutdown } = deps;
+  const receivePool = openPool(deps, {
+    purpose: "receive",
+    max: RECEIVE_CONNECTIONS,
+    statementTimeoutMs: RECEIVE_TIMEOUT_MS,
+    connectTimeoutMs: RECEIVE_TIMEOUT_MS,
+  });
+  const readPool = openPool(deps, {
+    purpose: "read",
+    max: READ_CONNECTIONS,
+    statementTimeoutMs: READ_TIMEOUT_MS,
+  });
+  await recordConfiguredSources(readPool, config);
+  const receiver = composeReceiver(deps, receivePool);
+  const app = composeApp(deps, { receivePool, readPool });
+  // The receiver comes before Express: its stack costs more than verification and commit together.
+  const listener = (req: IncomingMessage, res: ServerResponse) =>
+    req.url?.startsWith(WEBHOOK_PATH) ? receiver(req, res) : app(req, res);
+  const { host, port } = config;
+  const server = await listen({
+    listener,
+    host,
+    port,
+    portVariable: "PORT",
+    serverOptions: receiverServerOptions,
+  });
+  shutdown.onShutdown("web server", async () => {
+    await receiver.drain();
+    await server.close();
+  });
+  logger.info({ url: server.url }, "web is ready");
+  return { url: server.url };
+}
+
+function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: Pool): Receiver {
+  const { config, clock, logger, queue } = deps;
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const sources = new Map(
+    config.sources
+      // A source without secrets is polled only: it has no webhook address.
+      .filter((source) => source.webhookSecrets.length > 0)
+      .map((source) => {
+        const scheme = loadScheme(source.webhookScheme);
+        return [
+          source.sourceId,
+          { verifier: loadVerifier({ scheme, secrets: source.webhookSecrets }) },
+        ] as const;
+      }),
+  );
+  return makeReceiver({ sources, store: commit.store, ring: queue.ring, clock, logger });
+}
+
+function composeApp(
+  deps: RoleDeps & { readonly queue: ApplyQueue },
+  { receivePool, readPool }: { receivePool: Pool; readPool: Pool },
+): Express {
+  const { config, databaseUrl, logger, queue, shutdown } = deps;
+  const app = express();
+  app.disable("x-powered-by");
+  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(makeReportRouter({ pool: readPool, sources: config.sources, apiTokens: config.apiTokens, logger }));
+  app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
+  return app;
+}

@@ -1,0 +1,29 @@
+import { makeApply } from "../apply/apply.ts";
+import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
+import { takeOverdue } from "../mirror/inbox.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+/** Starts applying events: on every job of the queue, and by the sweep what no job brought. */
+export async function startWorker(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<void> {
+  const { config, clock, logger, shutdown, queue, onDecisions } = deps;
+  const pool = openApplyPool(deps);
+  await recordConfiguredSources(pool, config);
+  const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
+  const sourceIds = config.sources.map((source) => source.sourceId);
+  const sweep = makeSweep({
+    takeOverdue: (query) =>
+      takeOverdue(pool, { ...query, sourceIds, olderThanSeconds: OVERDUE_AFTER_SECONDS }),
+    applyEvents: (seqs) => apply.applyEvents(seqs),
+    clock,
+    logger,
+  });
+  sweep.start();
+  shutdown.onShutdown("sweep", () => sweep.close());
+  const consumer = await queue.consume(async (seqs) => {
+    await apply.applyEvents(seqs);
+  });
+  shutdown.onShutdown("queue consumer", () => consumer.close());
+  logger.info({ sources: sourceIds }, "worker is ready");
+}

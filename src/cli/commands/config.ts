@@ -1,0 +1,20 @@
+import type { Command } from "commander";
+import { describeConfig } from "../../runtime/config.ts";
+import { readConfig } from "../session.ts";
+import { alignColumns, printJson, printLine } from "../terminal.ts";
+
+export function addConfigCommand(program: Command): void {
+  program
+    .command("config")
+    .description("show the configuration in force, where each value comes from, secrets hidden")
+    .option("--json", "print JSON")
+    .action((options: { json?: boolean }) => {
+      const rows = describeConfig(readConfig(), process.env);
+      if (options.json === true) {
+        printJson(rows);
+        return;
+      }
+      const lines = alignColumns(rows.map((row) => [row.name, row.value, row.source]));
+      for (const line of lines) printLine(line);
+    });
+}

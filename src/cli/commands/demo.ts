@@ -1,0 +1,123 @@
+import { randomBytes } from "node:crypto";
+import { mkdir, readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import type { Command } from "commander";
+import { startAll } from "../../bin/all.ts";
+import type { RoleDeps } from "../../bin/role.ts";
+import type { Decision } from "../../apply/applySubjects.ts";
+import { systemClock } from "../../runtime/clock.ts";
+import type { Config, SourceConfig } from "../../runtime/config.ts";
+import { findFreePort } from "../../runtime/freePort.ts";
+import { VERSION } from "../../runtime/version.ts";
+import { startSandbox } from "../../sandbox/startSandbox.ts";
+import { formatDecision } from "../decisionLine.ts";
+import { readConfig, runService } from "../session.ts";
+import { makePaint, printLine } from "../terminal.ts";
+
+/** Share of the sandbox's events that are lost on purpose, so that polling has something to show. */
+const LOST_SHARE = 0.1;
+const TRAFFIC_PER_MINUTE = 20;
+const MODES = ["live", "test"] as const;
+const SECRET_BYTES = 24;
+
+/** `demo`: everything on one machine, with the provider as a sandbox. What `npm start` runs. */
+export function addDemoCommand(program: Command): void {
+  program
+    .command("demo")
+    .description("run everything with the provider as a sandbox: no account, no server, nothing to configure")
+    .action(async () => {
+      const loaded = readConfig();
+      const secrets = await readDemoSecrets(loaded.dataDir);
+      const port = loaded.port === 0 ? await findFreePort() : loaded.port;
+      const config = { ...loaded, port };
+      // A log line per request would drown the lines that the demo is about.
+      const logLevel = process.env["LOG_LEVEL"] === undefined ? "warn" : config.logLevel;
+      await runService({
+        service: "demo",
+        config,
+        migrates: true,
+        logLevel,
+        start: (deps) => startDemo(deps, secrets),
+      });
+    });
+}
+
+async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
+  const { config, databaseUrl, logger, shutdown } = deps;
+  const base = `http://${config.host}:${config.port}`;
+  const sandbox = await startSandbox({
+    databaseUrl,
+    host: "127.0.0.1",
+    port: config.sandboxPort,
+    seed: config.sandboxSeed,
+    trafficPerMinute: TRAFFIC_PER_MINUTE,
+    webhooks: {
+      live: { url: `${base}/webhooks/live`, secret: secrets.live },
+      test: { url: `${base}/webhooks/test`, secret: secrets.test },
+    },
+    faults: { loseShare: LOST_SHARE },
+    logger: logger.child({ role: "sandbox" }),
+  });
+  shutdown.onShutdown("sandbox", () => sandbox.close());
+  const sources = MODES.map((mode) => makeDemoSource({ mode, baseUrl: sandbox.url, secret: secrets[mode] }));
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const onDecisions = (decisions: readonly Decision[]) => {
+    for (const decision of decisions) {
+      const line = formatDecision(decision, { now: systemClock.now(), paint });
+      if (line !== undefined) printLine(line);
+    }
+  };
+  const web = await startAll({ ...deps, config: { ...config, sources }, onDecisions });
+  printAddresses({ config, webUrl: web.url, sandboxUrl: sandbox.url });
+}
+
+function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secret: string }): SourceConfig {
+  const { mode, baseUrl, secret } = options;
+  return {
+    sourceId: mode,
+    mode,
+    organization: "sandbox",
+    baseUrl,
+    apiKey: `dos_${mode}_sandbox`,
+    webhookSecrets: [secret],
+    webhookScheme: "standard-webhooks",
+  };
+}
+
+function printAddresses(options: { config: Config; webUrl: string; sandboxUrl: string }): void {
+  const { config, webUrl, sandboxUrl } = options;
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const postgres = config.databaseUrl === null ? `embedded, in ${config.dataDir}` : "DATABASE_URL";
+  const rows = [
+    ["Postgres", postgres],
+    ["Queue", config.redisUrls.length === 0 ? "in Postgres" : "Redis"],
+    ["Provider", `${sandboxUrl}/_sandbox  (a sandbox; loses one event in ten on purpose)`],
+    ["Webhooks", `${webUrl}/webhooks/live`],
+    ["Read API", `${webUrl}/v1/orders`],
+    ["Ops", `${webUrl}/ops`],
+  ];
+  printLine(`${paint("bold", `order-mirror ${VERSION}`)} · demo, no account needed · Ctrl-C stops`);
+  printLine();
+  for (const [name = "", value = ""] of rows) printLine(`  ${name.padEnd(9)} ${value}`);
+  printLine();
+  printLine("  In another terminal: npx order-mirror status · npx order-mirror order REFERENCE");
+  printLine("  Every applied change follows, a line each; what events lost, the next poll repairs.");
+  printLine();
+}
+
+interface DemoSecrets {
+  readonly live: string;
+  readonly test: string;
+}
+
+/** Webhook secrets of this folder's demo, made at its first start: a second start goes on with the first's events. */
+async function readDemoSecrets(dataDir: string): Promise<DemoSecrets> {
+  const file = path.join(dataDir, "demo-secrets.json");
+  const stored = await readFile(file, "utf8").catch(() => undefined);
+  if (stored !== undefined) return JSON.parse(stored) as DemoSecrets;
+  const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
+  const secrets = { live: makeSecret(), test: makeSecret() };
+  await mkdir(dataDir, { recursive: true });
+  await writeFile(file, JSON.stringify(secrets), { mode: 0o600 });
+  return secrets;
+}

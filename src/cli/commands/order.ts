@@ -1,0 +1,79 @@
+import type { Command } from "commander";
+import { formatInstant } from "../../domain/instant.ts";
+import { findOrders, readTimeline } from "../../mirror/timeline.ts";
+import type { FoundOrder, TimelineEntry } from "../../mirror/timeline.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { ProblemsFoundError } from "../failure.ts";
+import { withMirror } from "../session.ts";
+import { alignColumns, makePaint, printJson, printLine, printNotice } from "../terminal.ts";
+
+const ENTRIES_MAX = 200;
+const SHOWN_DIGITS = 3;
+
+const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
+  applied: "newer than what was known",
+  confirmed: "read again: the same, and settled",
+  stale: "older than what was known",
+  duplicate: "this state was known",
+  ignored: "nothing to apply",
+  quarantined: "could not be applied",
+};
+
+export function addOrderCommand(program: Command): void {
+  program
+    .command("order")
+    .argument("<reference>", "the provider's reference, or the externalOrderId")
+    .description("show one order: every observation, when it came, what was decided, and why")
+    .option("--source <id>", "look in this source only")
+    .option("--json", "print JSON")
+    .action(async (text: string, options: { source?: string; json?: boolean }) => {
+      const sourceId = options.source ?? null;
+      const found = await withMirror(({ pool }) => explain(pool, { text, sourceId }));
+      if (found.length === 0) {
+        printNotice(`No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`);
+        printNotice(
+          "  fix: check the reference; `order-mirror status` shows up to when the mirror is complete.",
+        );
+        throw new ProblemsFoundError("no such order");
+      }
+      if (options.json === true) printJson(found);
+      else found.forEach(({ order, timeline }) => printOrder(order, timeline));
+    });
+}
+
+async function explain(pool: Pool, wanted: { text: string; sourceId: string | null }) {
+  const orders = await findOrders(pool, wanted);
+  return Promise.all(
+    orders.map(async (order) => ({
+      order,
+      timeline: await readTimeline(pool, { ...order, limit: ENTRIES_MAX }),
+    })),
+  );
+}
+
+function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void {
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
+  printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
+  printLine(
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision} states · ${settledText(order)}`,
+  );
+  printLine();
+  const rows = timeline.map((entry) => [
+    entry.version === null ? "–" : formatInstant(entry.version, SHOWN_DIGITS),
+    formatInstant(entry.receivedAt ?? entry.seenAt, SHOWN_DIGITS),
+    entry.via,
+    entry.eventType ?? "",
+    entry.status ?? "",
+    entry.verdict + (entry.conflict ? " (conflict)" : ""),
+    entry.reason ?? REASONS[entry.verdict],
+  ]);
+  const header = ["changed (provider)", "seen (here)", "via", "event", "status", "decision", "why"];
+  const [head = "", ...lines] = alignColumns([header, ...rows]);
+  printLine(paint("dim", head));
+  for (const line of lines) printLine(line);
+}
+
+function settledText({ settled }: FoundOrder): string {
+  return settled ? "confirmed by a read" : "not yet confirmed by a read";
+}

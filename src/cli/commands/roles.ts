@@ -1,0 +1,49 @@
+import type { Command } from "commander";
+import { startAll } from "../../bin/all.ts";
+import { startPoller } from "../../bin/poller.ts";
+import { startWeb } from "../../bin/web.ts";
+import { startWorker } from "../../bin/worker.ts";
+import type { RoleDeps } from "../../bin/role.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { requireSources } from "../../runtime/config.ts";
+import { readConfig, runService } from "../session.ts";
+
+/** `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. */
+export function addRoleCommands(program: Command): void {
+  program
+    .command("up")
+    .description("run everything in one process: webhooks, worker, poller, read API, ops")
+    .action(() => runRole("up", true, async (deps) => void (await startAll(deps))));
+  program
+    .command("web")
+    .description("run the web process: webhooks, read API, ops pages")
+    .action(() =>
+      runRole("web", false, async (deps) => void (await startWeb({ ...deps, queue: await openQueue(deps) }))),
+    );
+  program
+    .command("worker")
+    .description("run a worker: applies events to the mirror")
+    .action(() =>
+      runRole("worker", false, async (deps) => startWorker({ ...deps, queue: await openQueue(deps) })),
+    );
+  program
+    .command("poller")
+    .description("run a poller: reads what events lost; of several, one leads")
+    .action(() => runRole("poller", false, startPoller));
+}
+
+function runRole(
+  service: string,
+  migrates: boolean,
+  start: (deps: RoleDeps) => Promise<void>,
+): Promise<void> {
+  const config = readConfig();
+  requireSources(config);
+  return runService({ service, config, migrates, start });
+}
+
+async function openQueue({ config, databaseUrl, logger, shutdown }: RoleDeps) {
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+  shutdown.onShutdown("queue", () => queue.close());
+  return queue;
+}

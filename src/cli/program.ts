@@ -1,0 +1,37 @@
+import { Command } from "commander";
+import { VERSION } from "../runtime/version.ts";
+import { addConfigCommand } from "./commands/config.ts";
+import { addDemoCommand } from "./commands/demo.ts";
+import { addMigrateCommand } from "./commands/migrate.ts";
+import { addOrderCommand } from "./commands/order.ts";
+import { addRoleCommands } from "./commands/roles.ts";
+import { addSandboxCommand } from "./commands/sandbox.ts";
+import { addStatusCommand } from "./commands/status.ts";
+
+const AFTER_HELP = `
+Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 ran and found problems
+            75 something needed is away, try again later · 130, 143 ended by a signal
+
+Configuration comes from the environment and from .env; \`order-mirror config\` shows what is in force.`;
+
+/** The whole command line. Errors, commander's included, are thrown; the caller turns them into an exit code. */
+export function makeProgram(): Command {
+  const program = new Command("order-mirror")
+    .description(
+      "Keeps a business's courier orders in its own Postgres: at once by webhook, provably completely by polling.",
+    )
+    .version(VERSION)
+    .addHelpText("after", AFTER_HELP)
+    .showSuggestionAfterError()
+    .exitOverride();
+  addDemoCommand(program);
+  addRoleCommands(program);
+  addMigrateCommand(program);
+  addStatusCommand(program);
+  addOrderCommand(program);
+  addConfigCommand(program);
+  addSandboxCommand(program);
+  // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}

@@ -1,0 +1,78 @@
+import { assertMigrated, migrateAll, openDatabase } from "../bin/openDatabase.ts";
+import type { RoleDeps } from "../bin/role.ts";
+import { makePool } from "../mirror/database.ts";
+import type { Pool } from "../mirror/database.ts";
+import { systemClock } from "../runtime/clock.ts";
+import { loadConfig } from "../runtime/config.ts";
+import type { Config } from "../runtime/config.ts";
+import { makeLogger } from "../runtime/logger.ts";
+import type { LogLevel } from "../runtime/logger.ts";
+import { makeShutdown } from "../runtime/shutdown.ts";
+import { checkScheme } from "../signature/checkScheme.ts";
+
+const COMMAND_CONNECTIONS = 2;
+const COMMAND_TIMEOUT_MS = 30_000;
+
+/** The configuration of this process, read once. Throws ConfigurationError with all that is wrong. */
+export function readConfig(): Config {
+  return loadConfig(process.env, { checkScheme });
+}
+
+/**
+ * Runs a long-lived command: opens the database, starts roles, and leaves the process to its signals. When the
+ * start fails, everything that was opened is closed again before the error is passed on.
+ */
+export async function runService(options: {
+  service: string;
+  config: Config;
+  /** Migrate instead of refusing an older schema. */
+  migrates: boolean;
+  logLevel?: LogLevel;
+  start: (deps: RoleDeps) => Promise<void>;
+}): Promise<void> {
+  const { service, config, migrates, start } = options;
+  const logger = makeLogger({
+    level: options.logLevel ?? config.logLevel,
+    format: config.logFormat,
+    service,
+    destination: "stderr",
+  });
+  const shutdown = makeShutdown({ logger });
+  shutdown.listen();
+  try {
+    const database = await openDatabase(config);
+    shutdown.onShutdown("database", () => database.close());
+    if (migrates || database.embedded) await migrateAll(database.url, logger);
+    else await assertMigrated(database.url);
+    await start({ config, databaseUrl: database.url, clock: systemClock, logger, shutdown });
+  } catch (error) {
+    // A signal during the start closes what the start was still using: that is no failure of its own.
+    if (shutdown.signal.aborted) return;
+    await shutdown.run("the start failed");
+    throw error;
+  }
+}
+
+/** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */
+export async function withMirror<Result>(
+  use: (deps: { config: Config; pool: Pool }) => Promise<Result>,
+): Promise<Result> {
+  const config = readConfig();
+  const database = await openDatabase(config);
+  try {
+    await assertMigrated(database.url);
+    const pool = makePool({
+      url: database.url,
+      purpose: "command",
+      max: COMMAND_CONNECTIONS,
+      statementTimeoutMs: COMMAND_TIMEOUT_MS,
+    });
+    try {
+      return await use({ config, pool });
+    } finally {
+      await pool.end();
+    }
+  } finally {
+    await database.close();
+  }
+}

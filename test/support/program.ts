@@ -1,0 +1,100 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import path from "node:path";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+const MAIN = path.join(ROOT, "dist/cli/main.js");
+/** Variables of the machine that a program needs; none of the product's own. */
+const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
+
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunningProgram {
+  readonly child: ChildProcess;
+  /** What it has written so far. */
+  output(): string;
+  /** Resolves with the match when stdout or stderr shows it; rejects when the program ends before. */
+  waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
+  readonly ended: Promise<Ending>;
+  stop(signal?: NodeJS.Signals): Promise<Ending>;
+}
+
+const running = new Set<RunningProgram>();
+
+/** Starts the built program with exactly these variables. */
+export function startProgram(args: readonly string[], env: Record<string, string> = {}): RunningProgram {
+  const inherited = Object.fromEntries(
+    INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
+  );
+  const child = spawn(process.execPath, [MAIN, ...args], {
+    // A folder without a .env file of somebody's.
+    cwd: path.join(ROOT, "dist"),
+    env: { ...inherited, NO_COLOR: "1", ...env },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  const listeners = new Set<() => void>();
+  const notify = () => listeners.forEach((listener) => listener());
+  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+    notify();
+  });
+  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+    notify();
+  });
+  let ending: Ending | undefined;
+  const ended = new Promise<Ending>((resolve) => {
+    child.once("close", (code, signal) => {
+      ending = { code, signal, stdout, stderr };
+      running.delete(program);
+      resolve(ending);
+      notify();
+    });
+  });
+  const output = () => `${stdout}\n${stderr}`;
+  const waitFor = (pattern: RegExp, timeoutMs = 60_000) =>
+    new Promise<RegExpExecArray>((resolve, reject) => {
+      const fail = (why: string) => {
+        finish();
+        reject(new Error(`${why} before ${pattern}; it wrote:\n${output()}`));
+      };
+      const timer = setTimeout(() => fail(`${timeoutMs} ms passed`), timeoutMs);
+      const finish = () => {
+        clearTimeout(timer);
+        listeners.delete(look);
+      };
+      const look = () => {
+        const match = pattern.exec(output());
+        if (match) {
+          finish();
+          resolve(match);
+        } else if (ending) fail(`the program ended (${ending.code ?? ending.signal})`);
+      };
+      listeners.add(look);
+      look();
+    });
+  const stop = (signal: NodeJS.Signals = "SIGTERM") => {
+    child.kill(signal);
+    return ended;
+  };
+  const program: RunningProgram = { child, output, waitFor, ended, stop };
+  running.add(program);
+  return program;
+}
+
+/** Runs a command to its end. */
+export function runProgram(args: readonly string[], env: Record<string, string> = {}): Promise<Ending> {
+  return startProgram(args, env).ended;
+}
+
+/** Ends whatever a test left running; call it in afterEach. */
+export async function stopPrograms(): Promise<void> {
+  await Promise.all([...running].map((program) => program.stop("SIGKILL")));
+}
