@@ -5,7 +5,7 @@ import { findFreePort } from "./freePort.ts";
 import { withPidLock } from "./pidLock.ts";
 import { findServerUser, loadPostgresBinaries, runAsServerUser } from "./postgresBinaries.ts";
 import type { PostgresBinaries } from "./postgresBinaries.ts";
-import { connectionUrl, isCluster, openPostgresFolder, setUpCluster } from "./postgresFolder.ts";
+import { isCluster, openPostgresFolder, readConnection, setUpCluster } from "./postgresFolder.ts";
 import type { PostgresFolder } from "./postgresFolder.ts";
 import { findPostmaster } from "./postmasterFile.ts";
 import { enterAsUser, hasUsers } from "./serverUsers.ts";
@@ -67,9 +67,15 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
       const user = await findServerUser(folder.cluster);
       await setUpCluster({ ...deps, user, durable: options.durable ?? true });
     }
-    const port = await ensureRunning(deps, options.port ?? 0);
-    const url = await connectionUrl(folder, port);
-    return { url, port, shared, leave: await enterAsUser(folder.users) };
+    const makeUrl = await readConnection(folder);
+    const leave = await enterAsUser(folder.users);
+    try {
+      const port = await ensureRunning(deps, options.port ?? 0);
+      return { url: makeUrl(port), port, shared, leave };
+    } catch (error) {
+      await leave();
+      throw error;
+    }
   });
   let stopped: Promise<void> | undefined;
   const unwatch = watch(deps, started.port, () => stopped !== undefined);

@@ -68,11 +68,17 @@ export function isCluster(cluster: string): boolean {
   return existsSync(path.join(cluster, "PG_VERSION"));
 }
 
-/** Connection string of the database `postgres`, as superuser. Throws ConfigurationError when the folder is not ours. */
-export async function connectionUrl({ cluster, password }: PostgresFolder, port: number): Promise<string> {
+/**
+ * Makes the connection string of the database `postgres`, as superuser, for a port. Throws ConfigurationError when
+ * the folder holds no password.
+ */
+export async function readConnection({
+  cluster,
+  password,
+}: PostgresFolder): Promise<(port: number) => string> {
   try {
-    const secret = await readFile(password, "utf8");
-    return `postgres://${SUPERUSER}:${encodeURIComponent(secret)}@127.0.0.1:${port}/postgres`;
+    const secret = encodeURIComponent(await readFile(password, "utf8"));
+    return (port) => `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`;
   } catch (error) {
     throw new ConfigurationError(
       `The password of the Postgres in ${cluster} cannot be read from ${password}.`,

@@ -259,10 +259,11 @@ it("refuses a file where the folder should be", async () => {
   await expect(start()).rejects.toThrow(/DATA_DIR .* cannot be created or written to/);
 });
 
-it("refuses a cluster whose password is gone", async () => {
+it("refuses a cluster whose password is gone, and leaves nothing running", async () => {
   await (await start()).stop();
   await rm(path.join(dataDir, "postgres-password"));
   await expect(start()).rejects.toThrow(ConfigurationError);
+  expect(existsSync(pidFile())).toBe(false);
 });
 
 it("refuses a folder that cannot be made or written to", async () => {
