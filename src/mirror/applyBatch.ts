@@ -67,6 +67,8 @@ export interface BatchOutcome {
  *   which is a write.
  * - upserted: the guard of domain/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
  *   The state before an update is carried in the row (previous_*), because only the locked row knows it for sure.
+ *   So is feed_tx: this transaction may have begun before the one that changed the order last, and the feed is read
+ *   by transaction.
  * - a read that changes nothing leaves no trace; an event always leaves its outcome.
  */
 const STATEMENT = `
@@ -131,14 +133,15 @@ upserted as (
     history_id = case when o.hash = excluded.hash then o.history_id else excluded.history_id end,
     previous_history_id = case when o.hash = excluded.hash then o.previous_history_id else o.history_id end,
     previous_status = case when o.hash = excluded.hash then o.previous_status else o.status end,
-    changed_at = case when o.hash = excluded.hash then o.changed_at else excluded.changed_at end
+    changed_at = case when o.hash = excluded.hash then o.changed_at else excluded.changed_at end,
+    feed_tx = case when o.hash = excluded.hash then o.feed_tx else greatest(o.feed_tx, excluded.feed_tx) end
   where (excluded.version, excluded.settled, excluded.observed_at, excluded.rank, excluded.hash)
       > (o.version, o.settled, o.observed_at, o.rank, o.hash)
     and not (o.settled and o.version = excluded.version and o.hash = excluded.hash)
-  returning source_id, reference, history_id, revision, previous_history_id, previous_status
+  returning source_id, reference, history_id, revision, previous_history_id, previous_status, feed_tx
 ),
 decided as materialized (
-  select s.*, u.revision, u.previous_history_id, u.previous_status,
+  select s.*, u.revision, u.previous_history_id, u.previous_status, u.feed_tx,
     case
       when s.verdict is not null then s.verdict
       when s.greatest and u.history_id = s.history_id then 'applied'
@@ -175,10 +178,10 @@ recorded as (
 announced as (
   insert into mirror.changes (
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version)
+    event_id, event_type, version, tx)
   select
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version
+    event_id, event_type, version, feed_tx
   from decided where outcome = 'applied' order by n
 ),
 parked as (

@@ -1,0 +1,491 @@
+-- What people and reporting tools read: the schema `reporting`, views only. docs/reporting.md is made from the
+-- comments here. Views run with their owner's rights, so a reader needs no right on the schema `mirror`; functions
+-- that views call run with the reader's rights, so those read no table.
+
+-- The change feed is read in the order (tx, position). A transaction can take its number early, wait for the order's
+-- row, and change it after a transaction with a higher number has: without more, the later change of an order would
+-- come first in the feed. So a change takes the greater of its own number and that of the change before it.
+alter table mirror.orders add column feed_tx xid8 not null default pg_current_xact_id();
+comment on column mirror.orders.feed_tx is 'tx of the order''s last row in changes: the next one may not lie before it in the feed.';
+comment on column mirror.changes.tx is 'The writing transaction, or that of the change before it of the same order where that is greater: so the order of the feed is that of each order''s changes.';
+
+-- Every reader of the feed asks for one source.
+drop index mirror.changes_in_commit_order;
+create index changes_in_feed_order on mirror.changes (source_id, tx, position);
+
+-- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers next to nothing.
+create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);
+create index changes_by_time on mirror.changes using brin (changed_at) with (autosummarize = on);
+create index orders_by_first_seen on mirror.orders using brin (first_seen_at) with (pages_per_range = 32, autosummarize = on);
+-- New entries go to the end, about 1 us of a writer's time each; the two after them cost about 4 us each (measured with
+-- 1,000,000 orders), and without them a page of a rare status or a small branch reads the whole table.
+create index orders_by_updated on mirror.orders (updated_at);
+create index orders_by_changed on mirror.orders (changed_at);
+create index orders_by_status  on mirror.orders (source_id, status, version, reference);
+create index orders_by_branch  on mirror.orders (source_id, branch_id, version, reference);
+-- The same index for a whole externalOrderId and for the beginning of one, whatever the database's collation.
+drop index mirror.orders_by_external;
+create index orders_by_external on mirror.orders (source_id, external_order_id text_pattern_ops) where external_order_id is not null;
+
+create table mirror.branches (
+  source_id       text not null references mirror.sources,
+  branch_id       text not null,
+  reference       text,
+  name            text not null,
+  street          text,
+  city            text,
+  postcode        text,
+  fleet_name      text,
+  zone_code       text,
+  zone_name       text,
+  connected_zones jsonb not null default '[]',
+  raw             json not null,
+  first_seen_at   timestamptz not null default clock_timestamp(),
+  last_seen_at    timestamptz not null default clock_timestamp(),
+  closed_at       timestamptz,
+  primary key (source_id, branch_id)
+);
+comment on table  mirror.branches                 is 'The branches of each source as the provider last listed them. One that is no longer listed is closed and stays.';
+comment on column mirror.branches.branch_id       is 'The provider''s id of the branch.';
+comment on column mirror.branches.reference       is 'Code set in the provider''s dashboard; null until set.';
+comment on column mirror.branches.fleet_name      is 'Fleet of the primary connection (routesTo); null when there is none.';
+comment on column mirror.branches.connected_zones is 'All connections: code, name, isPrimary.';
+comment on column mirror.branches.raw             is 'The branch object exactly as the provider sent it.';
+comment on column mirror.branches.last_seen_at    is 'When the provider last listed it, by the database''s clock.';
+comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
+create index branches_by_reference on mirror.branches (source_id, reference);
+
+create function mirror.instant_at(nanos bigint) returns timestamptz
+language sql stable strict parallel safe
+return timestamptz 'epoch' + (nanos / 1000) * interval '1 microsecond';
+comment on function mirror.instant_at is 'Nanoseconds since 1970 as timestamptz, cut to the microsecond. Exact, where to_timestamp would round.';
+
+create function mirror.nanos_of(instant timestamptz) returns bigint
+language sql stable strict parallel safe
+return (extract(epoch from instant) * 1000000)::bigint * 1000;
+comment on function mirror.nanos_of is 'Nanoseconds since 1970 of an instant; the counterpart of instant_at.';
+
+create function mirror.readable_json(raw json) returns json
+language sql immutable strict parallel safe
+return case
+  when raw::text !~* '\\u(0000|d[89a-f])' then raw
+  else regexp_replace(raw::text,
+    '(?<!\\)((?:\\\\)*)(?:\\u0000|\\u[dD][89abAB][[:xdigit:]]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][[:xdigit:]]{2})\\u[dD][c-fC-F][[:xdigit:]]{2})',
+    '\1\\ufffd', 'g')::json
+end;
+comment on function mirror.readable_json is 'The document with NUL and half surrogate pairs replaced: a snapshot may hold them, and one would fail every query that looks into it.';
+
+-- pg_input_is_valid came with PostgreSQL 16; the older way cannot run in parallel.
+do $do$
+begin
+  if current_setting('server_version_num')::integer >= 160000 then
+    create function mirror.cast_time(value text) returns timestamptz
+    language sql stable strict parallel safe
+    as $$ select case when pg_input_is_valid(value, 'timestamptz') then value::timestamptz end $$;
+  else
+    create function mirror.cast_time(value text) returns timestamptz
+    language plpgsql stable strict parallel unsafe
+    as $$
+    begin
+      return value::timestamptz;
+    exception when data_exception then
+      return null;
+    end $$;
+  end if;
+end
+$do$;
+comment on function mirror.cast_time is 'The text as timestamptz, or null where the cast would fail.';
+
+create function mirror.read_time(value text) returns timestamptz
+language sql stable strict
+return mirror.cast_time(case
+  when value ~ '^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$'
+  -- Cut beyond microseconds, as in mirror.orders, where the cast would round.
+  then regexp_replace(replace(value, ',', '.'), '(\.\d{6})\d+', '\1')
+end);
+do $do$
+begin
+  if current_setting('server_version_num')::integer >= 160000 then
+    alter function mirror.read_time parallel safe;
+  end if;
+end
+$do$;
+comment on function mirror.read_time is 'The time that an ISO 8601 date-time with time zone names, or null when the text is none.';
+
+create schema reporting;
+comment on schema reporting is 'What order-mirror offers to reporting tools: views with stable names, no personal data, times with time zone.';
+
+create view reporting.orders as
+select
+  o.source_id, o.reference, o.external_order_id, o.status, o.livemode, o.fleet_name,
+  o.branch_id, coalesce(b.reference, o.branch_reference) as branch_reference, b.name as branch_name,
+  o.schedule_mode, o.resolved_pickup_time, o.resolved_delivery_time, o.resolved_basis,
+  o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
+  o.updated_at, o.version, o.settled, o.revision, o.first_seen_via, o.first_seen_at, o.changed_at
+from mirror.orders o
+left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id;
+comment on view   reporting.orders                        is 'One row per order: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
+comment on column reporting.orders.source_id              is 'Organization and mode that the order belongs to, as configured: "live" or "test" unless named otherwise.';
+comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
+comment on column reporting.orders.external_order_id      is 'The business''s own identifier (externalOrderId). Text: a spreadsheet must not read it as a number.';
+comment on column reporting.orders.status                 is 'Status as the provider says it; order_statuses explains the known ones.';
+comment on column reporting.orders.livemode               is 'False for a test order.';
+comment on column reporting.orders.fleet_name             is 'Fleet that has the order.';
+comment on column reporting.orders.branch_id              is 'Branch that the order was made for; null when the provider does not say.';
+comment on column reporting.orders.branch_reference       is 'The branch''s code from the provider''s dashboard, as it is today.';
+comment on column reporting.orders.branch_name            is 'Name of the branch, as it is today.';
+comment on column reporting.orders.schedule_mode          is 'Mode of the schedule, for example asap.';
+comment on column reporting.orders.resolved_pickup_time   is 'Pickup time that the service agreed to (schedule.resolved).';
+comment on column reporting.orders.resolved_delivery_time is 'Delivery time that the service agreed to (schedule.resolved).';
+comment on column reporting.orders.resolved_basis         is 'How the agreed times were derived, for example busy_hours.';
+comment on column reporting.orders.pickup_time            is 'Planned pickup.';
+comment on column reporting.orders.delivery_time          is 'Planned delivery.';
+comment on column reporting.orders.real_pickup_time       is 'Actual pickup; null until then.';
+comment on column reporting.orders.real_delivery_time     is 'Actual delivery; null until then.';
+comment on column reporting.orders.updated_at             is 'When the provider last changed the order, to the microsecond.';
+comment on column reporting.orders.version                is 'updated_at exactly: nanoseconds since 1970.';
+comment on column reporting.orders.settled                is 'True once a read has confirmed this state after nothing could change within its updated_at any more.';
+comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
+comment on column reporting.orders.first_seen_via         is 'How the order came to be known: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.orders.first_seen_at          is 'When the order came to be known here.';
+comment on column reporting.orders.changed_at             is 'When the order last changed here: what an incremental load goes by.';
+
+create view reporting.order_statuses as
+select * from (values
+  ('created', 1, false, 'Initial status after creation.'),
+  ('arrived_for_pickup', 2, false, 'The courier is at the pickup.'),
+  ('picked_up', 3, false, 'The courier has the goods.'),
+  ('arrived_for_delivery', 4, false, 'The courier is at the delivery.'),
+  ('cancelled', 6, true, 'Final. The order stays readable.')
+) as known (status, place, is_final, meaning);
+comment on view   reporting.order_statuses          is 'The statuses that the provider documents, in the order of an order''s life. Orders may have others: join from the left.';
+comment on column reporting.order_statuses.status   is 'Status as it stands in orders.';
+comment on column reporting.order_statuses.place    is 'Place in the life of an order; a status that is not listed counts as 5.';
+comment on column reporting.order_statuses.is_final is 'True when nothing comes after it.';
+comment on column reporting.order_statuses.meaning  is 'What it means.';
+
+create view reporting.order_history as
+select
+  h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via, h.verdict, h.conflict, h.reason,
+  h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
+  mirror.instant_at(h.observed_at) as observed_at, h.observed_at as observed_version, h.rank as status_place,
+  h.raw is not null as has_content,
+  c.raw ->> 'externalOrderId' as external_order_id,
+  c.raw -> 'fleet' ->> 'name' as fleet_name,
+  c.raw -> 'branch' ->> 'id' as branch_id,
+  c.raw -> 'branch' ->> 'reference' as branch_reference,
+  c.raw -> 'schedule' ->> 'mode' as schedule_mode,
+  mirror.read_time(c.raw ->> 'pickupTime') as pickup_time,
+  mirror.read_time(c.raw ->> 'deliveryTime') as delivery_time,
+  mirror.read_time(c.raw ->> 'realPickupTime') as real_pickup_time,
+  mirror.read_time(c.raw ->> 'realDeliveryTime') as real_delivery_time
+from mirror.history h
+left join mirror.inbox i on i.seq = h.inbox_seq
+cross join lateral (select mirror.readable_json(h.raw) as raw) c
+where h.reference is not null;
+comment on view   reporting.order_history                    is 'One row per observation of an order that was decided on: every event, and every read that brought something. Filter by source_id and reference, or by seen_at.';
+comment on column reporting.order_history.source_id          is 'Source of the order.';
+comment on column reporting.order_history.reference          is 'The provider''s order reference.';
+comment on column reporting.order_history.history_id         is 'Number of the observation, in the order of decisions.';
+comment on column reporting.order_history.seen_at            is 'When it was decided on, by the database''s clock.';
+comment on column reporting.order_history.received_at        is 'When the event was received and stored; null for a read.';
+comment on column reporting.order_history.via                is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.order_history.verdict            is 'applied: it changed the order. confirmed: same content, now settled. stale: a newer state was known. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied.';
+comment on column reporting.order_history.conflict           is 'The provider sent other content under the same updatedAt.';
+comment on column reporting.order_history.reason             is 'Why, where the verdict alone does not say.';
+comment on column reporting.order_history.event_id           is 'Id of the event, for via = webhook.';
+comment on column reporting.order_history.event_type         is 'Type of the event, for via = webhook.';
+comment on column reporting.order_history.status             is 'Status that was observed.';
+comment on column reporting.order_history.updated_at         is 'updatedAt of what was observed, to the microsecond.';
+comment on column reporting.order_history.version            is 'updated_at exactly: nanoseconds since 1970.';
+comment on column reporting.order_history.settled            is 'True when nothing could change within that updatedAt any more.';
+comment on column reporting.order_history.observed_at        is 'When the read was requested or the event created, by the provider''s clock.';
+comment on column reporting.order_history.observed_version   is 'observed_at exactly: nanoseconds since 1970.';
+comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
+comment on column reporting.order_history.has_content        is 'True when the observation''s content is kept, and the columns after this one are filled: applied and stale ones.';
+comment on column reporting.order_history.external_order_id  is 'externalOrderId as observed.';
+comment on column reporting.order_history.fleet_name         is 'Fleet as observed.';
+comment on column reporting.order_history.branch_id          is 'Branch as observed.';
+comment on column reporting.order_history.branch_reference   is 'Code of the branch as observed.';
+comment on column reporting.order_history.schedule_mode      is 'Mode of the schedule as observed.';
+comment on column reporting.order_history.pickup_time        is 'Planned pickup as observed.';
+comment on column reporting.order_history.delivery_time      is 'Planned delivery as observed.';
+comment on column reporting.order_history.real_pickup_time   is 'Actual pickup as observed.';
+comment on column reporting.order_history.real_delivery_time is 'Actual delivery as observed.';
+
+create view reporting.order_timeline as
+select
+  o.source_id, o.reference, t.step, t.status, t.entered_at, t.left_at,
+  extract(epoch from t.left_at - t.entered_at)::double precision as duration_seconds,
+  t.left_at is null as is_current, t.first_via, t.first_seen_at,
+  o.external_order_id, o.fleet_name, o.branch_id, o.pickup_time, o.updated_at as order_updated_at
+from mirror.orders o
+cross join lateral (
+  select
+    row_number() over life as step, s.status, mirror.instant_at(s.version) as entered_at,
+    mirror.instant_at(lead(s.version) over life) as left_at, s.via as first_via, s.seen_at as first_seen_at
+  from (
+    select h.status, h.version, h.settled, h.observed_at, h.rank, h.hash, h.via, h.seen_at, h.history_id,
+      lag(h.status) over (order by h.version, h.settled, h.observed_at, h.rank, h.hash, h.history_id) as status_before
+    from mirror.history h
+    where h.source_id = o.source_id and h.reference = o.reference and h.verdict in ('applied', 'stale')
+  ) s
+  where s.status_before is distinct from s.status
+  window life as (order by s.version, s.settled, s.observed_at, s.rank, s.hash, s.history_id)
+) t;
+comment on view   reporting.order_timeline                   is 'One row per status that an order was in: when it began and how long it lasted. Filter by source_id and reference, or by pickup_time or order_updated_at of the order; not by entered_at alone, which has no index.';
+comment on column reporting.order_timeline.source_id         is 'Source of the order.';
+comment on column reporting.order_timeline.reference         is 'The provider''s order reference.';
+comment on column reporting.order_timeline.step              is 'Number of the row within the order, from 1.';
+comment on column reporting.order_timeline.status            is 'The status.';
+comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. Where only polling saw the order, an earlier moment may have been missed.';
+comment on column reporting.order_timeline.left_at           is 'When the next status began; null for the current one.';
+comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status.';
+comment on column reporting.order_timeline.is_current        is 'True for the status that the order is in.';
+comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
+comment on column reporting.order_timeline.external_order_id is 'The order''s externalOrderId.';
+comment on column reporting.order_timeline.fleet_name        is 'The order''s fleet.';
+comment on column reporting.order_timeline.branch_id         is 'The order''s branch.';
+comment on column reporting.order_timeline.pickup_time       is 'The order''s planned pickup.';
+comment on column reporting.order_timeline.order_updated_at  is 'When the provider last changed the order.';
+
+create view reporting.branches as
+select source_id, branch_id, reference, name, street, city, postcode, fleet_name, zone_code, zone_name,
+  jsonb_array_length(connected_zones) as connected_zone_count, connected_zones,
+  closed_at is null as is_open, first_seen_at, last_seen_at, closed_at
+from mirror.branches;
+comment on view   reporting.branches                      is 'One row per branch, closed ones included.';
+comment on column reporting.branches.source_id            is 'Source of the branch.';
+comment on column reporting.branches.branch_id            is 'The provider''s id of the branch.';
+comment on column reporting.branches.reference            is 'Code set in the provider''s dashboard; null until set.';
+comment on column reporting.branches.name                 is 'Name of the branch.';
+comment on column reporting.branches.street               is 'Street of its address.';
+comment on column reporting.branches.city                 is 'City of its address.';
+comment on column reporting.branches.postcode             is 'Postcode of its address.';
+comment on column reporting.branches.fleet_name           is 'Fleet that its orders go to; null without a primary connection, and then no order can be created.';
+comment on column reporting.branches.zone_code            is 'Zone that its orders go to when none is asked for.';
+comment on column reporting.branches.zone_name            is 'Name of that zone.';
+comment on column reporting.branches.connected_zone_count is 'How many zones it is connected to.';
+comment on column reporting.branches.connected_zones      is 'All its zones as JSON: code, name, isPrimary.';
+comment on column reporting.branches.is_open              is 'False once the provider lists it no longer.';
+comment on column reporting.branches.first_seen_at        is 'When it was first seen here.';
+comment on column reporting.branches.last_seen_at         is 'When the provider last listed it.';
+comment on column reporting.branches.closed_at            is 'When it was first missing from the provider''s list.';
+
+create view reporting.fleet_punctuality as
+select
+  o.source_id, o.reference, o.external_order_id, o.fleet_name, o.branch_id, b.name as branch_name, o.status,
+  o.pickup_time, o.real_pickup_time,
+  extract(epoch from o.real_pickup_time - o.pickup_time)::double precision as pickup_delay_seconds,
+  o.delivery_time, o.real_delivery_time,
+  extract(epoch from o.real_delivery_time - o.delivery_time)::double precision as delivery_delay_seconds,
+  extract(epoch from o.real_delivery_time - o.real_pickup_time)::double precision as transit_seconds
+from mirror.orders o
+left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
+where o.real_pickup_time is not null or o.real_delivery_time is not null;
+comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: real times against planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
+comment on column reporting.fleet_punctuality.source_id              is 'Source of the order.';
+comment on column reporting.fleet_punctuality.reference              is 'The provider''s order reference.';
+comment on column reporting.fleet_punctuality.external_order_id      is 'The business''s own identifier.';
+comment on column reporting.fleet_punctuality.fleet_name             is 'Fleet that has the order.';
+comment on column reporting.fleet_punctuality.branch_id              is 'Branch of the order.';
+comment on column reporting.fleet_punctuality.branch_name            is 'Name of the branch.';
+comment on column reporting.fleet_punctuality.status                 is 'Latest known status: leave out cancelled where only completed orders count.';
+comment on column reporting.fleet_punctuality.pickup_time            is 'Planned pickup.';
+comment on column reporting.fleet_punctuality.real_pickup_time       is 'Actual pickup.';
+comment on column reporting.fleet_punctuality.pickup_delay_seconds   is 'Seconds that the pickup was late; negative when early; null when a time is missing.';
+comment on column reporting.fleet_punctuality.delivery_time          is 'Planned delivery.';
+comment on column reporting.fleet_punctuality.real_delivery_time     is 'Actual delivery.';
+comment on column reporting.fleet_punctuality.delivery_delay_seconds is 'Seconds that the delivery was late; negative when early; null when a time is missing.';
+comment on column reporting.fleet_punctuality.transit_seconds        is 'Seconds from actual pickup to actual delivery.';
+
+create view reporting.webhook_reliability as
+select
+  h.source_id, h.reference, mirror.instant_at(h.version) as updated_at, h.version, h.status,
+  (select p.status from mirror.history p
+    where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'stale') and p.version < h.version
+    order by p.version desc, p.settled desc, p.observed_at desc, p.rank desc, p.hash desc limit 1) as previous_status,
+  h.via as learned_via, h.via = 'webhook' as learned_by_webhook, h.seen_at as learned_at,
+  extract(epoch from h.seen_at - mirror.instant_at(h.version))::double precision as learned_delay_seconds,
+  e.event_id is not null as announced, e.event_id, e.event_type, e.received_at as event_received_at,
+  extract(epoch from e.received_at - mirror.instant_at(h.version))::double precision as event_delay_seconds
+from mirror.history h
+left join lateral (
+  select a.event_id, a.event_type, i.received_at
+  from mirror.history a left join mirror.inbox i on i.seq = a.inbox_seq
+  where a.source_id = h.source_id and a.reference = h.reference and a.version = h.version and a.via = 'webhook'
+  order by a.history_id limit 1
+) e on true
+where h.verdict in ('applied', 'stale')
+  and not exists (
+    select from mirror.history f
+    where f.source_id = h.source_id and f.reference = h.reference and f.version = h.version
+      and f.verdict in ('applied', 'stale') and f.history_id < h.history_id);
+comment on view   reporting.webhook_reliability                       is 'One row per change of an order (one updatedAt): whether an event or a read of ours brought it first, and how late. Filter by source_id and learned_at, or by reference. The provider announces only some changes, and nothing on the Standard plan: a change without event is not yet a lost event.';
+comment on column reporting.webhook_reliability.source_id             is 'Source of the order.';
+comment on column reporting.webhook_reliability.reference             is 'The provider''s order reference.';
+comment on column reporting.webhook_reliability.updated_at            is 'When the provider changed the order.';
+comment on column reporting.webhook_reliability.version               is 'updated_at exactly: nanoseconds since 1970.';
+comment on column reporting.webhook_reliability.status                is 'Status after the change.';
+comment on column reporting.webhook_reliability.previous_status       is 'Status of the latest known state before; null when none is known.';
+comment on column reporting.webhook_reliability.learned_via           is 'What brought the change first: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event brought it first.';
+comment on column reporting.webhook_reliability.learned_at            is 'When the mirror learned of it.';
+comment on column reporting.webhook_reliability.learned_delay_seconds is 'Seconds from updated_at, by the provider''s clock, to learned_at, by ours.';
+comment on column reporting.webhook_reliability.announced             is 'True when an event about it has come, before or after a read.';
+comment on column reporting.webhook_reliability.event_id              is 'Id of the first event about it.';
+comment on column reporting.webhook_reliability.event_type            is 'Type of the first event about it.';
+comment on column reporting.webhook_reliability.event_received_at     is 'When that event was received.';
+comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
+
+create view reporting.sync_status as
+select
+  s.source_id, s.mode,
+  mirror.instant_at(p.safe_through) as safe_through,
+  extract(epoch from now() - mirror.instant_at(p.safe_through))::double precision as safe_through_age_seconds,
+  mirror.instant_at(p.polled_through) as polled_through,
+  p.last_cycle_started_at, p.last_cycle_ended_at, p.last_error, p.last_error_at,
+  (select mirror.instant_at(o.version) from mirror.orders o
+    where o.source_id = s.source_id order by o.version desc, o.reference desc limit 1) as newest_updated_at,
+  (select count(*) from mirror.pending w where w.source_id = s.source_id) as pending_event_count,
+  (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined_count,
+  (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count
+from mirror.sources s
+left join mirror.poll_state p on p.source_id = s.source_id;
+comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
+comment on column reporting.sync_status.source_id                is 'Name of the source.';
+comment on column reporting.sync_status.mode                     is 'live or test.';
+comment on column reporting.sync_status.safe_through             is 'Every change that the provider dates before this is here. Null until the first proof.';
+comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
+comment on column reporting.sync_status.polled_through           is 'How far the last quick poll reached.';
+comment on column reporting.sync_status.last_cycle_started_at    is 'Start of the last poll.';
+comment on column reporting.sync_status.last_cycle_ended_at      is 'End of the last poll.';
+comment on column reporting.sync_status.last_error               is 'What last went wrong when polling.';
+comment on column reporting.sync_status.last_error_at            is 'When that was.';
+comment on column reporting.sync_status.newest_updated_at        is 'Greatest updatedAt of an order here.';
+comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
+comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
+comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
+
+create view reporting.coverage as
+select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
+  (until - since) / 1e9::double precision as span_seconds, requests as request_count, orders as order_count,
+  started_at, ended_at
+from mirror.coverage;
+comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proof behind safe_through.';
+comment on column reporting.coverage.source_id     is 'Source that was read.';
+comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
+comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, deep, backfill or verify.';
+comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
+comment on column reporting.coverage.until         is 'End of the window, exclusive.';
+comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
+comment on column reporting.coverage.request_count is 'Requests that it took.';
+comment on column reporting.coverage.order_count   is 'Orders that it showed.';
+comment on column reporting.coverage.started_at    is 'When reading began.';
+comment on column reporting.coverage.ended_at      is 'When reading ended.';
+
+create view reporting.coverage_gaps as
+select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,
+  (upper(gap) - lower(gap)) / 1e9::double precision as span_seconds
+from (
+  select source_id, int8multirange(int8range(min(since), max(until))) - range_agg(int8range(since, until)) as missing
+  from mirror.coverage group by source_id
+) c
+cross join lateral unnest(c.missing) as gap;
+comment on view   reporting.coverage_gaps              is 'One row per span between the first and the last window read that no window covers: changes in it may be missing. Empty when all is well.';
+comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
+comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
+comment on column reporting.coverage_gaps.until        is 'End of the gap, exclusive.';
+comment on column reporting.coverage_gaps.span_seconds is 'Length of the gap in seconds.';
+
+create function reporting.orders_as_of(instant timestamptz)
+returns table (
+  source_id text, reference text, external_order_id text, status text, livemode boolean, fleet_name text,
+  branch_id text, branch_reference text, schedule_mode text, pickup_time timestamptz, delivery_time timestamptz,
+  real_pickup_time timestamptz, real_delivery_time timestamptz, updated_at timestamptz, version bigint)
+language sql stable
+as $$
+  select
+    o.source_id, o.reference, s.external_order_id, s.status, o.livemode, s.fleet_name, s.branch_id,
+    s.branch_reference, s.schedule_mode, s.pickup_time, s.delivery_time, s.real_pickup_time, s.real_delivery_time,
+    s.updated_at, s.version
+  from reporting.orders o
+  cross join lateral (
+    select o.external_order_id, o.status, o.fleet_name, o.branch_id, o.branch_reference, o.schedule_mode,
+      o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time, o.updated_at, o.version
+    where o.updated_at <= instant
+    union all (
+      select h.external_order_id, h.status, h.fleet_name, h.branch_id, h.branch_reference, h.schedule_mode,
+        h.pickup_time, h.delivery_time, h.real_pickup_time, h.real_delivery_time, h.updated_at, h.version
+      from reporting.order_history h
+      where o.updated_at > instant and h.source_id = o.source_id and h.reference = o.reference
+        and h.has_content and h.verdict in ('applied', 'stale') and h.updated_at <= instant
+      order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
+      limit 1)
+  ) s
+$$;
+comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: of each order the last state seen that is not younger. An order whose first known state is younger is left out, and a state that nobody saw cannot be shown. Filter by source_id and reference where possible.';
+
+create procedure mirror.prepare_reader()
+language plpgsql as $$
+begin
+  if not exists (select from pg_catalog.pg_roles where rolname = 'order_mirror_reader') then
+    begin
+      create role order_mirror_reader nologin;
+    exception
+      -- Roles belong to the whole server: another database's migration may have made it in the same moment.
+      when duplicate_object or unique_violation then null;
+      when insufficient_privilege then
+        raise notice 'The role order_mirror_reader could not be created (CREATEROLE is needed). Have it created, then: call mirror.prepare_reader()';
+        return;
+    end;
+  end if;
+  grant usage on schema reporting to order_mirror_reader;
+  grant select on all tables in schema reporting to order_mirror_reader;
+  alter default privileges in schema reporting grant select on tables to order_mirror_reader;
+  begin
+    call mirror.limit_reader('order_mirror_reader');
+  exception when insufficient_privilege then
+    raise notice 'The role order_mirror_reader has its rights but not its limits (%). Have an administrator run: call mirror.prepare_reader()', sqlerrm;
+  end;
+end
+$$;
+comment on procedure mirror.prepare_reader is 'Makes the role order_mirror_reader, which may read the schema reporting and nothing else. Safe to call again.';
+
+create procedure mirror.limit_reader(role_name text)
+language plpgsql as $$
+declare
+  wanted constant text[] := array['default_transaction_read_only=on', 'statement_timeout=60s', 'lock_timeout=5s',
+    'idle_in_transaction_session_timeout=60s', 'search_path=reporting'];
+  setting text;
+begin
+  foreach setting in array wanted loop
+    -- What is set already stays: it may be a choice of the owner's, and two databases of one server that write the
+    -- same row at once would collide.
+    continue when exists (
+      select from pg_catalog.pg_db_role_setting s
+      join pg_catalog.pg_roles r on r.oid = s.setrole
+      cross join lateral unnest(s.setconfig) as present
+      where r.rolname = role_name and s.setdatabase = 0 and split_part(present, '=', 1) = split_part(setting, '=', 1));
+    begin
+      execute pg_catalog.format('alter role %I set %I to %L', role_name, split_part(setting, '=', 1), split_part(setting, '=', 2));
+    exception when internal_error then
+      -- "tuple concurrently updated": the other database writes the same.
+      null;
+    end;
+  end loop;
+end
+$$;
+comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, a minute per statement, a minute of idling in a transaction. Membership does not pass settings on, so each login role needs its own.';
+
+create procedure mirror.admit_reader(login_name text)
+language plpgsql as $$
+begin
+  execute pg_catalog.format('grant order_mirror_reader to %I', login_name);
+  call mirror.limit_reader(login_name);
+end
+$$;
+comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader.';
+
+call mirror.prepare_reader();
