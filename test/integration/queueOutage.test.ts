@@ -81,6 +81,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     queue.ring([2]);
     await redis.restart();
     await ringUntilTaken(queue, 3);
+    expect(taken).toEqual(expect.arrayContaining([1, 3]));
   });
 
   it("neither blocks nor throws while Redis is frozen, and goes on when it thaws", async () => {
@@ -138,6 +139,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     await ringUntilTaken(queue, 1);
     await redis.flush();
     await ringUntilTaken(queue, 2);
+    expect(taken).toEqual(expect.arrayContaining([1, 2]));
   });
 
   it("reports an eviction policy under which jobs could vanish", async () => {

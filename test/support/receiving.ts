@@ -1,0 +1,131 @@
+import { randomUUID } from "node:crypto";
+import { createServer } from "node:http";
+import type { Server, ServerOptions } from "node:http";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import { makePool } from "../../src/mirror/database.ts";
+import { insertEvents } from "../../src/mirror/inbox.ts";
+import { makeGroupCommit } from "../../src/receive/groupCommit.ts";
+import { makeReceiver } from "../../src/receive/receiver.ts";
+import type { Receiver, ReceiverDeps } from "../../src/receive/receiver.ts";
+import { receiverServerOptions } from "../../src/receive/serverOptions.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { makeLogger } from "../../src/runtime/logger.ts";
+import { loadScheme } from "../../src/signature/scheme.ts";
+import { makeSigner } from "../../src/signature/sign.ts";
+import { loadVerifier } from "../../src/signature/verifier.ts";
+
+const secretOf = (seed: number) => `whsec_${Buffer.alloc(32, seed).toString("base64")}`;
+export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
+export const TEST_SECRET = secretOf(3);
+
+export type Mount = "by http.createServer" | "in Express";
+export const MOUNTS: readonly Mount[] = ["by http.createServer", "in Express"];
+
+export interface Receiving {
+  readonly port: number;
+  readonly server: Server;
+  readonly receiver: Receiver;
+  readonly rung: number[];
+  /** Log lines of this receiver, parsed. */
+  readonly lines: Record<string, unknown>[];
+  close(): Promise<void>;
+}
+
+/** A receiver with the sources live and test, as the product composes it, on the database at `url`. */
+export async function startReceiving(options: {
+  url: string;
+  mount: Mount;
+  serverOptions?: ServerOptions;
+  limits?: ReceiverDeps["limits"];
+  store?: ReceiverDeps["store"];
+}): Promise<Receiving> {
+  const pool = makePool({
+    url: options.url,
+    purpose: "receive",
+    max: 2,
+    statementTimeoutMs: 1_500,
+    connectTimeoutMs: 1_500,
+  });
+  await pool.query(
+    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x') on conflict do nothing",
+  );
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const rung: number[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const scheme = loadScheme("standard-webhooks");
+  const receiver = makeReceiver({
+    sources: new Map([
+      ["live", { verifier: loadVerifier({ scheme, secrets: LIVE_SECRETS }) }],
+      ["test", { verifier: loadVerifier({ scheme, secrets: [TEST_SECRET] }) }],
+      // A scheme that sends no id.
+      ["plain", { verifier: loadVerifier({ scheme: loadScheme("github"), secrets: ["a plain secret"] }) }],
+    ]),
+    store: options.store ?? commit.store,
+    ring: (seqs) => rung.push(...seqs),
+    clock: systemClock,
+    logger: makeLogger({
+      level: "debug",
+      format: "json",
+      service: "test",
+      destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+    }),
+    ...(options.limits ? { limits: options.limits } : {}),
+  });
+  const listener =
+    options.mount === "in Express"
+      ? express()
+          .use(receiver)
+          .use(express.json())
+          .post("/orders", (req, res) => void res.json(req.body))
+      : (req: Parameters<Receiver>[0], res: Parameters<Receiver>[1]) => receiver(req, res);
+  const server = createServer({ ...receiverServerOptions, ...options.serverOptions }, listener);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    server,
+    receiver,
+    rung,
+    lines,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await pool.end();
+    },
+  };
+}
+
+export function makeBody(id: unknown = `evt_${randomUUID()}`, padding = ""): Buffer {
+  return Buffer.from(
+    JSON.stringify({ id, type: "order.picked_up", data: { reference: "R1" }, padding }),
+    "utf8",
+  );
+}
+
+/** The three signature headers of the scheme standard-webhooks. */
+export function signHeaders(
+  body: Buffer,
+  { secret = LIVE_SECRETS[0], id = `msg_${randomUUID()}`, nowSeconds = Math.floor(Date.now() / 1_000) } = {},
+): Record<string, string> {
+  return makeSigner({ scheme: loadScheme("standard-webhooks"), secret })({ id, body, nowSeconds });
+}
+
+/** Posts a signed body with fetch; `headers` are added to or replace those of the signature. */
+export function post(
+  port: number,
+  body: Buffer,
+  options: {
+    source?: string;
+    headers?: Record<string, string>;
+    secret?: string;
+    id?: string;
+    nowSeconds?: number;
+  } = {},
+): Promise<Response> {
+  const { source = "live", headers = {}, ...signing } = options;
+  return fetch(`http://127.0.0.1:${port}/webhooks/${source}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...signHeaders(body, signing), ...headers },
+    body: new Uint8Array(body),
+  });
+}

@@ -1,0 +1,93 @@
+import { describe, expect, it, vi } from "vitest";
+import { makeDoorbell } from "../../../src/queue/doorbell.ts";
+import { systemClock } from "../../../src/runtime/clock.ts";
+import { makeLogger } from "../../../src/runtime/logger.ts";
+
+function setUp({ reachable = true } = {}) {
+  const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
+  const lines: string[] = [];
+  const state = { reachable };
+  const doorbell = makeDoorbell({
+    enqueue: (seqs) => new Promise((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
+    isReachable: () => state.reachable,
+    clock: systemClock,
+    logger: makeLogger({
+      level: "warn",
+      format: "json",
+      service: "test",
+      destination: { write: (line) => lines.push(line) },
+    }),
+  });
+  const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count));
+  return { doorbell, jobs, lines, state, enqueued };
+}
+
+describe("the doorbell", () => {
+  it("makes one job of all that is rung in one turn, and one of all that is rung meanwhile", async () => {
+    const { doorbell, jobs, enqueued } = setUp();
+    doorbell.ring([1]);
+    doorbell.ring([2, 3]);
+    await enqueued(1);
+    doorbell.ring([4]);
+    doorbell.ring([5]);
+    expect(jobs).toHaveLength(1);
+    jobs[0]?.succeed();
+    await enqueued(2);
+    expect(jobs.map((job) => job.seqs)).toEqual([
+      [1, 2, 3],
+      [4, 5],
+    ]);
+  });
+
+  it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {
+    const { doorbell, jobs, lines, enqueued } = setUp();
+    for (let time = 1; time <= 3; time += 1) {
+      doorbell.ring([time]);
+      await enqueued(time);
+      jobs[time - 1]?.fail(new Error("OOM command not allowed"));
+    }
+    doorbell.ring([4]);
+    await enqueued(4);
+    expect(jobs[3]?.seqs).toEqual([4]);
+    expect(lines).toHaveLength(1);
+    expect(lines[0]).toContain("the sweep will find them");
+  });
+
+  it("does not even try while the queue cannot be reached", async () => {
+    const { doorbell, jobs, lines, state, enqueued } = setUp({ reachable: false });
+    doorbell.ring([1]);
+    await vi.waitFor(() => expect(lines).toHaveLength(1));
+    state.reachable = true;
+    doorbell.ring([2]);
+    await enqueued(1);
+    expect(jobs[0]?.seqs).toEqual([2]);
+  });
+
+  it("drops what comes beyond ten thousand while nothing gets through", async () => {
+    const { doorbell, jobs, lines, enqueued } = setUp();
+    doorbell.ring([0]);
+    await enqueued(1);
+    doorbell.ring(Array.from({ length: 10_000 }, (_, at) => at + 1));
+    expect(lines).toEqual([]);
+    doorbell.ring([10_001]);
+    expect(lines).toHaveLength(1);
+    for (let done = 0; done < 50; done += 1) {
+      await enqueued(done + 1);
+      jobs[done]?.succeed();
+    }
+    await enqueued(51);
+    expect(jobs[50]?.seqs).toHaveLength(200);
+    expect(jobs[50]?.seqs.at(-1)).toBe(10_000);
+  });
+
+  it("waits at close for what was rung, and takes no more", async () => {
+    const { doorbell, jobs, enqueued } = setUp();
+    doorbell.ring([1]);
+    const closing = doorbell.close();
+    doorbell.ring([2]);
+    await enqueued(1);
+    jobs[0]?.succeed();
+    await closing;
+    expect(jobs.map((job) => job.seqs)).toEqual([[1]]);
+  });
+});

@@ -1,0 +1,172 @@
+import { describe, expect, it, vi } from "vitest";
+import type { IncomingEvent, StoredEvent } from "../../../src/mirror/inbox.ts";
+import { EventRefusedError, InboxUnavailableError } from "../../../src/receive/errors.ts";
+import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
+import type { GroupCommitLimits } from "../../../src/receive/groupCommit.ts";
+
+function makeEvent(eventId: string, bytes = 10): IncomingEvent {
+  return {
+    sourceId: "live",
+    eventId,
+    body: Buffer.alloc(bytes),
+    bodyHash: Buffer.alloc(32),
+    secretIndex: 0,
+  };
+}
+
+interface Commit {
+  readonly ids: string[];
+  succeed(): void;
+  fail(error: Error): void;
+}
+
+/** A group commit whose commits end when the test says so. */
+function makeHeld(limits: Partial<GroupCommitLimits> = {}) {
+  const commits: Commit[] = [];
+  const insert = (events: readonly IncomingEvent[]) =>
+    new Promise<StoredEvent[]>((resolve, reject) => {
+      commits.push({
+        ids: events.map((event) => event.eventId),
+        succeed: () => resolve(events.map((event, index) => ({ index, seq: Number(event.eventId) }))),
+        fail: reject,
+      });
+    });
+  const { store } = makeGroupCommit({ insert, limits: { commitsInFlightMax: 1, ...limits } });
+  return { store, commits };
+}
+
+const SOON = { timeout: 250, interval: 5 };
+const refusal = () => Object.assign(new Error("no such source"), { code: "23503" });
+const outage = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+
+describe("group commit", () => {
+  it("commits the first event at once, and those that come meanwhile together", async () => {
+    const { store, commits } = makeHeld();
+    const receipts = ["1", "2", "3", "4"].map((id) => store(makeEvent(id)));
+    expect(commits.map((commit) => commit.ids)).toEqual([["1"]]);
+    commits[0]?.succeed();
+    await expect(receipts[0]).resolves.toEqual({ seq: 1 });
+    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
+    expect(commits[1]?.ids).toEqual(["2", "3", "4"]);
+    commits[1]?.succeed();
+    await expect(Promise.all(receipts)).resolves.toEqual([1, 2, 3, 4].map((seq) => ({ seq })));
+  });
+
+  it("has as many commits under way as it may, and no more", () => {
+    const { store, commits } = makeHeld({ commitsInFlightMax: 2 });
+    for (const id of ["1", "2", "3"]) store(makeEvent(id)).catch(() => undefined);
+    expect(commits.map((commit) => commit.ids)).toEqual([["1"], ["2"]]);
+  });
+
+  it("says null for an event that was there already", async () => {
+    const { store } = makeGroupCommit({ insert: () => Promise.resolve([]) });
+    await expect(store(makeEvent("1"))).resolves.toEqual({ seq: null });
+  });
+
+  it("takes at most so many rows and bytes into one commit, but always one", async () => {
+    const byRows = makeHeld({ commitRowsMax: 2 });
+    const byBytes = makeHeld({ commitBytesMax: 25 });
+    for (const id of ["1", "2", "3", "4"]) {
+      byRows.store(makeEvent(id)).catch(() => undefined);
+      byBytes.store(makeEvent(id, id === "4" ? 100 : 10)).catch(() => undefined);
+    }
+    byRows.commits[0]?.succeed();
+    byBytes.commits[0]?.succeed();
+    await vi.waitFor(() => expect([byRows.commits.length, byBytes.commits.length]).toEqual([2, 2]));
+    expect([byRows.commits[1]?.ids, byBytes.commits[1]?.ids]).toEqual([
+      ["2", "3"],
+      ["2", "3"],
+    ]);
+    byBytes.commits[1]?.succeed();
+    await vi.waitFor(() => expect(byBytes.commits[2]?.ids).toEqual(["4"]));
+  });
+
+  it("refuses at once the event beyond its rows or bytes, and takes one again when one is settled", async () => {
+    const byRows = makeHeld({ waitingRowsMax: 2 });
+    const byBytes = makeHeld({ waitingBytesMax: 20 });
+    for (const { store, commits } of [byRows, byBytes]) {
+      const first = store(makeEvent("1"));
+      store(makeEvent("2")).catch(() => undefined);
+      await expect(store(makeEvent("3"))).rejects.toThrow(InboxUnavailableError);
+      commits[0]?.succeed();
+      await first;
+      const third = store(makeEvent("3"));
+      await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
+      commits[1]?.succeed();
+      await expect(third).resolves.toEqual({ seq: 3 });
+    }
+  });
+
+  it("fails everyone in the commit when Postgres is away, and tries the next anew", async () => {
+    const { store, commits } = makeHeld();
+    const first = store(makeEvent("1"));
+    const others = [store(makeEvent("2")), store(makeEvent("3"))];
+    commits[0]?.succeed();
+    await first;
+    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
+    commits[1]?.fail(outage());
+    const outcomes = await Promise.allSettled(others);
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(InboxUnavailableError) });
+    }
+    const next = store(makeEvent("4"));
+    commits[2]?.succeed();
+    await expect(next).resolves.toEqual({ seq: 4 });
+  });
+
+  it("stores the rows of a batch singly when one of them is refused, so that only that one fails", async () => {
+    const calls: string[][] = [];
+    let release: () => void = () => undefined;
+    const held = new Promise<void>((resolve) => (release = resolve));
+    const insert = async (events: readonly IncomingEvent[]) => {
+      const ids = events.map((event) => event.eventId);
+      calls.push(ids);
+      if (ids[0] === "1") await held;
+      if (ids.includes("3")) throw refusal();
+      return events.map((event, index) => ({ index, seq: Number(event.eventId) }));
+    };
+    const { store } = makeGroupCommit({ insert, limits: { commitsInFlightMax: 1 } });
+    const receipts = ["1", "2", "3", "4"].map((id) => store(makeEvent(id)));
+    release();
+    const outcomes = await Promise.allSettled(receipts);
+    expect(outcomes.map((outcome) => outcome.status)).toEqual([
+      "fulfilled",
+      "fulfilled",
+      "rejected",
+      "fulfilled",
+    ]);
+    expect(outcomes[2]).toMatchObject({ reason: expect.any(EventRefusedError) });
+    expect(calls).toEqual([["1"], ["2", "3", "4"], ["2"], ["3"], ["4"]]);
+  });
+
+  it("gives up after the deadline, whether the event still waits or its commit is under way", async () => {
+    const { store, commits } = makeHeld({ deadlineMs: 300, waitingRowsMax: 2 });
+    const outcomes = await Promise.allSettled([store(makeEvent("1")), store(makeEvent("2"))]);
+    for (const outcome of outcomes) {
+      expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(InboxUnavailableError) });
+    }
+    // The one that waited is not stored any more, and neither takes up room.
+    const third = store(makeEvent("3"));
+    commits[0]?.succeed();
+    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
+    expect(commits[1]?.ids).toEqual(["3"]);
+    commits[1]?.succeed();
+    await expect(third).resolves.toEqual({ seq: 3 });
+  });
+
+  it("does not store singly those that have given up", async () => {
+    const { store, commits } = makeHeld({ deadlineMs: 300 });
+    const first = store(makeEvent("1"));
+    const others = [store(makeEvent("2")), store(makeEvent("3"))];
+    commits[0]?.succeed();
+    await first;
+    await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
+    await Promise.allSettled(others);
+    commits[1]?.fail(refusal());
+    const next = store(makeEvent("4"));
+    await vi.waitFor(() => expect(commits).toHaveLength(3), SOON);
+    expect(commits[2]?.ids).toEqual(["4"]);
+    commits[2]?.succeed();
+    await next;
+  });
+});
