@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { VERSION } from "../runtime/version.ts";
 import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
+import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOrderCommand } from "./commands/order.ts";
 import { addRoleCommands } from "./commands/roles.ts";
@@ -30,6 +31,7 @@ export function makeProgram(): Command {
   addStatusCommand(program);
   addOrderCommand(program);
   addConfigCommand(program);
+  addIdentifySignatureCommand(program);
   addSandboxCommand(program);
   // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
   for (const command of program.commands) command.exitOverride();

@@ -49,7 +49,8 @@ export function formatTimestamp(nowSeconds: number, unit: Unit): string {
   }
 }
 
-function parseSeconds(text: string, unit: Unit): number | undefined {
+/** Seconds since 1970 that a time of signing means, or undefined when it is not written in that unit. */
+export function parseSeconds(text: string, unit: Unit): number | undefined {
   if (unit === "iso") {
     const instant = tryParseInstant(text);
     return instant === undefined ? undefined : Number(instant) / NANOS_PER_SECOND;
