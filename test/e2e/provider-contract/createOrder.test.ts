@@ -1,0 +1,258 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/instant.ts";
+import { FOREIGN, freshId, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
+import type { ContractTarget } from "../../support/contractTarget.ts";
+
+/** The spec, "POST /v1/orders : create an order". */
+let target: ContractTarget;
+beforeAll(async () => {
+  target = await openTarget();
+});
+afterAll(() => target.close());
+
+describe("POST /v1/orders", () => {
+  it("answers 201 with the order object and request_id beside its fields", async () => {
+    const order = orderFor(target.world);
+    const answer = await target.test.ask("POST", "/v1/orders", order);
+    expect(answer.status).toBe(201);
+    expect(answer.body).toMatchObject({ externalOrderId: order.externalOrderId, status: "created" });
+    expect(answer.body["request_id"]).toEqual(expect.any(String));
+  });
+
+  it("makes a test order with a test key", async () => {
+    const answer = await target.test.client.createOrder(orderFor(target.world));
+    expect(answer.readOrder()).toMatchObject({ status: "created", livemode: false });
+    expect(answer.requestId).not.toBeNull();
+  });
+
+  it.skipIf(FOREIGN)("makes a live order with a live key", async () => {
+    const answer = await target.live.client.createOrder(orderFor(target.world));
+    expect(answer.readOrder()).toMatchObject({ status: "created", livemode: true });
+  });
+
+  it("lets no request field change the mode", async () => {
+    const order = { ...orderFor(target.world), livemode: true, mode: "live", test: false };
+    const answer = await target.test.ask("POST", "/v1/orders", order);
+    // Refusing the unknown field would keep the rule as well.
+    expect(answer.status < 400 ? answer.body["livemode"] : false).toBe(false);
+  });
+
+  it("agrees to a pickup and then a delivery, after now, for schedule mode asap", async () => {
+    const { readOrder } = await target.test.client.createOrder(orderFor(target.world));
+    const { schedule } = readOrder();
+    expect(schedule.mode).toBe("asap");
+    const pickup = parseInstant(schedule.resolved.pickupTime);
+    expect(parseInstant(schedule.resolved.deliveryTime)).toBeGreaterThan(pickup);
+    expect(pickup).toBeGreaterThan(target.test.client.providerClock.providerNow());
+    expect(schedule.resolved.basis).toEqual(expect.any(String));
+  });
+
+  it("sends the order to the branch's own fleet, wherever the delivery address is", async () => {
+    const { world, test } = target;
+    const branches = (await test.client.listBranches()).data;
+    for (const branch of [world.branch, world.secondBranch]) {
+      const { readOrder } = await test.client.createOrder(orderFor(world, { branch }));
+      const routesTo = branches.find(({ reference }) => reference === branch)?.routesTo;
+      expect(readOrder().fleet.name).toBe(routesTo?.fleet.name);
+    }
+  });
+
+  it("takes a branch's id in the place of its reference", async () => {
+    const { world, test } = target;
+    const branches = (await test.client.listBranches()).data;
+    const id = branches.find(({ reference }) => reference === world.secondBranch)?.id ?? "";
+    const byId = await test.client.createOrder(orderFor(world, { branch: id }));
+    const byReference = await test.client.createOrder(orderFor(world, { branch: world.secondBranch }));
+    expect(byId.readOrder().fleet).toEqual(byReference.readOrder().fleet);
+  });
+
+  it("compares a branch's reference exactly, case included", async () => {
+    const { world, test } = target;
+    const order = orderFor(world, { branch: world.branch.toUpperCase() });
+    const answer = await test.ask("POST", "/v1/orders", order);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+  });
+
+  it("takes as zoneCode every code in the branch's connectedZones", async () => {
+    const { world, test } = target;
+    const branches = (await test.client.listBranches()).data;
+    const { connectedZones = [] } =
+      branches.find(({ reference }) => reference === world.secondZone.branch) ?? {};
+    expect(connectedZones.map(({ code }) => code)).toContain(world.secondZone.zoneCode);
+    for (const { code } of connectedZones) {
+      const answer = await test.ask("POST", "/v1/orders/quote", {
+        ...orderFor(world, { branch: world.secondZone.branch }),
+        zoneCode: code,
+      });
+      expect(answer.body).toMatchObject({ zone: { code } });
+    }
+    const { readOrder } = await test.client.createOrder(orderFor(world, world.secondZone));
+    expect(readOrder().status).toBe("created");
+  });
+
+  it("refuses a zoneCode that is not among the branch's connectedZones", async () => {
+    const { world, test } = target;
+    const order = orderFor(world, { branch: world.secondBranch, zoneCode: world.secondZone.zoneCode });
+    const answer = await test.ask("POST", "/v1/orders", order);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+  });
+
+  it("can be read at once, by reference and by externalOrderId, in the same form", async () => {
+    const order = orderFor(target.world);
+    const { snapshot } = await target.test.client.createOrder(order);
+    const byReference = await target.test.client.getOrder(snapshot.fields.reference);
+    const byId = await target.test.client.getOrder(order.externalOrderId ?? "");
+    expect(byReference.snapshot.hash).toBe(snapshot.hash);
+    expect(byId.snapshot.hash).toBe(snapshot.hash);
+  });
+});
+
+describe("errors of POST /v1/orders", () => {
+  it("401 invalid_api_key without a valid key", async () => {
+    const { as, world } = target;
+    await expect(as("dos_test_unknown").client.createOrder(orderFor(world))).rejects.toMatchObject({
+      name: "InvalidApiKeyError",
+      status: 401,
+      code: "invalid_api_key",
+    });
+  });
+
+  it("409 duplicate_external_order_id for an externalOrderId that was used", async () => {
+    const order = orderFor(target.world);
+    await target.test.client.createOrder(order);
+    await expect(target.test.client.createOrder(order)).rejects.toMatchObject({
+      name: "DuplicateExternalOrderIdError",
+      status: 409,
+      code: "duplicate_external_order_id",
+    });
+  });
+
+  it("409 also when the earlier order has another content, or was cancelled", async () => {
+    const { world, test } = target;
+    const order = orderFor(world);
+    await test.client.createOrder(order);
+    await test.client.cancelOrder(order.externalOrderId ?? "");
+    await expect(test.client.createOrder({ ...order, branch: world.secondBranch })).rejects.toMatchObject({
+      code: "duplicate_external_order_id",
+    });
+  });
+
+  it("creates one order when the same externalOrderId comes many times at once", async () => {
+    const order = orderFor(target.world);
+    const answers = await Promise.all(
+      Array.from({ length: 8 }, () => target.test.ask("POST", "/v1/orders", order)),
+    );
+    expect(answers.filter(({ status }) => status === 201)).toHaveLength(1);
+    expect(answers.filter(({ status }) => status === 409)).toHaveLength(7);
+  });
+
+  it("422 branch_not_connected for a branch whose routesTo is null", async () => {
+    const { world, test } = target;
+    const branches = (await test.client.listBranches()).data;
+    const branch = world.unconnectedBranch;
+    expect(branches.find(({ reference }) => reference === branch)?.routesTo).toBeNull();
+    await expect(test.client.createOrder(orderFor(world, { branch }))).rejects.toMatchObject({
+      name: "BranchNotConnectedError",
+      status: 422,
+      code: "branch_not_connected",
+    });
+  });
+
+  it("refuses a closed branch", async () => {
+    const order = orderFor(target.world, { branch: target.world.closedBranch });
+    const answer = await target.test.ask("POST", "/v1/orders", order);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+  });
+
+  it("refuses a branch of another organization, and one that does not exist", async () => {
+    for (const branch of [target.world.standardBranch, "no-such-branch", crypto.randomUUID()]) {
+      const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world, { branch }));
+      expect([branch, answer.status >= 400 && answer.status < 500]).toEqual([branch, true]);
+    }
+  });
+
+  it.each(["notFound", "ambiguous", "lowConfidence"] as const)(
+    "refuses an address that is %s with its code",
+    async (kind) => {
+      const codes = {
+        notFound: "address_not_found",
+        ambiguous: "address_ambiguous",
+        lowConfidence: "address_low_confidence",
+      };
+      const { world, test } = target;
+      await expect(test.client.createOrder(orderTo(world, world.addresses[kind]))).rejects.toMatchObject({
+        name: "AddressRefusedError",
+        code: codes[kind],
+      });
+    },
+  );
+
+  it("no_shift_coverage where no courier works", async () => {
+    const { world, test } = target;
+    await expect(test.client.createOrder(orderFor(world, world.uncoveredZone))).rejects.toMatchObject({
+      name: "NoShiftCoverageError",
+      code: "no_shift_coverage",
+    });
+  });
+
+  it("stores nothing of a refused order", async () => {
+    const { world, test } = target;
+    const order = orderTo(world, world.addresses.notFound);
+    await expect(test.client.createOrder(order)).rejects.toMatchObject({ code: "address_not_found" });
+    await expect(test.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({
+      code: "order_not_found",
+    });
+    const again = orderFor(world, { externalOrderId: order.externalOrderId });
+    expect((await test.client.createOrder(again)).readOrder().status).toBe("created");
+  });
+
+  it.each<[string, (order: ReturnType<typeof orderFor>) => unknown]>([
+    ["no body", () => undefined],
+    ["no branch", (order) => ({ ...order, branch: undefined })],
+    ["no customer", (order) => ({ ...order, customer: undefined })],
+    ["an address without a city", (order) => ({ ...order, customer: { ...order.customer, address: {} } })],
+    ["a list in the place of the order", (order) => [order]],
+    ["a number in the place of the branch", (order) => ({ ...order, branch: 7 })],
+  ])("refuses %s without a failure of its own", async (_, change) => {
+    const answer = await target.test.ask("POST", "/v1/orders", change(orderFor(target.world)));
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+    expect(answer.code).toEqual(expect.any(String));
+  });
+
+  it("keeps the externalOrderIds of organizations apart", async () => {
+    const externalOrderId = freshId();
+    await target.test.client.createOrder(orderFor(target.world, { externalOrderId }));
+    const elsewhere = await target.standard.client.createOrder(
+      orderFor(target.world, { externalOrderId, branch: target.world.standardBranch }),
+    );
+    expect(elsewhere.readOrder().externalOrderId).toBe(externalOrderId);
+  });
+});
+
+describe("the cost of searches", () => {
+  it.skipIf(FOREIGN)(
+    "is one for a new address, none for it again or for the caller's coordinates",
+    async () => {
+      const { world, test, control } = target;
+      const address = { ...world.addresses.valid, street: "Overtoom 211" };
+      const searches = async () => (await control.figures("sandbox")).searches;
+      const before = await searches();
+      await test.client.quoteOrder(orderTo(world, address));
+      expect(await searches()).toBe(before + 1);
+      await test.client.createOrder(orderTo(world, address));
+      await test.client.createOrder(orderTo(world, address));
+      expect(await searches()).toBe(before + 1);
+      const coordinates = { latitude: 52.3621, longitude: 4.8701 };
+      const elsewhere = { ...address, street: "Overtoom 213" };
+      await test.client.createOrder({
+        ...orderFor(world),
+        customer: { firstName: "Ada", phone: "+31 6 1", address: { ...elsewhere, coordinates } },
+      });
+      expect(await searches()).toBe(before + 1);
+    },
+  );
+});

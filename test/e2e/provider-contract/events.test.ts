@@ -1,0 +1,214 @@
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/instant.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+import { envelopeSchema } from "../../../src/wire/envelope.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
+import type { Caller, ContractTarget } from "../../support/contractTarget.ts";
+
+/** The spec, "Events". Endpoints are added in the dashboard, so only a sandbox can be asked. */
+let target: ContractTarget;
+let receiver: Server;
+let received: Received[];
+
+interface Received {
+  readonly path: string;
+  readonly body: Buffer;
+  readonly headersDistinct: NodeJS.Dict<string[]>;
+  readonly event: ReturnType<typeof envelopeSchema.parse>;
+}
+
+const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
+
+beforeAll(async () => {
+  target = await openTarget();
+  receiver = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const body = Buffer.concat(chunks);
+      const event = envelopeSchema.parse(JSON.parse(body.toString()));
+      received.push({ path: request.url ?? "", body, headersDistinct: request.headersDistinct, event });
+      response.writeHead(200).end();
+    });
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}`;
+  if (FOREIGN) return;
+  for (const mode of ["live", "test"] as const) {
+    await target.control.addWebhook({
+      organization: "sandbox",
+      mode,
+      url: `${url}/${mode}`,
+      secret: secretOf(mode),
+    });
+  }
+});
+afterAll(async () => {
+  receiver.closeAllConnections();
+  await new Promise((resolve) => receiver.close(resolve));
+  await target.close();
+});
+beforeEach(() => {
+  received = [];
+});
+afterEach(async () => {
+  if (FOREIGN) return;
+  await target.control.setPlan("sandbox", "advanced");
+  await target.control.setSubscription("sandbox", "active");
+});
+
+const create = async (caller: Caller, branch = target.world.branch) =>
+  (await caller.client.createOrder(orderFor(target.world, { branch }))).snapshot.fields.reference;
+
+/** All events of an order, once everything has been sent. */
+async function eventsOf(reference: string): Promise<Received[]> {
+  await target.control.settleEvents();
+  return received.filter(({ event }) => event.data.reference === reference);
+}
+const typesOf = async (reference: string) => (await eventsOf(reference)).map(({ event }) => event.type);
+
+describe.skipIf(FOREIGN)("an event", () => {
+  it("has id, type, created with an offset, livemode and the order as data", async () => {
+    const reference = await create(target.test);
+    await target.test.client.cancelOrder(reference);
+    const { snapshot } = await target.test.client.getOrder(reference);
+    const event = (await eventsOf(reference))
+      .map((each) => each.event)
+      .find(({ type }) => type === "order.cancelled");
+    expect(event).toMatchObject({ livemode: false, data: { reference, status: "cancelled" } });
+    expect(event?.id).toMatch(/\S/);
+    expect(parseInstant(event?.created ?? "")).toBeGreaterThanOrEqual(snapshot.version - 1_000_000_000n);
+  });
+
+  it("carries the full order object, as the API returns it, without a request_id", async () => {
+    const reference = await create(target.test);
+    await target.test.client.cancelOrder(reference);
+    const { snapshot } = await target.test.client.getOrder(reference);
+    const data = (await eventsOf(reference)).at(-1)?.event.data;
+    expect(data).not.toHaveProperty("request_id");
+    expect(readSnapshot(JSON.stringify(data), data).hash).toBe(snapshot.hash);
+  });
+
+  it("shows the order as it was at its time, not as it is now", async () => {
+    const reference = await create(target.test);
+    for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
+    expect((await target.test.client.getOrder(reference)).snapshot.fields.status).toBe(
+      "arrived_for_delivery",
+    );
+    const pickedUp = (await eventsOf(reference)).find(({ event }) => event.type === "order.picked_up");
+    expect(pickedUp?.event.data["status"]).toBe("picked_up");
+  });
+
+  it("has an id of its own", async () => {
+    const reference = await create(target.test);
+    for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
+    const ids = (await eventsOf(reference)).map(({ event }) => event.id);
+    expect(ids.length).toBeGreaterThanOrEqual(3);
+    expect(new Set(ids).size).toBe(ids.length);
+  });
+
+  it("is signed with the endpoint's own secret (assumed: by Standard Webhooks)", async () => {
+    const reference = await create(target.test);
+    await target.test.client.cancelOrder(reference);
+    const scheme = loadScheme("standard-webhooks");
+    const nowSeconds = Date.now() / 1_000;
+    const events = await eventsOf(reference);
+    expect(events.length).toBeGreaterThan(0);
+    for (const { body, headersDistinct } of events) {
+      const verdict = (secret: string) =>
+        loadVerifier({ scheme, secrets: [secret] }).verify({ headersDistinct, body, nowSeconds }).valid;
+      expect([verdict(secretOf("test")), verdict(secretOf("live"))]).toEqual([true, false]);
+    }
+  });
+});
+
+describe.skipIf(FOREIGN)("events are sent", () => {
+  it("for every step of a test order, each the real event of its status", async () => {
+    const reference = await create(target.test);
+    await eventsOf(reference);
+    for (const status of ["arrived_for_pickup", "picked_up", "arrived_for_delivery"]) {
+      received = [];
+      await target.test.client.advanceTestOrder(reference);
+      const events = await eventsOf(reference);
+      expect(events.map(({ event }) => event.data["status"])).toEqual([status]);
+      expect(events[0]?.event.type).toMatch(/^order\.\w+$/);
+    }
+  });
+
+  it("as order.picked_up when a live order is picked up", async () => {
+    const reference = await create(target.live);
+    await target.control.moveByFleet(reference);
+    await target.control.moveByFleet(reference);
+    const events = (await eventsOf(reference)).filter(({ event }) => event.type === "order.picked_up");
+    expect(events.map(({ event }) => [event.livemode, event.data["status"]])).toEqual([[true, "picked_up"]]);
+  });
+
+  it("as order.cancelled when the business cancels", async () => {
+    const reference = await create(target.live);
+    await target.live.client.cancelOrder(reference);
+    expect((await typesOf(reference)).filter((type) => type === "order.cancelled")).toHaveLength(1);
+  });
+
+  it("as order.cancelled when the fleet cancels", async () => {
+    const reference = await create(target.live);
+    await target.control.cancelByFleet(reference);
+    expect((await typesOf(reference)).filter((type) => type === "order.cancelled")).toHaveLength(1);
+  });
+
+  it("not for a cancellation that is refused", async () => {
+    const reference = await create(target.test);
+    await target.test.client.cancelOrder(reference);
+    await eventsOf(reference);
+    received = [];
+    await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({ status: 422 });
+    expect(await typesOf(reference)).toEqual([]);
+  });
+
+  it("to the endpoint of their mode only", async () => {
+    const inTest = await create(target.test);
+    await target.test.client.cancelOrder(inTest);
+    const inLive = await create(target.live);
+    await target.live.client.cancelOrder(inLive);
+    const pathsOf = async (reference: string) => new Set((await eventsOf(reference)).map(({ path }) => path));
+    expect([...(await pathsOf(inTest))]).toEqual(["/test"]);
+    expect([...(await pathsOf(inLive))]).toEqual(["/live"]);
+    expect(received.every(({ path, event }) => (path === "/live") === event.livemode)).toBe(true);
+  });
+});
+
+describe.skipIf(FOREIGN)("the plan", () => {
+  it("Standard can add no endpoint", async () => {
+    const endpoint = { organization: "standard", mode: "test", secret: secretOf("x") } as const;
+    const adding = target.control.addWebhook({ ...endpoint, url: "http://127.0.0.1:9/" });
+    await expect(adding).rejects.toThrow("feature_not_available");
+  });
+
+  it("is read for each event: a downgrade stops them at once, and an upgrade starts them", async () => {
+    const { control, test } = target;
+    const reference = await create(test);
+    await control.setPlan("sandbox", "standard");
+    await eventsOf(reference);
+    received = [];
+    await test.client.advanceTestOrder(reference);
+    expect(await typesOf(reference)).toEqual([]);
+    await control.setPlan("sandbox", "advanced");
+    await test.client.advanceTestOrder(reference);
+    expect(await typesOf(reference)).toEqual(["order.picked_up"]);
+  });
+
+  it.each(["past_due", "unpaid", "canceled"] as const)(
+    "keeps sending while the subscription is %s",
+    async (subscription) => {
+      const { control, test } = target;
+      const reference = await create(test);
+      await control.setSubscription("sandbox", subscription);
+      await test.client.cancelOrder(reference);
+      expect(await typesOf(reference)).toContain("order.cancelled");
+    },
+  );
+});

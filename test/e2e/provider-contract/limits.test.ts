@@ -1,0 +1,221 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
+import type { Caller, ContractTarget, RawAnswer } from "../../support/contractTarget.ts";
+
+/**
+ * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.
+ *
+ * What exceeds a limit on purpose is asked of a sandbox only.
+ */
+let target: ContractTarget;
+beforeAll(async () => {
+  target = await openTarget({ rateLimits: true });
+});
+afterAll(() => target.close());
+
+const remaining = ({ headers }: RawAnswer, policy: string) =>
+  readRateHeaders(headers).remaining.find((entry) => entry.policy === policy);
+const names = (entries: readonly { policy: string }[]) => entries.map(({ policy }) => policy).sort();
+const sleep = (ms: number) => new Promise((resolve) => setTimeout(resolve, ms));
+const askMany = (count: number, ask: () => Promise<RawAnswer>) =>
+  Promise.all(Array.from({ length: count }, ask));
+const byStatus = (answers: readonly RawAnswer[], status: number) =>
+  answers.filter((answer) => answer.status === status);
+/** Until all counters are back to nothing. */
+const windowPasses = () => sleep(10_100);
+
+describe("rate headers", () => {
+  const LIMITS = { sustained: 200, geocoding: 100, "order-list": 20 };
+
+  it.each<[string, string[], (caller: Caller) => Promise<RawAnswer>]>([
+    [
+      "POST /v1/orders",
+      ["geocoding", "sustained"],
+      (c) => c.ask("POST", "/v1/orders", orderFor(target.world)),
+    ],
+    [
+      "POST /v1/orders/quote",
+      ["geocoding", "sustained"],
+      (c) => c.ask("POST", "/v1/orders/quote", orderFor(target.world)),
+    ],
+    [
+      "POST /v1/addresses/validate",
+      ["geocoding", "sustained"],
+      (c) => c.ask("POST", "/v1/addresses/validate", target.world.addresses.valid),
+    ],
+    ["GET /v1/orders", ["order-list", "sustained"], (c) => c.ask("GET", "/v1/orders")],
+    ["GET /v1/orders/{reference}", ["sustained"], (c) => c.ask("GET", "/v1/orders/no-such-order")],
+    ["POST /v1/orders/{reference}/cancel", ["sustained"], (c) => c.ask("POST", "/v1/orders/none/cancel")],
+    ["POST .../advance", ["sustained"], (c) => c.ask("POST", "/v1/test/orders/none/advance")],
+    ["GET /v1/branches", ["sustained"], (c) => c.ask("GET", "/v1/branches")],
+  ])("of %s name %j with q and w, r and t", async (_, policies, ask) => {
+    const { declared, remaining: left } = readRateHeaders((await ask(target.test)).headers);
+    expect(names(declared)).toEqual(expect.arrayContaining(policies));
+    expect(names(left)).toEqual(expect.arrayContaining(policies));
+    for (const { policy, requestsMax, windowMs } of declared) {
+      expect([policy, requestsMax, windowMs]).toEqual([
+        policy,
+        LIMITS[policy as keyof typeof LIMITS],
+        10_000,
+      ]);
+    }
+    for (const { policy, remaining: count, resetMs } of left) {
+      expect(count).toBeLessThanOrEqual(LIMITS[policy as keyof typeof LIMITS]);
+      expect(resetMs).toBeLessThanOrEqual(10_000);
+    }
+  });
+
+  it("are on every response, also on refusals", async () => {
+    const { test, as, standard, world } = target;
+    const answers = [
+      await as(null).ask("GET", "/v1/orders"),
+      await as("dos_test_unknown").ask("POST", "/v1/orders", orderFor(world)),
+      await standard.ask("POST", "/v1/orders/quote", orderFor(world)),
+      await test.ask("GET", "/v1/orders/no-such-order"),
+      await test.ask("GET", "/v1/orders?updatedSince=2026-11-20T12:00:00Z"),
+      await test.ask("POST", "/v1/orders", {}),
+    ];
+    expect(answers.map(({ status }) => status)).toEqual([401, 401, 403, 404, 422, expect.any(Number)]);
+    for (const { headers } of answers) {
+      expect(headers.get("ratelimit-policy")).toMatch(/^"/);
+      expect(headers.get("ratelimit")).toMatch(/^"/);
+    }
+  });
+
+  it("count down with every request, in both policies of a list", async () => {
+    const first = await target.test.ask("GET", "/v1/orders?limit=1");
+    const second = await target.test.ask("GET", "/v1/orders?limit=1");
+    for (const policy of ["order-list", "sustained"]) {
+      const [before, after] = [remaining(first, policy), remaining(second, policy)];
+      expect([policy, after?.remaining]).toEqual([policy, (before?.remaining ?? 0) - 1]);
+    }
+  });
+});
+
+describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
+  let answers: RawAnswer[];
+  let other: { live: RawAnswer; secondKey: RawAnswer; branches: RawAnswer; organization: RawAnswer };
+  beforeAll(async () => {
+    await windowPasses();
+    answers = await askMany(25, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    other = {
+      live: await target.live.ask("GET", "/v1/orders?limit=1"),
+      secondKey: await target.as(target.world.keys.testSecond).ask("GET", "/v1/orders?limit=1"),
+      branches: await target.test.ask("GET", "/v1/branches"),
+      organization: await target.other.ask("GET", "/v1/orders?limit=1"),
+    };
+  });
+
+  it("lets 20 pass and refuses the rest with 429 rate_limit_exceeded", () => {
+    expect(byStatus(answers, 200)).toHaveLength(20);
+    expect(byStatus(answers, 429).map(({ code }) => code)).toEqual(
+      Array.from({ length: 5 }, () => "rate_limit_exceeded"),
+    );
+  });
+
+  it("sends Retry-After in seconds, and a message that names the policy", () => {
+    for (const { headers, body } of byStatus(answers, 429)) {
+      expect(headers.get("retry-after")).toMatch(/^\d+$/);
+      expect(Number(headers.get("retry-after"))).toBeGreaterThan(0);
+      expect(Number(headers.get("retry-after"))).toBeLessThanOrEqual(10);
+      expect(JSON.stringify(body)).toContain("order-list");
+      expect(body["request_id"]).toEqual(expect.any(String));
+    }
+  });
+
+  it("shows nothing left with the refusal", () => {
+    for (const answer of byStatus(answers, 429)) expect(remaining(answer, "order-list")?.remaining).toBe(0);
+  });
+
+  it("counts all keys of the organization together", () => {
+    expect(other.secondKey.status).toBe(429);
+  });
+
+  it("counts test mode and live mode apart, and organizations apart", () => {
+    expect(other.live.status).toBe(200);
+    expect(other.organization.status).toBe(200);
+  });
+
+  it("does not hold up other endpoints", () => {
+    expect(other.branches.status).toBe(200);
+  });
+
+  it("is understood by the typed client, with policy and wait", async () => {
+    await expect(target.test.client.listOrders({ limit: 1 })).rejects.toMatchObject({
+      name: "RateLimitedError",
+      status: 429,
+      code: "rate_limit_exceeded",
+      policy: "order-list",
+      retryAfterMs: expect.any(Number),
+    });
+  });
+
+  it("lets a request pass again once Retry-After is over", async () => {
+    const refused = await target.test.ask("GET", "/v1/orders?limit=1");
+    expect(refused.status).toBe(429);
+    await sleep(Number(refused.headers.get("retry-after")) * 1_000);
+    expect((await target.test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
+  });
+
+  it("takes from the next window what was sent too early", async () => {
+    await windowPasses();
+    await windowPasses();
+    await askMany(20, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    const early = await askMany(8, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    const waits = early.map(({ headers }) => Number(headers.get("retry-after")));
+    await sleep(Math.max(...waits) * 1_000);
+    const next = await askMany(20, () => target.test.ask("GET", "/v1/orders?limit=1"));
+    const passed = byStatus(next, 200).length;
+    expect(passed).toBeGreaterThan(0);
+    expect(passed).toBeLessThan(20);
+  });
+});
+
+describe.skipIf(FOREIGN)("geocoding: 100 per 10 seconds", () => {
+  it("counts creations, quotes and address checks together, and leaves other endpoints alone", async () => {
+    await windowPasses();
+    const { test, world } = target;
+    const checks = () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid);
+    const quotes = () => test.ask("POST", "/v1/orders/quote", orderFor(world));
+    const creations = () => test.ask("POST", "/v1/orders", orderFor(world));
+    const answers = [
+      ...(await askMany(40, checks)),
+      ...(await askMany(30, quotes)),
+      ...(await askMany(25, creations)),
+    ];
+    expect(answers.filter(({ status }) => status === 429)).toEqual([]);
+    const more = await askMany(15, checks);
+    expect(byStatus(more, 200)).toHaveLength(5);
+    for (const { body, code } of byStatus(more, 429)) {
+      expect(code).toBe("rate_limit_exceeded");
+      expect(JSON.stringify(body)).toContain("geocoding");
+    }
+    expect((await creations()).status).toBe(429);
+    expect((await quotes()).status).toBe(429);
+    expect((await test.ask("GET", "/v1/branches")).status).toBe(200);
+    expect((await test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
+  });
+});
+
+describe.skipIf(FOREIGN)("sustained: 200 per 10 seconds", () => {
+  it("counts all endpoints together", async () => {
+    await windowPasses();
+    const { test, world } = target;
+    const lists = await askMany(10, () => test.ask("GET", "/v1/orders?limit=1"));
+    const checks = await askMany(40, () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid));
+    const reads = await askMany(150, () => test.ask("GET", "/v1/orders/no-such-order"));
+    expect([...lists, ...checks, ...reads].filter(({ status }) => status === 429)).toEqual([]);
+    const answers = [
+      await test.ask("GET", "/v1/branches"),
+      await test.ask("GET", "/v1/orders?limit=1"),
+      await test.ask("POST", "/v1/addresses/validate", world.addresses.valid),
+      await test.ask("POST", "/v1/orders", orderFor(world)),
+    ];
+    for (const { status, code, body } of answers) {
+      expect([status, code]).toEqual([429, "rate_limit_exceeded"]);
+      expect(JSON.stringify(body)).toContain("sustained");
+    }
+    expect((await target.live.ask("GET", "/v1/branches")).status).toBe(200);
+  });
+});

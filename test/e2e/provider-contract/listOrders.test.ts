@@ -1,0 +1,298 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
+import type { ListOrdersQuery } from "../../../src/provider/client.ts";
+import type { WireOrder } from "../../../src/wire/order.ts";
+import { openTarget, orderFor } from "../../support/contractTarget.ts";
+import type { ContractTarget } from "../../support/contractTarget.ts";
+
+/** The spec, "GET /v1/orders : list orders". */
+let target: ContractTarget;
+/** More than a default page; two branches; some further on in life. In order of creation. */
+let made: WireOrder[];
+
+const ORDERS = 55;
+const SECOND = 1_000_000_000n;
+
+beforeAll(async () => {
+  target = await openTarget();
+  const { world, test } = target;
+  made = [];
+  for (let index = 0; index < ORDERS; index += 1) {
+    const branch = index % 5 === 0 ? world.secondBranch : world.branch;
+    const { snapshot } = await test.client.createOrder(orderFor(world, { branch }));
+    const { reference } = snapshot.fields;
+    if (index % 11 === 0) await advanceTo(reference, "picked_up");
+    else if (index % 11 === 1) await test.client.cancelOrder(reference);
+    made.push((await test.client.getOrder(reference)).readOrder());
+  }
+});
+afterAll(() => target.close());
+
+async function advanceTo(reference: string, status: string): Promise<void> {
+  for (let steps = 0; steps < 10; steps += 1) {
+    const { snapshot } = await target.test.client.advanceTestOrder(reference);
+    if (snapshot.fields.status === status) return;
+  }
+  throw new Error(`the order never reached ${status}`);
+}
+
+async function list(query: ListOrdersQuery): Promise<WireOrder[]> {
+  const orders: WireOrder[] = [];
+  for (let offset = 0; ; offset += 200) {
+    const page = (await target.test.client.listOrders({ limit: 200, ...query, offset })).readOrders();
+    orders.push(...page.data);
+    if (!page.hasMore) return orders;
+  }
+}
+
+const references = (orders: readonly WireOrder[]) => orders.map(({ reference }) => reference).sort();
+const listReferences = async (query: ListOrdersQuery) => references(await list(query));
+const madeWhere = (test: (order: WireOrder) => boolean) => references(made.filter(test));
+/** Those of this run: a foreign provider has others. */
+const ours = (found: readonly string[]) =>
+  found.filter((each) => made.some(({ reference }) => reference === each));
+const planned = (order: WireOrder, field: "pickupTime" | "deliveryTime") => parseInstant(order[field] ?? "");
+const refused = (answer: { status: number }) => answer.status >= 400 && answer.status < 500;
+
+describe("the response of GET /v1/orders", () => {
+  it("is data, hasMore, limit, offset and request_id, with 200", async () => {
+    const answer = await target.test.ask("GET", "/v1/orders");
+    expect(answer.status).toBe(200);
+    expect(Object.keys(answer.body).sort()).toEqual(["data", "hasMore", "limit", "offset", "request_id"]);
+  });
+
+  it("holds full order objects, without a request_id in them", async () => {
+    const answer = await target.test.client.listOrders({ limit: 200 });
+    for (const { value } of answer.elements) expect(value).not.toHaveProperty("request_id");
+    const first = made[0]!;
+    const listed = answer.readOrders().data.find(({ reference }) => reference === first.reference);
+    const { request_id: _, ...read } = (await target.test.ask("GET", `/v1/orders/${first.reference}`)).body;
+    expect(listed).toEqual(read);
+  });
+
+  it("has every order of the mode, whatever its status", async () => {
+    expect(ours(await listReferences({}))).toEqual(references(made));
+    const { readOrders } = await target.live.client.listOrders({ limit: 200 });
+    expect(readOrders().data.every(({ livemode }) => livemode)).toBe(true);
+  });
+
+  it("has no order of another organization", async () => {
+    const { readOrders } = await target.other.client.listOrders({ limit: 200 });
+    expect(ours(references(readOrders().data))).toEqual([]);
+  });
+
+  it("401 invalid_api_key without a valid key", async () => {
+    await expect(target.as("dos_test_unknown").client.listOrders({})).rejects.toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+    });
+  });
+});
+
+describe("limit and offset", () => {
+  it("are 50 and 0 when not given", async () => {
+    const page = await target.test.client.listOrders({});
+    expect(page).toMatchObject({ limit: 50, offset: 0, hasMore: true });
+    expect(page.elements).toHaveLength(50);
+  });
+
+  it("reach every order exactly once, and hasMore tells where the end is", async () => {
+    const seen: string[] = [];
+    for (let offset = 0; offset < 1_000; offset += 7) {
+      const page = await target.test.client.listOrders({ limit: 7, offset });
+      const { data } = page.readOrders();
+      expect(page).toMatchObject({ limit: 7, offset });
+      expect(data.length === 7 || !page.hasMore).toBe(true);
+      seen.push(...references(data));
+      if (!page.hasMore) break;
+    }
+    expect(ours(seen).sort()).toEqual(references(made));
+    expect(new Set(seen).size).toBe(seen.length);
+  });
+
+  it("hasMore is false when the last order is the last of the page", async () => {
+    const total = (await list({})).length;
+    const last = await target.test.client.listOrders({ limit: 5, offset: total - 5 });
+    expect([last.elements.length, last.hasMore]).toEqual([5, false]);
+    const before = await target.test.client.listOrders({ limit: 5, offset: total - 6 });
+    expect([before.elements.length, before.hasMore]).toEqual([5, true]);
+  });
+
+  it("beyond the end give an empty page", async () => {
+    const page = await target.test.client.listOrders({ offset: 1_000_000 });
+    expect([page.elements, page.hasMore]).toEqual([[], false]);
+  });
+
+  it("allow 200 orders and never more", async () => {
+    expect((await target.test.client.listOrders({ limit: 200 })).limit).toBe(200);
+    const answer = await target.test.ask("GET", "/v1/orders?limit=201");
+    expect(refused(answer) || Number(answer.body["limit"]) <= 200).toBe(true);
+  });
+
+  it.each(["limit=0", "limit=-1", "limit=x", "limit=1.5", "offset=-1", "offset=x", "sort=reference"])(
+    "refuse %s, or take it for a default, without a failure",
+    async (query) => {
+      expect((await target.test.ask("GET", `/v1/orders?${query.toString()}`)).status).toBeLessThan(500);
+    },
+  );
+});
+
+describe("the update period", () => {
+  it("includes its start and excludes its end", async () => {
+    for (const { reference, updatedAt } of made.slice(0, 5)) {
+      const at = parseInstant(updatedAt);
+      expect(await listReferences({ updatedSince: at, updatedUntil: at + SECOND })).toContain(reference);
+      expect(await listReferences({ updatedSince: at - SECOND, updatedUntil: at })).not.toContain(reference);
+    }
+  });
+
+  it("finds exactly the orders within it", async () => {
+    const instants = made
+      .map(({ updatedAt }) => parseInstant(updatedAt))
+      .sort((left, right) => (left < right ? -1 : 1));
+    const [since, until] = [instants[10]!, instants[40]!];
+    expect(ours(await listReferences({ updatedSince: since, updatedUntil: until }))).toEqual(
+      madeWhere(({ updatedAt }) => parseInstant(updatedAt) >= since && parseInstant(updatedAt) < until),
+    );
+  });
+
+  it("takes any offset for the same instant", async () => {
+    const { updatedAt, reference } = made[7]!;
+    const at = parseInstant(updatedAt);
+    const inOffset = (instant: bigint, hours: number) =>
+      formatInstant(instant + BigInt(hours) * 3_600n * SECOND).replace("Z", `+0${hours}:00`);
+    const query = new URLSearchParams({
+      updatedSince: inOffset(at, 5),
+      updatedUntil: inOffset(at + SECOND, 2),
+      limit: "200",
+    });
+    const answer = await target.test.ask("GET", `/v1/orders?${query.toString()}`);
+    expect(answer.status).toBe(200);
+    expect(JSON.stringify(answer.body["data"])).toContain(reference);
+  });
+
+  it.each(["updatedSince", "updatedUntil"])("422 with %s alone", async (name) => {
+    const answer = await target.test.ask("GET", `/v1/orders?${name}=2026-11-20T12:00:00Z`);
+    expect(answer.status).toBe(422);
+    await expect(
+      target.test.client.listOrders({ [name]: parseInstant("2026-11-20T12:00:00Z") }),
+    ).rejects.toMatchObject({ name: "ProviderRefusedError", status: 422 });
+  });
+
+  it("refuses what is no time with an offset", async () => {
+    for (const time of ["yesterday", "2026-11-20T12:00:00", "", "1790000000"]) {
+      const query = new URLSearchParams({ updatedSince: time, updatedUntil: "2026-11-20T12:00:00Z" });
+      expect([time, refused(await target.test.ask("GET", `/v1/orders?${query.toString()}`))]).toEqual([
+        time,
+        true,
+      ]);
+    }
+  });
+});
+
+describe.each([
+  ["pickup", "pickupTime", "pickupFrom", "pickupUntil"],
+  ["delivery", "deliveryTime", "deliveryFrom", "deliveryUntil"],
+] as const)("the %s period", (_, field, from, until) => {
+  it("may be given by its start alone, which it includes", async () => {
+    const at = planned(made[20]!, field);
+    expect(ours(await listReferences({ [from]: at }))).toEqual(
+      madeWhere((order) => planned(order, field) >= at),
+    );
+    expect(await listReferences({ [from]: at + SECOND })).not.toContain(made[20]!.reference);
+  });
+
+  it("may be given by its end alone, which it excludes", async () => {
+    const at = planned(made[20]!, field);
+    expect(ours(await listReferences({ [until]: at }))).toEqual(
+      madeWhere((order) => planned(order, field) < at),
+    );
+    expect(await listReferences({ [until]: at + SECOND })).toContain(made[20]!.reference);
+  });
+
+  it("may be given by both", async () => {
+    const at = planned(made[20]!, field);
+    expect(await listReferences({ [from]: at, [until]: at + SECOND })).toContain(made[20]!.reference);
+    expect(await listReferences({ [from]: at - SECOND, [until]: at })).not.toContain(made[20]!.reference);
+  });
+});
+
+it("the pickup period filters the planned time, not the real one", async () => {
+  const order = made.find(({ realPickupTime }) => typeof realPickupTime === "string");
+  const real = parseInstant(order?.realPickupTime ?? "");
+  expect(planned(order!, "pickupTime")).not.toBe(real);
+  const around = { pickupFrom: real - SECOND, pickupUntil: real + SECOND };
+  expect(await listReferences(around)).not.toContain(order!.reference);
+});
+
+describe("status and branch", () => {
+  it.each(["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "cancelled"])(
+    "status %s finds the orders with it and no others",
+    async (status) => {
+      expect(ours(await listReferences({ status }))).toEqual(madeWhere((order) => order.status === status));
+    },
+  );
+
+  it("branch finds the branch's orders, by reference and by id", async () => {
+    const { world, test } = target;
+    const branch = world.secondBranch;
+    const id =
+      (await test.client.listBranches()).data.find(({ reference }) => reference === branch)?.id ?? "";
+    const expected = references(made.filter((_, index) => index % 5 === 0));
+    expect(ours(await listReferences({ branch }))).toEqual(expected);
+    expect(ours(await listReferences({ branch: id }))).toEqual(expected);
+    expect(ours(await listReferences({ branch: id.toUpperCase() }))).toEqual(expected);
+  });
+
+  it("branch may be closed", async () => {
+    const answer = await target.test.ask("GET", `/v1/orders?branch=${target.world.closedBranch}`);
+    expect(answer.status).toBe(200);
+  });
+
+  it("branch that matches none gives an error, not an empty page", async () => {
+    const { secondBranch, standardBranch } = target.world;
+    const unmatched = ["no-such-branch", crypto.randomUUID(), secondBranch.toUpperCase(), standardBranch];
+    for (const branch of unmatched) {
+      const answer = await target.test.ask("GET", `/v1/orders?branch=${branch}`);
+      expect([branch, refused(answer), typeof answer.code]).toEqual([branch, true, "string"]);
+    }
+  });
+
+  it("are combined with AND, and with the periods", async () => {
+    const { branch } = target.world;
+    const at = planned(made[20]!, "pickupTime");
+    const [since, until] = [parseInstant(made[0]!.updatedAt), parseInstant(made.at(-1)!.updatedAt)];
+    const query = { branch, status: "cancelled", pickupFrom: at, updatedSince: since, updatedUntil: until };
+    expect(ours(await listReferences(query))).toEqual(
+      references(
+        made.filter(
+          (order, index) =>
+            index % 5 !== 0 &&
+            order.status === "cancelled" &&
+            planned(order, "pickupTime") >= at &&
+            parseInstant(order.updatedAt) >= since &&
+            parseInstant(order.updatedAt) < until,
+        ),
+      ),
+    );
+  });
+});
+
+describe("sort", () => {
+  const isMonotone = (instants: readonly bigint[]) => {
+    const steps = instants.slice(1).map((instant, index) => instant - instants[index]!);
+    return steps.every((step) => step >= 0n) || steps.every((step) => step <= 0n);
+  };
+
+  it("is by updatedAt when not given", async () => {
+    const orders = await list({});
+    expect(isMonotone(orders.map(({ updatedAt }) => parseInstant(updatedAt)))).toBe(true);
+    expect(orders).toEqual(await list({ sort: "updatedAt" }));
+  });
+
+  it("by pickupTime follows the planned time", async () => {
+    const orders = await list({ sort: "pickupTime" });
+    expect(isMonotone(orders.map((order) => planned(order, "pickupTime")))).toBe(true);
+    expect(ours(references(orders))).toEqual(references(made));
+  });
+});

@@ -1,0 +1,153 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { tryParseInstant } from "../../../src/domain/instant.ts";
+import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
+import type { ContractTarget } from "../../support/contractTarget.ts";
+
+/** The spec, "POST /v1/orders/quote : preview an order". */
+let target: ContractTarget;
+beforeAll(async () => {
+  target = await openTarget();
+});
+afterAll(() => target.close());
+
+const countOrders = async () => {
+  const { elements, hasMore } = await target.test.client.listOrders({ limit: 200 });
+  expect(hasMore).toBe(false);
+  return elements.length;
+};
+
+describe("POST /v1/orders/quote", () => {
+  it("answers 200 with fleet, zone, distance, schedule and request_id", async () => {
+    const { world, test } = target;
+    const answer = await test.ask("POST", "/v1/orders/quote", orderFor(world));
+    expect(answer.status).toBe(200);
+    const quote = await test.client.quoteOrder(orderFor(world));
+    expect(quote.request_id).not.toBe("");
+    expect(quote.schedule.mode).toBe("asap");
+    for (const time of [quote.schedule.resolved.pickupTime, quote.schedule.resolved.deliveryTime]) {
+      expect(tryParseInstant(time)).toBeDefined();
+    }
+  });
+
+  it("names the zone and fleet of the branch's routesTo, or of the zoneCode", async () => {
+    const { world, test } = target;
+    const { branch, zoneCode } = world.secondZone;
+    const found = (await test.client.listBranches()).data.find(({ reference }) => reference === branch);
+    const byDefault = await test.client.quoteOrder(orderFor(world, { branch }));
+    expect(byDefault.zone).toEqual(found?.routesTo?.zone);
+    expect(byDefault.fleet).toEqual(found?.routesTo?.fleet);
+    const chosen = await test.client.quoteOrder(orderFor(world, { branch, zoneCode }));
+    expect(chosen.zone.code).toBe(zoneCode);
+    expect(chosen.zone.name).toBe(found?.connectedZones.find(({ code }) => code === zoneCode)?.name);
+  });
+
+  it("measures the distance in kilometres with two decimals at most", async () => {
+    const { distance } = await target.test.client.quoteOrder(orderFor(target.world));
+    expect(distance).toBeGreaterThan(0);
+    expect(Number(distance.toFixed(2))).toBe(distance);
+  });
+
+  it("returns no price", async () => {
+    const answer = await target.test.ask("POST", "/v1/orders/quote", orderFor(target.world));
+    expect(JSON.stringify(answer.body)).not.toMatch(/price|cost|amount|fee|currency/i);
+  });
+
+  it("stores nothing, neither when it succeeds nor when it is refused", async () => {
+    const { world, test } = target;
+    const before = await countOrders();
+    const order = orderFor(world);
+    await test.client.quoteOrder(order);
+    const refused = orderTo(world, world.addresses.notFound, { externalOrderId: order.externalOrderId });
+    await expect(test.client.quoteOrder(refused)).rejects.toMatchObject({ code: "address_not_found" });
+    expect(await countOrders()).toBe(before);
+    await expect(test.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({ status: 404 });
+  });
+
+  it.skipIf(FOREIGN)("records no charge, also with a live key", async () => {
+    const { world, live, control } = target;
+    const before = await control.figures("sandbox");
+    await live.client.quoteOrder(orderFor(world));
+    const after = await control.figures("sandbox");
+    expect({ orders: after.orders, charges: after.charges }).toEqual({
+      orders: before.orders,
+      charges: before.charges,
+    });
+  });
+
+  it("ignores externalOrderId: no 409 for one that is used, and it stays free", async () => {
+    const { world, test } = target;
+    const order = orderFor(world);
+    await test.client.quoteOrder(order);
+    await test.client.createOrder(order);
+    expect((await test.client.quoteOrder(order)).schedule.mode).toBe("asap");
+  });
+
+  it("gives the times that an order with the same body gets", async () => {
+    const { world, test } = target;
+    // Conditions may change between the two, as at the turn of a minute; then the next pair agrees.
+    const pair = async () => {
+      const order = orderFor(world);
+      const { schedule } = await test.client.quoteOrder(order);
+      return [
+        schedule.resolved,
+        (await test.client.createOrder(order)).readOrder().schedule.resolved,
+      ] as const;
+    };
+    const first = await pair();
+    const [quoted, agreed] = JSON.stringify(first[0]) === JSON.stringify(first[1]) ? first : await pair();
+    expect(quoted).toEqual(agreed);
+  });
+
+  it("answers test and live keys alike", async () => {
+    const { world, test, live } = target;
+    const pair = async () => {
+      const order = orderFor(world);
+      const [{ request_id: _, ...inTest }, { request_id: __, ...inLive }] = [
+        await test.client.quoteOrder(order),
+        await live.client.quoteOrder(order),
+      ];
+      return [inTest, inLive] as const;
+    };
+    const first = await pair();
+    const [inTest, inLive] = JSON.stringify(first[0]) === JSON.stringify(first[1]) ? first : await pair();
+    expect(inTest).toEqual(inLive);
+  });
+});
+
+describe("errors of POST /v1/orders/quote", () => {
+  it("403 feature_not_available on the Standard plan", async () => {
+    const { world, standard } = target;
+    await expect(
+      standard.client.quoteOrder(orderFor(world, { branch: world.standardBranch })),
+    ).rejects.toMatchObject({ name: "FeatureNotAvailableError", status: 403, code: "feature_not_available" });
+  });
+
+  it("401 invalid_api_key without a valid key", async () => {
+    await expect(
+      target.as("dos_test_unknown").client.quoteOrder(orderFor(target.world)),
+    ).rejects.toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+    });
+  });
+
+  it("are those of creation: branch, address and coverage", async () => {
+    const { world, test } = target;
+    const refused = [
+      orderFor(world, { branch: world.unconnectedBranch }),
+      orderFor(world, { branch: world.closedBranch }),
+      orderFor(world, { branch: "no-such-branch" }),
+      orderFor(world, world.uncoveredZone),
+      orderFor(world, { zoneCode: "no-such-zone" }),
+      orderTo(world, world.addresses.notFound),
+      orderTo(world, world.addresses.ambiguous),
+      orderTo(world, world.addresses.lowConfidence),
+    ];
+    for (const order of refused) {
+      const quoted = await test.ask("POST", "/v1/orders/quote", order);
+      const created = await test.ask("POST", "/v1/orders", order);
+      expect([quoted.status, quoted.code]).toEqual([created.status, created.code]);
+      expect(quoted.status).toBeGreaterThanOrEqual(400);
+    }
+  });
+});

@@ -1,0 +1,167 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { tryParseInstant } from "../../../src/domain/instant.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
+import type { ContractTarget } from "../../support/contractTarget.ts";
+
+/** The spec, "States and transitions", and "POST /v1/test/orders/{reference}/advance". */
+let target: ContractTarget;
+beforeAll(async () => {
+  target = await openTarget();
+});
+afterAll(() => target.close());
+
+const STEPS = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery"];
+
+async function createAt(status: string, fields: { branch?: string } = {}): Promise<string> {
+  const { snapshot } = await target.test.client.createOrder(orderFor(target.world, fields));
+  const { reference } = snapshot.fields;
+  for (let steps = STEPS.indexOf(status); steps > 0; steps -= 1) {
+    await target.test.client.advanceTestOrder(reference);
+  }
+  expect(await statusOf(reference)).toBe(status);
+  return reference;
+}
+
+const statusOf = async (reference: string) =>
+  (await target.test.client.getOrder(reference)).snapshot.fields.status;
+
+describe("POST /v1/test/orders/{reference}/advance", () => {
+  it("takes a test order through the statuses in their sequence", async () => {
+    const { snapshot } = await target.test.client.createOrder(orderFor(target.world));
+    const { reference } = snapshot.fields;
+    const statuses = [snapshot.fields.status];
+    while (statuses.length < STEPS.length) {
+      await target.test.client.advanceTestOrder(reference);
+      statuses.push(await statusOf(reference));
+    }
+    expect(statuses).toEqual(STEPS);
+  });
+
+  it("takes the externalOrderId as well", async () => {
+    const order = orderFor(target.world);
+    await target.test.client.createOrder(order);
+    await target.test.client.advanceTestOrder(order.externalOrderId ?? "");
+    expect(await statusOf(order.externalOrderId ?? "")).toBe("arrived_for_pickup");
+  });
+
+  it("raises updatedAt with every step, and notes the real pickup time", async () => {
+    const reference = await createAt("created");
+    let version = (await target.test.client.getOrder(reference)).snapshot.version;
+    for (const status of STEPS.slice(1)) {
+      await target.test.client.advanceTestOrder(reference);
+      const { snapshot } = await target.test.client.getOrder(reference);
+      expect(snapshot.fields.status).toBe(status);
+      expect(snapshot.version).toBeGreaterThanOrEqual(version);
+      version = snapshot.version;
+    }
+    const order = (await target.test.client.getOrder(reference)).readOrder();
+    expect(tryParseInstant(order.realPickupTime)).toBeDefined();
+  });
+
+  it("comes to an end, and does not leave it again", async () => {
+    const reference = await createAt("arrived_for_delivery");
+    let answer = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
+    for (let steps = 0; answer.status < 400 && steps < 10; steps += 1) {
+      answer = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
+    }
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+    expect(await statusOf(reference)).not.toBe("cancelled");
+  });
+
+  it("leaves a cancelled order cancelled", async () => {
+    const reference = await createAt("created");
+    await target.test.client.cancelOrder(reference);
+    const answer = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
+    expect(answer.status).toBeGreaterThanOrEqual(400);
+    expect(answer.status).toBeLessThan(500);
+    expect(await statusOf(reference)).toBe("cancelled");
+  });
+
+  it("404 for an order that does not exist or is another organization's", async () => {
+    const reference = await createAt("created");
+    await expect(target.test.client.advanceTestOrder("no-such-order")).rejects.toMatchObject({ status: 404 });
+    await expect(target.other.client.advanceTestOrder(reference)).rejects.toMatchObject({ status: 404 });
+    expect(await statusOf(reference)).toBe("created");
+  });
+
+  it("401 invalid_api_key without a valid key", async () => {
+    await expect(target.as("dos_test_unknown").client.advanceTestOrder("x")).rejects.toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+    });
+  });
+
+  it.skipIf(FOREIGN)("moves no live order, with either key", async () => {
+    const { snapshot } = await target.live.client.createOrder(orderFor(target.world));
+    const { reference } = snapshot.fields;
+    for (const caller of [target.live, target.test]) {
+      const answer = await caller.ask("POST", `/v1/test/orders/${reference}/advance`);
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.status).toBeLessThan(500);
+    }
+    const read = await target.live.client.getOrder(reference);
+    expect(read.snapshot.fields.status).toBe("created");
+  });
+});
+
+describe("cancellation by the business", () => {
+  it.each(["created", "arrived_for_pickup"])("is possible at %s", async (status) => {
+    const reference = await createAt(status);
+    expect((await target.test.client.cancelOrder(reference)).readOrder().status).toBe("cancelled");
+  });
+
+  it.each(["picked_up", "arrived_for_delivery"])("is refused at %s and changes nothing", async (status) => {
+    const reference = await createAt(status);
+    await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({
+      name: "OrderNotCancellableError",
+      status: 422,
+      code: "order_not_cancellable",
+    });
+    expect(await statusOf(reference)).toBe(status);
+  });
+
+  it("is refused after the last step", async () => {
+    const reference = await createAt("arrived_for_delivery");
+    await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
+    await expect(target.test.client.cancelOrder(reference)).rejects.toMatchObject({
+      code: "order_not_cancellable",
+    });
+  });
+
+  it.each(STEPS)("is possible at %s where the organization is its own fleet", async (status) => {
+    const reference = await createAt(status, { branch: target.world.ownFleetBranch });
+    expect((await target.test.client.cancelOrder(reference)).readOrder().status).toBe("cancelled");
+  });
+
+  it("after the last step is refused also where the organization is its own fleet", async () => {
+    const reference = await createAt("arrived_for_delivery", { branch: target.world.ownFleetBranch });
+    const { status } = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
+    // Whether there is a step after arrived_for_delivery is not shown.
+    const expected = status < 400 ? 422 : 200;
+    expect((await target.test.ask("POST", `/v1/orders/${reference}/cancel`)).status).toBe(expected);
+  });
+});
+
+describe.skipIf(FOREIGN)("cancellation by the fleet", () => {
+  it.each(STEPS)("is possible at %s, and the order remains readable", async (status) => {
+    const { live, control, world } = target;
+    const { snapshot } = await live.client.createOrder(orderFor(world));
+    const { reference } = snapshot.fields;
+    for (let steps = STEPS.indexOf(status); steps > 0; steps -= 1) await control.moveByFleet(reference);
+    expect((await live.client.getOrder(reference)).readOrder().status).toBe(status);
+    await control.cancelByFleet(reference);
+    expect((await live.client.getOrder(reference)).readOrder().status).toBe("cancelled");
+    await expect(live.client.cancelOrder(reference)).rejects.toMatchObject({ code: "order_not_cancellable" });
+  });
+
+  it("is not possible twice", async () => {
+    const { live, control, world } = target;
+    const { snapshot } = await live.client.createOrder(orderFor(world));
+    const { reference } = snapshot.fields;
+    await live.client.cancelOrder(reference);
+    const { version } = (await live.client.getOrder(reference)).snapshot;
+    await expect(control.cancelByFleet(reference)).rejects.toThrow("order_not_cancellable");
+    expect((await live.client.getOrder(reference)).snapshot.version).toBe(version);
+  });
+});

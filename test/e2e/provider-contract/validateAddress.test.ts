@@ -1,0 +1,101 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { FOREIGN, openTarget, orderTo } from "../../support/contractTarget.ts";
+import type { ContractTarget, World } from "../../support/contractTarget.ts";
+
+/** The spec, "POST /v1/addresses/validate : check an address". */
+let target: ContractTarget;
+beforeAll(async () => {
+  target = await openTarget();
+});
+afterAll(() => target.close());
+
+const REASONS = {
+  notFound: "address_not_found",
+  ambiguous: "address_ambiguous",
+  lowConfidence: "address_low_confidence",
+} as const;
+const INVALID = Object.keys(REASONS) as (keyof typeof REASONS)[];
+const ALL: (keyof World["addresses"])[] = ["valid", "untidy", ...INVALID];
+
+describe("POST /v1/addresses/validate", () => {
+  it("answers 200 with coordinates and the corrected form of a valid address", async () => {
+    const { world, test } = target;
+    const answer = await test.ask("POST", "/v1/addresses/validate", world.addresses.untidy);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({
+      valid: true,
+      coordinates: { latitude: expect.any(Number), longitude: expect.any(Number) },
+      normalized: world.addresses.valid,
+    });
+    expect(answer.body["request_id"]).toEqual(expect.any(String));
+    expect(answer.body).not.toHaveProperty("reason");
+  });
+
+  it("leaves an address that is already in its corrected form as it is", async () => {
+    const { world, test } = target;
+    const found = await test.client.validateAddress(world.addresses.valid);
+    expect(found.valid && found.normalized).toMatchObject(world.addresses.valid);
+  });
+
+  it.each(INVALID)("answers 200 with reason and message when the address is %s", async (kind) => {
+    const { world, test } = target;
+    const answer = await test.ask("POST", "/v1/addresses/validate", world.addresses[kind]);
+    expect(answer.status).toBe(200);
+    expect(answer.body).toMatchObject({ valid: false, reason: REASONS[kind], message: expect.any(String) });
+    expect(answer.body).not.toHaveProperty("error");
+    expect(answer.body).not.toHaveProperty("coordinates");
+  });
+
+  it.each(ALL)("judges an address that is %s as creation does", async (kind) => {
+    const { world, test } = target;
+    const checked = await test.client.validateAddress(world.addresses[kind]);
+    const created = await test.ask("POST", "/v1/orders", orderTo(world, world.addresses[kind]));
+    expect(created.code).toBe(checked.valid ? undefined : checked.reason);
+    expect(created.status === 201).toBe(checked.valid);
+  });
+
+  it("answers test and live keys alike", async () => {
+    const { world, test, live } = target;
+    const { request_id: _, ...inTest } = await test.client.validateAddress(world.addresses.valid);
+    const { request_id: __, ...inLive } = await live.client.validateAddress(world.addresses.valid);
+    expect(inTest).toEqual(inLive);
+  });
+
+  it("is part of the Standard plan", async () => {
+    const found = await target.standard.client.validateAddress(target.world.addresses.valid);
+    expect(found.valid).toBe(true);
+  });
+
+  it("makes no order", async () => {
+    const count = async () => (await target.test.client.listOrders({ limit: 200 })).elements.length;
+    const before = await count();
+    await target.test.client.validateAddress(target.world.addresses.valid);
+    expect(await count()).toBe(before);
+  });
+
+  it.skipIf(FOREIGN)("shares its searches with creation", async () => {
+    const { world, test, control } = target;
+    const address = { ...world.addresses.valid, street: "Overtoom 299" };
+    const searches = async () => (await control.figures("sandbox")).searches;
+    const before = await searches();
+    await test.client.validateAddress(address);
+    await test.client.createOrder(orderTo(world, address));
+    expect(await searches()).toBe(before + 1);
+  });
+
+  it("401 invalid_api_key without a valid key", async () => {
+    const { as, world } = target;
+    await expect(as("dos_test_unknown").client.validateAddress(world.addresses.valid)).rejects.toMatchObject({
+      status: 401,
+      code: "invalid_api_key",
+    });
+  });
+
+  it("refuses what is no address without a failure of its own", async () => {
+    for (const body of [undefined, {}, [], { street: 1, city: "x", postcode: "y" }]) {
+      const answer = await target.test.ask("POST", "/v1/addresses/validate", body);
+      expect(answer.status).toBeGreaterThanOrEqual(400);
+      expect(answer.status).toBeLessThan(500);
+    }
+  });
+});
