@@ -1,0 +1,73 @@
+import { readGaps } from "../mirror/coverage.ts";
+import { startCourse } from "./course.ts";
+import type { Course, CourseCounts, CycleContext } from "./course.ts";
+import type { PollDeps } from "./deps.ts";
+import { WalkTooLargeError } from "./errors.ts";
+import { makeAwaitTurn } from "./pace.ts";
+import { makeReadPage } from "./readWindow.ts";
+import { refetchOrders } from "./refetch.ts";
+import { makeSpareWork } from "./spareWork.ts";
+import { makeSweepRunner } from "./sweepRunner.ts";
+import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "./sweeps.ts";
+import type { Sweep } from "./sweeps.ts";
+
+/** What a cycle did. */
+export interface CycleCounts extends CourseCounts {
+  readonly refetches: number;
+  /** What went wrong with work that can wait; the live window was read all the same. */
+  readonly spareError: unknown;
+}
+
+export interface Cycle {
+  /** First the live window, then wished refetches, then what can wait, for as long as there is time. */
+  readonly run: (context: CycleContext) => Promise<CycleCounts>;
+  /** Forgets all windows under way: another process leads. */
+  readonly abandon: () => void;
+}
+
+/** Live windows that may prove too large in one cycle, each next one half as long. */
+const TOO_LARGE_MAX = 12;
+
+export function makeCycle(deps: PollDeps): Cycle {
+  const { client, clock, logger, pool, source } = deps;
+  const { sourceId } = source;
+  const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
+  const readPage = makeReadPage(deps, makeAwaitTurn({ clock, gapMs }));
+  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage });
+
+  const live = makeRunner(makeFastSweep(deps));
+  const delayed = makeRunner(makeDelayedSweep(deps));
+  const backfill = makeRunner(
+    makeBackfillSweep({
+      ...deps,
+      readGaps: (within, limit) => readGaps(pool, { sourceId, within, limit }),
+    }),
+  );
+  const spare = makeSpareWork(deps, [delayed, backfill]);
+
+  async function runLive(course: Course): Promise<void> {
+    for (let tooLarge = 0; ;) {
+      try {
+        if ((await course.take(live, clock.monotonicMs())) === undefined) return;
+      } catch (error) {
+        tooLarge += 1;
+        if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
+        logger.info("the window is too large; reading it in shorter ones");
+      }
+    }
+  }
+
+  return {
+    async run(context) {
+      const course = startCourse(context, client.providerClock.providerNow());
+      await runLive(course);
+      const refetched = await refetchOrders(deps, context);
+      course.countApplied(refetched.applied);
+      const spareError = await spare.run(context, course);
+      return { ...course.result(), refetches: refetched.requests, spareError };
+    },
+    abandon() {
+      for (const runner of [live, delayed, backfill]) runner.abandon();
+    },
+  };
+}

@@ -1,0 +1,76 @@
+import { floorTo } from "../domain/instant.ts";
+import { BOUND_GRANULE } from "../domain/window.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../mirror/pollState.ts";
+import type { PollState } from "../mirror/pollState.ts";
+import { resolveSince } from "../runtime/duration.ts";
+import { describeMessage } from "../runtime/errorFields.ts";
+import { makeCycle } from "./cycle.ts";
+import type { CycleCounts } from "./cycle.ts";
+import type { PollDeps } from "./deps.ts";
+import type { Term } from "./leadership.ts";
+import { synchronizeClock } from "./synchronizeClock.ts";
+
+export type LedCycleResult =
+  | { readonly kind: "polled"; readonly counts: CycleCounts }
+  | { readonly kind: "not_due"; readonly waitMs: number };
+
+export interface LedCycle {
+  /** A cycle under this term, if one is due. Throws what went wrong, after noting it beside the cursor. */
+  run(context: { term: Term; signal: AbortSignal }): Promise<LedCycleResult>;
+  /** Forgets what is under way: another process leads. */
+  abandon(): void;
+}
+
+const RATE_WINDOW_MS = 10_000;
+
+/** What a leader does around a cycle: know the time, know where it stands, keep the pace of the leader before. */
+export function makeLedCycle(deps: PollDeps): LedCycle {
+  const { client, clock, pool } = deps;
+  const { sourceId } = deps.source;
+  const intervalMs = deps.intervalSeconds * 1_000;
+  const cycle = makeCycle(deps);
+  let quietTerm: Term | undefined;
+
+  async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
+    await synchronizeClock(client, signal);
+    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
+    if (quietTerm !== term) await waitForQuiet(state, signal);
+    quietTerm = term;
+    const dueMs = clock.monotonicMs() + intervalMs;
+    const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
+    if (waitMs > 0) return { kind: "not_due", waitMs };
+    try {
+      const counts = await cycle.run({ term, signal, state, dueMs });
+      await endCycle(pool, term.lease, { sourceId, error: undefined });
+      return { kind: "polled", counts };
+    } catch (error) {
+      // However it ended: the next leader reads here how long ago the last request was. The error that counts is
+      // the first one.
+      const sentence = signal.aborted ? undefined : describe(error);
+      await endCycle(pool, term.lease, { sourceId, error: sentence }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  /** A source that was never polled begins now: live from this instant on, and back to backfillSince from it. */
+  async function begin(term: Term): Promise<PollState> {
+    const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+    const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
+    const historySince = since < now ? since : now;
+    await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
+    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined };
+  }
+
+  /** The leader before this one may have used up the rate a moment ago, and nobody else knows. */
+  async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
+    const quietMs = deps.pace === "request" ? intervalMs : (deps.rateWindowMs ?? RATE_WINDOW_MS);
+    const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
+    if (waitMs > 0) await clock.sleep(waitMs, signal);
+  }
+
+  return { run, abandon: cycle.abandon };
+}
+
+function describe(error: unknown): string {
+  return error instanceof Error ? describeMessage(error) : "something that is no Error was thrown";
+}

@@ -1,0 +1,128 @@
+import { createHash } from "node:crypto";
+import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { NANOS_PER_SECOND } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import type { Snapshot } from "../domain/order.ts";
+import { nextRequest, receivePage, startWalk } from "../domain/walk.ts";
+import type { Walk, WalkRow } from "../domain/walk.ts";
+import type { Window } from "../domain/window.ts";
+import type { Priority } from "../provider/policies.ts";
+import { readSnapshot } from "../wire/order.ts";
+import type { PageElement } from "../wire/page.ts";
+import type { PollDeps } from "./deps.ts";
+
+/** A window that is being read. Plain data: reading may pause between two pages for as long as it likes. */
+export interface Reading {
+  readonly walk: Walk;
+  /** Provider-clock instant at which the first page was asked for, a lower bound; undefined before that. */
+  readonly begunAt: Instant | undefined;
+  readonly begunAtMs: number;
+  readonly counts: ReadCounts;
+}
+
+export interface ReadCounts {
+  readonly requests: number;
+  /** Different orders, or states of them, that the pages showed. */
+  readonly orders: number;
+  /** Of those, what changed the mirror. */
+  readonly applied: number;
+  /** Elements that could not be read as orders; they are in quarantine. */
+  readonly unreadable: number;
+}
+
+export interface ReadOptions {
+  readonly via: "poll" | "backfill";
+  readonly priority: Priority;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the next page of a reading whose walk has no outcome yet, and applies what is new on it. */
+export type ReadPage = (reading: Reading, options: ReadOptions) => Promise<Reading>;
+
+/** The spec's maximum ("GET /v1/orders"). */
+const PAGE_LIMIT = 200;
+/** Some five minutes of the list rate; a window with more is better read, and committed, in parts. */
+const PAGES_MAX = 500;
+/** A window this short cannot be read in parts, so it may have as many pages as it takes. */
+const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
+const INDIVISIBLE_PAGES_MAX = 50_000;
+
+export function startReading(window: Window, nowMs: number): Reading {
+  const divisible = window.until - window.since > INDIVISIBLE_NANOS;
+  const pagesMax = divisible ? PAGES_MAX : INDIVISIBLE_PAGES_MAX;
+  return {
+    walk: startWalk({ window, limit: PAGE_LIMIT, pagesMax }),
+    begunAt: undefined,
+    begunAtMs: nowMs,
+    counts: { requests: 0, orders: 0, applied: 0, unreadable: 0 },
+  };
+}
+
+/**
+ * Makes a ReadPage that waits for `awaitTurn` before each request. It throws what the client and apply throw; the
+ * reading given to it then still stands and can be tried again: applying is idempotent.
+ */
+export function makeReadPage(
+  deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds">,
+  awaitTurn: (signal: AbortSignal) => Promise<void>,
+): ReadPage {
+  const { client, apply } = deps;
+  const { sourceId } = deps.source;
+  const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
+
+  return async function readPage(reading, { via, priority, signal }) {
+    const request = nextRequest(reading.walk);
+    if (request === undefined) throw new TypeError("the window has been read");
+    await awaitTurn(signal);
+    const { since: updatedSince, until: updatedUntil, limit, offset } = request;
+    const page = await client.listOrders(
+      { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" },
+      { priority, signal },
+    );
+    const elements = page.elements.map(readElement);
+    const rows = elements.map(({ row }) => row);
+    const walk = receivePage(reading.walk, { rows, hasMore: page.hasMore, limit: page.limit });
+    const fresh = walk.fresh.flatMap((index) => elements[index] ?? []);
+    const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
+    const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
+    const { requestedAt } = page;
+    const decisions = await apply.applyReads({
+      sourceId,
+      via,
+      snapshots,
+      unreadable,
+      requestedAt,
+      settleNanos,
+    });
+    const { counts } = reading;
+    return {
+      ...reading,
+      walk,
+      begunAt: reading.begunAt ?? requestedAt,
+      counts: {
+        requests: counts.requests + 1,
+        orders: counts.orders + snapshots.length,
+        applied: counts.applied + decisions.filter(({ verdict }) => verdict === "applied").length,
+        unreadable: counts.unreadable + unreadable.length,
+      },
+    };
+  };
+}
+
+interface ReadElement {
+  readonly row: WalkRow;
+  readonly snapshot?: Snapshot;
+  readonly refused?: { readonly raw: string; readonly detail: string };
+}
+
+function readElement({ raw, value }: PageElement): ReadElement {
+  try {
+    const snapshot = readSnapshot(raw, value);
+    const { fields, hash, version } = snapshot;
+    return { row: { key: `${hash} ${fields.reference}`, version }, snapshot };
+  } catch (error) {
+    if (!(error instanceof UnreadableSnapshotError)) throw error;
+    const key = createHash("sha256").update(raw).digest("hex");
+    return { row: { key, version: undefined }, refused: { raw, detail: error.message } };
+  }
+}

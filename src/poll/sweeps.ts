@@ -1,0 +1,140 @@
+import { gaps } from "../domain/coverage.ts";
+import { addSeconds } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
+import { firstPart, nextWindow, settledUntil } from "../domain/window.ts";
+import type { Window } from "../domain/window.ts";
+import type { Priority } from "../provider/policies.ts";
+import { makeSpan } from "./span.ts";
+import type { Span } from "./span.ts";
+
+/** What a sweep may go by. */
+export interface SweepView {
+  /** The provider's time at the start of the cycle, a lower bound. */
+  readonly providerNow: Instant;
+  readonly nowMs: number;
+  readonly historySince: Instant;
+  readonly polledThrough: Instant;
+  readonly safeThrough: Instant | undefined;
+  /** Windows that this sweep has read in this cycle. */
+  readonly windowsRead: number;
+}
+
+/** A policy: which windows to read, and when. */
+export interface Sweep {
+  readonly name: "fast" | "delayed" | "backfill";
+  readonly via: "poll" | "backfill";
+  readonly priority: Priority;
+  readonly movesCursor: boolean;
+  /** Its windows are old enough to prove something when `provesAfterSeconds` lie between their end and their reading. */
+  readonly provesAfterSeconds: number | undefined;
+  /** How long its windows may be. */
+  readonly span: Span;
+  /** The window to read next in this cycle; undefined when there is none. */
+  next(view: SweepView): Promise<Window | undefined>;
+  /** `window` was read whole and committed. */
+  noteRead(window: Window, result: { proved: boolean; requests: number; nowMs: number }): void;
+}
+
+export interface SweepOptions {
+  readonly settleSeconds: number;
+  readonly overlapSeconds: number;
+}
+
+/** The longest window of the fast sweep, so that catching up after a day away is committed hour by hour. */
+const FAST_SPAN_SECONDS = 3_600;
+const DELAYED_EVERY_SECONDS = 120;
+/** How far back the delayed sweep looks for changes that appeared later than the overlap allows for. */
+const DELAYED_LOOKBACK_SECONDS = 900;
+/** The provider's clock is a lower bound that later answers may lower by its resolution. */
+const CLOCK_MARGIN_SECONDS = 1;
+const BACKFILL_SPAN_SECONDS = 86_400;
+const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
+/** A gap that could not be proved is left alone for so long, so that it does not keep the others waiting. */
+const UNPROVED_REST_MS = 600_000;
+
+/** From the cursor up to the settled present, every cycle: what makes the mirror fresh. */
+export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): Sweep {
+  const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
+  return {
+    name: "fast",
+    via: "poll",
+    priority: "live",
+    movesCursor: true,
+    provesAfterSeconds: undefined,
+    span,
+    async next({ providerNow, polledThrough, windowsRead }) {
+      const end = settledUntil({ providerNow, settleSeconds });
+      // The overlap is worth reading again even when there is nothing beyond the cursor.
+      if (windowsRead > 0 && polledThrough >= end) return undefined;
+      return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
+    },
+    noteRead: () => span.lengthen(),
+  };
+}
+
+/**
+ * The last quarter of an hour again, every two minutes, up to where nothing can appear any more: what proves the
+ * mirror whole.
+ */
+export function makeDelayedSweep(options: SweepOptions): Sweep {
+  const span = makeSpan({ seconds: DELAYED_LOOKBACK_SECONDS, max: DELAYED_LOOKBACK_SECONDS });
+  let nextMs = Number.NEGATIVE_INFINITY;
+  return {
+    name: "delayed",
+    via: "poll",
+    priority: "live",
+    movesCursor: false,
+    provesAfterSeconds: lateSeconds(options),
+    span,
+    async next({ providerNow, nowMs, historySince }) {
+      if (nowMs < nextMs) return undefined;
+      const until = provableUntil(providerNow, options);
+      const lookback = addSeconds(until, -span.seconds());
+      const since = lookback > historySince ? lookback : historySince;
+      return since < until ? { since, until } : undefined;
+    },
+    noteRead(_window, { nowMs }) {
+      nextMs = nowMs + DELAYED_EVERY_SECONDS * 1_000;
+      span.lengthen();
+    },
+  };
+}
+
+/** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep left out. */
+export function makeBackfillSweep(
+  options: SweepOptions & { readGaps: (within: Window, limit: number) => Promise<Window[]> },
+): Sweep {
+  const span = makeSpan({ seconds: BACKFILL_SPAN_SECONDS, max: BACKFILL_SPAN_MAX_SECONDS });
+  let unproved: { window: Window; untilMs: number }[] = [];
+  return {
+    name: "backfill",
+    via: "backfill",
+    priority: "backfill",
+    movesCursor: false,
+    provesAfterSeconds: lateSeconds(options),
+    span,
+    async next({ providerNow, nowMs, historySince, safeThrough }) {
+      const until = addSeconds(provableUntil(providerNow, options), -DELAYED_LOOKBACK_SECONDS);
+      const within = { since: safeThrough ?? historySince, until };
+      if (within.since >= within.until) return undefined;
+      unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
+      const resting = unproved.map(({ window }) => window);
+      const found = await options.readGaps(within, resting.length + 1);
+      const [gap] = found.flatMap((one) => gaps(one, resting));
+      return gap && firstPart(gap, span.seconds());
+    },
+    noteRead(window, { proved, requests, nowMs }) {
+      if (!proved) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
+      if (requests === 1) span.lengthen();
+    },
+  };
+}
+
+/** After this long no change can appear any more that bears an older timestamp. */
+function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
+  return settleSeconds + overlapSeconds;
+}
+
+function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
+  return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
+}
