@@ -1,0 +1,122 @@
+import { execFileSync } from "node:child_process";
+import { existsSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { makeProgram } from "../../../src/cli/program.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+const read = (file: string) => readFileSync(path.join(ROOT, file), "utf8");
+
+const manifest = JSON.parse(read("package.json")) as {
+  license: string;
+  bin: Record<string, string>;
+  scripts: Record<string, string>;
+  engines: { node: string };
+};
+const MAIN = manifest.bin["order-mirror"] ?? "";
+const commands = makeProgram().commands.map((command) => command.name());
+
+describe("the program", () => {
+  it("is built from a source file that exists, and starts with a line for the shell", () => {
+    const source = MAIN.replace(/^dist\/(.*)\.js$/, "src/$1.ts");
+    expect(source).not.toBe(MAIN);
+    expect(read(source)).toMatch(/^#!\/usr\/bin\/env node\n/);
+  });
+
+  it("is what every npm script runs, by a command that exists", () => {
+    const runs = Object.values(manifest.scripts).filter((script) => script.startsWith("node dist/"));
+    expect(runs.length).toBeGreaterThan(0);
+    for (const run of runs) {
+      const [, main, command] = run.split(" ");
+      expect({ main, known: commands.includes(command ?? "") }).toEqual({ main: MAIN, known: true });
+    }
+  });
+});
+
+it("the Procfile names commands that exist, one per role", () => {
+  const lines = read("Procfile").trim().split("\n");
+  const roles = lines.map((line) => {
+    const [, role, main, command] = /^(\w+): (?:\w+=\S+ )*node (\S+) (\w+)$/.exec(line) ?? [];
+    expect({ line, main }).toEqual({ line, main: MAIN });
+    expect(commands).toContain(command);
+    return role;
+  });
+  expect(roles).toEqual(["release", "web", "worker", "poller"]);
+});
+
+describe("the image", () => {
+  const dockerfile = read("Dockerfile");
+
+  it("starts the program as an ordinary user, with a command that exists", () => {
+    expect(dockerfile).toContain(`ENTRYPOINT ["node", "${MAIN}"]`);
+    expect(commands).toContain(/^CMD \["(\w+)"\]$/m.exec(dockerfile)?.[1]);
+    expect(dockerfile.indexOf("USER node")).toBeGreaterThan(dockerfile.lastIndexOf("RUN "));
+  });
+
+  it("stands on the Node that the program asks for", () => {
+    const [, major] = /^>=(\d+)\./.exec(manifest.engines.node) ?? [];
+    expect([...dockerfile.matchAll(/^FROM node:(\d+)-slim/gm)].map((match) => match[1])).toEqual([
+      major,
+      major,
+    ]);
+  });
+
+  it("copies only what is let into the build, and lets in nothing else", () => {
+    const letIn = read(".dockerignore")
+      .split("\n")
+      .filter((line) => line.startsWith("!"))
+      .map((line) => line.slice(1));
+    const copied = [...dockerfile.matchAll(/^COPY (?!--from)(.+) \S+$/gm)].flatMap((match) =>
+      match[1]!.split(" "),
+    );
+    expect([...new Set(copied)].sort()).toEqual([...letIn].sort());
+    expect(read(".dockerignore")).toMatch(/^\*$/m);
+    for (const entry of letIn) expect(existsSync(path.join(ROOT, entry))).toBe(true);
+  });
+});
+
+describe("docker-compose.yml", () => {
+  const compose = read("docker-compose.yml");
+
+  it("runs commands that exist: migrate first, then the roles", () => {
+    const run = [...compose.matchAll(/^ {2}(\w+):\n {4}<<: \*role\n {4}command: \["(\w+)"\]$/gm)];
+    expect(run.map(([, service]) => service)).toEqual(["migrate", "web", "worker", "poller"]);
+    for (const [, , command] of run) expect(commands).toContain(command);
+  });
+
+  it("sets variables that the program knows", () => {
+    const set = /^ {2}environment:\n((?: {4}.*\n)+)/m.exec(compose)?.[1] ?? "";
+    const names = [...set.matchAll(/^ {4}([A-Z_]+):/gm)].map((match) => match[1]);
+    expect(names).toContain("DATABASE_URL");
+    const known = [...read(".env.example").matchAll(/^([A-Z_]+)=/gm)].map((match) => match[1]);
+    for (const name of names) expect(known).toContain(name);
+  });
+
+  it("keeps the queue's keys, and holds no secret", () => {
+    expect(compose).toContain('"--maxmemory-policy", "noeviction"');
+    expect(compose).toContain('"--appendonly", "yes"');
+    expect(compose).not.toMatch(/PASSWORD: (?!\$\{)/);
+  });
+});
+
+describe("the run for continuous integration", () => {
+  it("is an executable script that the shell can read", () => {
+    expect(statSync(path.join(ROOT, ".ci/run")).mode & 0o111).toBe(0o111);
+    execFileSync("bash", ["-n", path.join(ROOT, ".ci/run")]);
+  });
+
+  it("runs npm scripts that exist", () => {
+    const scripts = [...read(".ci/run").matchAll(/npm (?:run (\w+)|(test))\b/g)].map(
+      ([, name, test]) => name ?? test,
+    );
+    expect(scripts).toEqual(["build", "test", "check"]);
+    for (const script of scripts) expect(manifest.scripts).toHaveProperty(script ?? "");
+    // The arguments that pick the quick tests reach vitest only through a last `npm test`.
+    expect(manifest.scripts["check"]).toMatch(/&& npm test$/);
+  });
+});
+
+it("the licence is the one that the package names", () => {
+  expect(manifest.license).toBe("MIT");
+  expect(read("LICENSE")).toMatch(/^MIT License\n\nCopyright \(c\) 2026 order-mirror authors\n/);
+});
