@@ -37,20 +37,24 @@ export async function answerApi(options: {
   const caller = findCaller(state, request.headers.authorization);
   if (!caller) {
     const answer = refuse(
-      new RefusedRequestError(401, "invalid_api_key", "The API key is missing or unknown."),
+      new RefusedRequestError(401, "invalid_api_key", "The API key is missing or unknown.", {
+        "WWW-Authenticate": "Bearer",
+      }),
     );
     return { answer: withHeaders(answer, untouchedHeaders(policies)), endpoint: name, caller };
   }
   const allowance = limiter.take(accountOf(caller), policies);
-  const headers = { ...allowance.headers, ...(endpoint?.warns ? warnOf(caller) : {}) };
+  const headers = { ...allowance.headers, ...(endpoint?.sells ? warnOf(caller) : {}) };
   const answer = await answerAllowed({
     allowance,
     respond: async () => {
       const forced = interfere(name);
       if (forced) return forced;
-      assertPlan(caller);
       if (!endpoint) throw refusePath(methods);
-      const body = await readBody(request);
+      // The subscription comes before the plan (spec, "Errors": 402, not 403).
+      if (endpoint.sells) assertSubscribed(caller);
+      assertPlan(caller);
+      const body = endpoint.readsBody ? await readBody(request) : undefined;
       return endpoint.answer({ caller, reference, query: url.searchParams, body });
     },
   });
@@ -96,6 +100,13 @@ function refusePath(methods: readonly string[]): RefusedRequestError {
   return new RefusedRequestError(405, "method_not_allowed", "The endpoint has no such method.", {
     Allow: methods.join(", "),
   });
+}
+
+/** Only what makes orders needs a paid subscription (spec, "Limits"). */
+function assertSubscribed({ organization }: Caller): void {
+  const { subscription } = organization;
+  if (subscription === "active" || subscription === "past_due") return;
+  throw new RefusedRequestError(402, "subscription_inactive", `The subscription is ${subscription}.`);
 }
 
 /** Assumed: an organization without either plan may call nothing. */

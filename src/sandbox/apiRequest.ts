@@ -26,7 +26,9 @@ export interface Endpoint {
   /** `:reference` stands for one path segment. */
   readonly path: string;
   readonly policies: readonly Policy[];
-  /** Whether the subscription's warning header belongs on its answers. */
-  readonly warns: boolean;
+  /** Whether it makes orders or previews them: needs a paid subscription, and warns while that is past due. */
+  readonly sells: boolean;
+  /** Other endpoints ignore whatever body they are sent. */
+  readonly readsBody: boolean;
   readonly answer: (request: ApiRequest) => Promise<Answer>;
 }

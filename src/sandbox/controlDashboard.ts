@@ -5,6 +5,7 @@ import {
   connectZone,
   deactivatePrimary,
   updateBranch,
+  updateBranchCoordinates,
   updateBranchReference,
   updateOrganization,
   updateShifts,
@@ -14,6 +15,7 @@ import { isUuid } from "./directory.ts";
 import { PLANS, SUBSCRIPTIONS } from "./directorySql.ts";
 import type { Branch } from "./directorySql.ts";
 import { RefusedRequestError } from "./errors.ts";
+import { geocode } from "./geocode.ts";
 import type { SandboxState } from "./sandboxState.ts";
 
 const organizationSchema = z.strictObject({
@@ -28,6 +30,7 @@ const branchSchema = z.strictObject({
   /** Zone code of a further connection. */
   connect: z.string().max(100).optional(),
   reference: z.string().min(1).max(100).nullable().optional(),
+  /** Whether the main address has coordinates. */
   located: fields.flag.optional(),
 });
 const MINUTE = /^([01]\d|2[0-4]):([0-5]\d)$/;
@@ -81,8 +84,13 @@ async function changeBranch(
   branchId: string,
   change: z.infer<typeof branchSchema>,
 ): Promise<void> {
-  const { closed = null, located = null, primary, connect, reference } = change;
-  await updateBranch(connection, branchId, { closed, located });
+  const { closed = null, located, primary, connect, reference } = change;
+  await updateBranch(connection, branchId, closed);
+  if (located !== undefined) {
+    const found = geocode(state.directory.branchById(branchId).address);
+    const coordinates = located && found.valid ? found.coordinates : null;
+    await updateBranchCoordinates(connection, branchId, coordinates);
+  }
   if (reference !== undefined) {
     // A value of a UUID's form is read as an id, so a reference can never be one (spec, "Branch object").
     if (reference !== null && isUuid(reference)) {

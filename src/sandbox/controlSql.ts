@@ -2,6 +2,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Connection } from "./database.ts";
 import type { Plan, Subscription } from "./directorySql.ts";
 import type { SentAs } from "./eventSql.ts";
+import type { Coordinates } from "./geocode.ts";
 import type { OrderRow } from "./orderRow.ts";
 import { ORDER_FIELDS } from "./orderSql.ts";
 import type { Shift } from "./schedule.ts";
@@ -23,15 +24,25 @@ export async function updateOrganization(
 export async function updateBranch(
   connection: Connection,
   branchId: string,
-  change: { closed: boolean | null; located: boolean | null },
+  closed: boolean | null,
 ): Promise<void> {
-  await connection.query(
-    `update sandbox.branches set closed = coalesce($2, closed),
-       latitude = case when $3 is false then null else latitude end,
-       longitude = case when $3 is false then null else longitude end
-     where branch_id = $1`,
-    [branchId, change.closed, change.located],
-  );
+  await connection.query(`update sandbox.branches set closed = coalesce($2, closed) where branch_id = $1`, [
+    branchId,
+    closed,
+  ]);
+}
+
+/** Null: the main address has no coordinates any more. */
+export async function updateBranchCoordinates(
+  connection: Connection,
+  branchId: string,
+  coordinates: Coordinates | null,
+): Promise<void> {
+  await connection.query(`update sandbox.branches set latitude = $2, longitude = $3 where branch_id = $1`, [
+    branchId,
+    coordinates?.latitude ?? null,
+    coordinates?.longitude ?? null,
+  ]);
 }
 
 /** Null takes the reference away, as before it was set in the dashboard. */

@@ -6,13 +6,11 @@ import { RefusedRequestError } from "./errors.ts";
 import { putEndpoint, readEndpoints } from "./eventSql.ts";
 import { faultsPatchSchema } from "./faults.ts";
 import { defaultPast, seedOrders } from "./seedOrders.ts";
-import { rescheduleMoves } from "./controlSql.ts";
+import { setFleetSpeed } from "./fleet.ts";
 import { readOverview } from "./overview.ts";
-import { createWorld } from "./worldSql.ts";
+import { createWorld, saveFleetSpeed } from "./worldSql.ts";
 
 const SEEDED_COUNT_MAX = 5_000_000;
-/** After a change of the fleet's speed the open orders move within this time at speed 1. */
-const SPREAD_NANOS = 600_000_000_000;
 const none = z.strictObject({});
 const dialsSchema = z.strictObject({
   speed: z.coerce.number().min(0).max(100_000).optional(),
@@ -91,6 +89,7 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
     await state.write(async (connection) => {
       const endpoints = await readEndpoints(connection);
       await createWorld(connection, seed);
+      await saveFleetSpeed(connection, state.dials.fleetSpeed);
       for (const endpoint of endpoints) await putEndpoint(connection, endpoint);
     });
     await state.directory.reload(state.pool);
@@ -126,11 +125,7 @@ async function turnDials(deps: ControlDeps, given: z.infer<typeof dialsSchema>):
   const { speed, ordersPerMinute, retryBaseMs } = given;
   if (ordersPerMinute !== undefined) state.dials.ordersPerMinute = ordersPerMinute;
   if (retryBaseMs !== undefined) state.dials.retryBaseMs = retryBaseMs;
-  if (speed !== undefined && speed !== state.dials.fleetSpeed) {
-    state.dials.fleetSpeed = speed;
-    const spreadNanos = speed === 0 ? null : BigInt(Math.round(SPREAD_NANOS / speed));
-    await state.write((connection) => rescheduleMoves(connection, { now: state.clock.now(), spreadNanos }));
-  }
+  if (speed !== undefined && speed !== state.dials.fleetSpeed) await setFleetSpeed(state, speed);
   loop.wake();
   return state.dials;
 }

@@ -6,6 +6,7 @@ export interface DueDelivery {
   readonly deliveryId: bigint;
   readonly eventId: string;
   readonly eventType: string;
+  readonly organizationId: string;
   readonly reference: string;
   readonly body: string;
   readonly corrupt: boolean;
@@ -44,7 +45,8 @@ export async function takeDueDeliveries(
        )
        returning delivery_id, event_id, endpoint_id, corrupt, attempts, due_at
      )
-     select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType", e.reference, e.body,
+     select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
+       e.organization_id as "organizationId", e.reference, e.body,
        t.corrupt, t.attempts, p.url, p.secret, p.scheme
      from taken t join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
      order by t.due_at, delivery_id`,

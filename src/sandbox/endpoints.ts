@@ -12,23 +12,24 @@ export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
   const endpoint = (
     [name, method, path]: [Endpoint["name"], Endpoint["method"], string],
     answer: Answerer,
-    rules: Partial<Pick<Endpoint, "policies" | "warns">> = {},
+    rules: Partial<Pick<Endpoint, "policies" | "sells" | "readsBody">> = {},
   ): Endpoint => ({
     name,
     method,
     path,
     policies: ["sustained"],
-    warns: false,
+    sells: false,
+    readsBody: false,
     ...rules,
     answer: (request) => answer(state, request),
   });
-  const geocodes = { policies: ["sustained", "geocoding"] as const };
+  const geocodes = { policies: ["sustained", "geocoding"] as const, readsBody: true };
   return [
-    endpoint(["createOrder", "POST", "/v1/orders"], createOrder, { ...geocodes, warns: true }),
-    endpoint(["quoteOrder", "POST", "/v1/orders/quote"], quoteOrder, { ...geocodes, warns: true }),
+    endpoint(["createOrder", "POST", "/v1/orders"], createOrder, { ...geocodes, sells: true }),
+    endpoint(["quoteOrder", "POST", "/v1/orders/quote"], quoteOrder, { ...geocodes, sells: true }),
     endpoint(["listOrders", "GET", "/v1/orders"], listOrders, { policies: ["sustained", "order-list"] }),
     endpoint(["getOrder", "GET", "/v1/orders/:reference"], getOrder),
-    endpoint(["updateOrder", "PATCH", "/v1/orders/:reference"], updateOrder),
+    endpoint(["updateOrder", "PATCH", "/v1/orders/:reference"], updateOrder, { readsBody: true }),
     endpoint(["cancelOrder", "POST", "/v1/orders/:reference/cancel"], cancelOrder),
     endpoint(["advanceOrder", "POST", "/v1/test/orders/:reference/advance"], advanceOrder),
     endpoint(["validateAddress", "POST", "/v1/addresses/validate"], validateAddress, geocodes),

@@ -1,11 +1,16 @@
 import { chance } from "./chance.ts";
+import { rescheduleMoves } from "./controlSql.ts";
 import { moveOrders } from "./orderBook.ts";
 import { readDueOrders } from "./orderSql.ts";
 import { nextStatus } from "./orderRow.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import type { SandboxState } from "./sandboxState.ts";
+import { saveFleetSpeed } from "./worldSql.ts";
 
 const MOVES_PER_BATCH_MAX = 200;
+
+/** After a change of speed the open orders move within this time at speed 1. */
+const SPREAD_NANOS = 600_000_000_000;
 
 /** Share of the sandbox's own traffic that never arrives. */
 const ACCIDENT_SHARE = 0.05;
@@ -27,6 +32,16 @@ export async function moveDueOrders(state: SandboxState): Promise<number> {
     });
     if (moves.length > 0) await moveOrders(state, connection, moves);
     return moves.length;
+  });
+}
+
+/** Turns the fleet to another speed; its open orders get new dates, or none while it stands still. */
+export async function setFleetSpeed(state: SandboxState, speed: number): Promise<void> {
+  state.dials.fleetSpeed = speed;
+  const spreadNanos = speed === 0 ? null : BigInt(Math.round(SPREAD_NANOS / speed));
+  await state.write(async (connection) => {
+    await rescheduleMoves(connection, { now: state.clock.now(), spreadNanos });
+    await saveFleetSpeed(connection, speed);
   });
 }
 

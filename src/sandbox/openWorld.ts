@@ -19,7 +19,7 @@ export async function openWorld(pool: Pool, write: Write, seed: number | undefin
   }
   const fresh = seed ?? SEED_DEFAULT;
   await write((connection) => createWorld(connection, fresh));
-  return { seed: fresh, clockNow: null };
+  return { seed: fresh, clockNow: null, fleetSpeed: null };
 }
 
 async function assertReachable(pool: Pool): Promise<void> {

@@ -43,9 +43,12 @@ export function makeRealClock(clock: Clock): SandboxClock {
   };
 }
 
-/** Stands still until it is moved: two runs with the same seed and requests give the same timestamps. */
-export function makeVirtualClock(start: Instant): SandboxClock {
-  let current = start;
+/**
+ * Stands still until it is moved: two runs with the same seed and requests give the same timestamps. Goes on from
+ * `now` where that is not null, and back to `start` when it is restarted.
+ */
+export function makeVirtualClock({ start, now }: { start: Instant; now: Instant | null }): SandboxClock {
+  let current = now ?? start;
   return {
     kind: "virtual",
     now: () => current,
@@ -58,7 +61,7 @@ export function makeVirtualClock(start: Instant): SandboxClock {
       if (instant > current) current = instant;
     },
     restart: () => {
-      current = VIRTUAL_START;
+      current = start;
     },
   };
 }

@@ -1,5 +1,5 @@
 /** Raise with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts afresh. */
-export const SCHEMA_VERSION = 3;
+export const SCHEMA_VERSION = 4;
 
 /**
  * The sandbox's own state. In code, not beside the product's migrations: it is disposable, and a program that
@@ -13,7 +13,8 @@ create table sandbox.world (
   one_row        boolean primary key default true check (one_row),
   schema_version integer not null,
   seed           integer not null,
-  clock_now      bigint
+  clock_now      bigint,
+  fleet_speed    float8
 );
 
 create table sandbox.organizations (

@@ -12,7 +12,7 @@ import type { SandboxState } from "./sandboxState.ts";
 /** Assumed: the spec shows no timeout, no retry schedule and no codes that count as received. */
 const ATTEMPT_TIMEOUT_MS = 10_000;
 const RETRY_FACTOR = 4;
-export const ATTEMPTS_MAX = 8;
+const ATTEMPTS_MAX = 8;
 
 /**
  * Attempts one delivery: a signed POST of the event, received when answered 2xx within ten seconds. Redirects are
@@ -25,11 +25,14 @@ export async function sendDelivery(
   options: { systemClock: Clock; signal: AbortSignal },
 ): Promise<AttemptResult> {
   const startedMs = options.systemClock.monotonicMs();
-  const { status, error } = await post(state, delivery, options.signal);
+  // A downgrade stops events at once (spec, "Events"), so also those that wait for another attempt.
+  const hasPlan = state.directory.findOrganization(delivery.organizationId)?.plan === "advanced";
+  const { status, error } = hasPlan
+    ? await post(state, delivery, options.signal)
+    : { status: null, error: "no_plan" };
   const received = status !== null && status >= 200 && status < 300;
-  const attempts = delivery.attempts + 1;
   const waitMs = state.dials.retryBaseMs * RETRY_FACTOR ** delivery.attempts;
-  const unsuccessful = attempts >= ATTEMPTS_MAX ? "failed" : "pending";
+  const unsuccessful = !hasPlan || delivery.attempts + 1 >= ATTEMPTS_MAX ? "failed" : "pending";
   const now = state.clock.now();
   return {
     deliveryId: delivery.deliveryId,

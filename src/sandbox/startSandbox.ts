@@ -13,6 +13,7 @@ import { makeEndpoints } from "./endpoints.ts";
 import { makeFaultSwitches } from "./faults.ts";
 import type { Faults, FaultsPatch } from "./faults.ts";
 import { makeFaultTimer } from "./faultTimer.ts";
+import { setFleetSpeed } from "./fleet.ts";
 import { makeJournal } from "./journal.ts";
 import { openServer } from "./openServer.ts";
 import { openWorld } from "./openWorld.ts";
@@ -48,6 +49,8 @@ export interface SandboxOptions {
   readonly rateWindow?: WindowKind;
   /** Default `real`; `virtual` stands still until it is advanced. */
   readonly clock?: "real" | "virtual";
+  /** Where a virtual clock begins in a new world; default 2026-01-05T08:00:00Z. */
+  readonly clockStart?: Instant;
   readonly faults?: FaultsPatch;
   /** The wait before the first retry of a delivery, in milliseconds; default 5,000. */
   readonly retryBaseMs?: number;
@@ -172,12 +175,12 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
   const world = await openWorld(pool, write, options.seed);
   const directory = makeDirectory();
   await directory.reload(pool);
-  return {
+  const state: SandboxState = {
     pool,
     write,
     clock:
       options.clock === "virtual"
-        ? makeVirtualClock(world.clockNow ?? VIRTUAL_START)
+        ? makeVirtualClock({ start: options.clockStart ?? VIRTUAL_START, now: world.clockNow })
         : makeRealClock(systemClock),
     faults: makeFaultSwitches(options.faults),
     directory,
@@ -191,6 +194,9 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
     logger: options.logger ?? silentLogger,
     wake,
   };
+  const { fleetSpeed } = state.dials;
+  if (world.fleetSpeed !== fleetSpeed) await setFleetSpeed(state, fleetSpeed);
+  return state;
 }
 
 async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOptions): Promise<void> {

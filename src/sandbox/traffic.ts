@@ -56,12 +56,18 @@ export function makeTraffic(state: SandboxState): Traffic {
       const missing = Math.floor((elapsedMs * pace) / MINUTE_MS) - made;
       made += Math.max(0, missing - CATCH_UP_MAX);
       const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
-      if (count === 0) return 0;
       made += count;
+      // The business would be refused.
+      if (count === 0 || !isPaid(state)) return 0;
       await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
       return count;
     },
   };
+}
+
+function isPaid({ directory }: SandboxState): boolean {
+  const subscription = directory.findOrganization(ORGANIZATION_ID)?.subscription;
+  return subscription === "active" || subscription === "past_due";
 }
 
 /** Makes plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
@@ -80,6 +86,7 @@ export async function makeOrders(
     .filter((branch) =>
       wish.branchId === undefined ? canTakeOrders(branch) : branch.branchId === wish.branchId,
     );
+  if (branches.length === 0) return [];
   const rows: OrderRow[] = [];
   while (rows.length < wish.count) {
     const batch = Math.min(ORDERS_PER_BATCH_MAX, wish.count - rows.length);

@@ -3,6 +3,7 @@ import type { Clock } from "../runtime/clock.ts";
 import { addMillis } from "./sandboxClock.ts";
 import type { SandboxState } from "./sandboxState.ts";
 import type { Works } from "./works.ts";
+import { saveClock } from "./worldSql.ts";
 
 /** Keeps the works going. On a virtual clock they only run when something was done or the clock is moved. */
 export interface WorkLoop {
@@ -54,6 +55,7 @@ export function makeWorkLoop(deps: LoopDeps): WorkLoop {
           await runWhileDue(deps);
         }
         state.clock.moveTo(target);
+        await saveClock(state.pool, state.clock.now());
       }),
     idle: async () => {
       await runAllDue();

@@ -7,6 +7,8 @@ export interface World {
   readonly seed: number;
   /** Where the virtual clock stood; null when the world never had one. */
   readonly clockNow: Instant | null;
+  /** At which speed the fleet's next steps were planned; null in a new world. */
+  readonly fleetSpeed: number | null;
 }
 
 /** The world that the database holds, or undefined when it holds none that this version can read. */
@@ -15,14 +17,14 @@ export async function readWorld(connection: Connection): Promise<World | undefin
     `select to_regclass('sandbox.world') is not null as exists`,
   );
   if (!found.rows[0]?.exists) return undefined;
-  const { rows } = await connection.query<{
-    schema_version: number;
-    seed: number;
-    clock_now: Instant | null;
-  }>(`select schema_version, seed, clock_now from sandbox.world`);
-  const [world] = rows;
-  if (!world || world.schema_version !== SCHEMA_VERSION) return undefined;
-  return { seed: world.seed, clockNow: world.clock_now };
+  const versions = await connection.query<{ version: number }>(
+    `select schema_version as version from sandbox.world`,
+  );
+  if (versions.rows[0]?.version !== SCHEMA_VERSION) return undefined;
+  const { rows } = await connection.query<World>(
+    `select seed, clock_now as "clockNow", fleet_speed as "fleetSpeed" from sandbox.world`,
+  );
+  return rows[0];
 }
 
 /** Drops whatever the schema holds and makes a new world of `seed`, in the caller's transaction. */
@@ -42,6 +44,11 @@ export async function createWorld(connection: Connection, seed: number): Promise
 /** Remembers where the virtual clock stands, so that a restart goes on from there. */
 export async function saveClock(connection: Connection, now: Instant): Promise<void> {
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
+}
+
+/** Remembers at which speed the fleet's next steps are planned. */
+export async function saveFleetSpeed(connection: Connection, speed: number): Promise<void> {
+  await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }
 
 async function insertOrganizations(connection: Connection): Promise<void> {
