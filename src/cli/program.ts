@@ -5,9 +5,12 @@ import { addDemoCommand } from "./commands/demo.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOrderCommand } from "./commands/order.ts";
+import { addRefetchCommand } from "./commands/refetch.ts";
+import { addReplayCommand } from "./commands/replay.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSandboxCommand } from "./commands/sandbox.ts";
 import { addStatusCommand } from "./commands/status.ts";
+import { addTailCommand } from "./commands/tail.ts";
 
 const AFTER_HELP = `
 Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 ran and found problems
@@ -30,6 +33,9 @@ export function makeProgram(): Command {
   addMigrateCommand(program);
   addStatusCommand(program);
   addOrderCommand(program);
+  addTailCommand(program);
+  addRefetchCommand(program);
+  addReplayCommand(program);
   addConfigCommand(program);
   addIdentifySignatureCommand(program);
   addSandboxCommand(program);

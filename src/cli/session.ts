@@ -55,7 +55,7 @@ export async function runService(options: {
 
 /** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */
 export async function withMirror<Result>(
-  use: (deps: { config: Config; pool: Pool }) => Promise<Result>,
+  use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
 ): Promise<Result> {
   const config = readConfig();
   const database = await openDatabase(config);
@@ -68,7 +68,7 @@ export async function withMirror<Result>(
       statementTimeoutMs: COMMAND_TIMEOUT_MS,
     });
     try {
-      return await use({ config, pool });
+      return await use({ config, pool, databaseUrl: database.url });
     } finally {
       await pool.end();
     }

@@ -1,0 +1,94 @@
+import type { Command } from "commander";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { millisFromInstant } from "../../domain/instant.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { requestRefetches } from "../../mirror/refetches.ts";
+import { readStatus } from "../../mirror/status.ts";
+import type { SourceStatus } from "../../mirror/status.ts";
+import { findOrders } from "../../mirror/timeline.ts";
+import { withMirror } from "../session.ts";
+import { formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+
+interface Options {
+  readonly source?: string;
+  readonly json?: boolean;
+}
+
+/** A cycle that ended longer ago than this many intervals means that nobody polls. */
+const INTERVALS_UNTIL_IDLE = 3;
+
+export function addRefetchCommand(program: Command): void {
+  program
+    .command("refetch")
+    .argument("<reference>", "the provider's reference, or the externalOrderId")
+    .description("have one order read again from the provider")
+    .option("--source <id>", "of this source; needed for an order that is not in the mirror yet")
+    .option("--json", "print JSON")
+    .action(async (text: string, options: Options) => {
+      const result = await withMirror(({ pool, config }) =>
+        refetch(pool, {
+          text,
+          sourceId: options.source ?? null,
+          intervalSeconds: config.pollIntervalSeconds,
+        }),
+      );
+      if (options.json === true) {
+        printJson(result);
+        return;
+      }
+      for (const { sourceId, reference, when } of result) {
+        printLine(`Order ${reference} of source ${sourceId} will be read again: ${when}.`);
+      }
+      printNotice(`Next: order-mirror tail --order ${text}`);
+    });
+}
+
+async function refetch(
+  pool: Pool,
+  { text, sourceId, intervalSeconds }: { text: string; sourceId: string | null; intervalSeconds: number },
+): Promise<{ sourceId: string; reference: string; when: string; polled: boolean }[]> {
+  const sources = await readStatus(pool);
+  const found = await findOrders(pool, { text, sourceId });
+  const targets = found.length > 0 ? found : unknownOrder(text, sourceId, sources);
+  for (const order of targets) {
+    const { sourceId: owner, reference } = order;
+    await requestRefetches(pool, {
+      sourceId: owner,
+      references: [reference],
+      reason: "asked for by a person",
+    });
+  }
+  return targets.map(({ sourceId: owner, reference }) => {
+    const source = sources.find((each) => each.sourceId === owner);
+    return { sourceId: owner, reference, ...describeWhen(source, intervalSeconds) };
+  });
+}
+
+/** An order that the mirror lacks can be asked for all the same, once it is clear of which source. */
+function unknownOrder(text: string, sourceId: string | null, sources: readonly SourceStatus[]) {
+  const names = sources.map((source) => source.sourceId).join(", ");
+  if (sourceId === null) {
+    throw new ConfigurationError(`No order ${text} is in the mirror.`, {
+      fix: `Say whose it is, with --source: ${names || "no source was ever configured here"}.`,
+    });
+  }
+  if (!sources.some((source) => source.sourceId === sourceId)) {
+    throw new ConfigurationError(`There is no source ${sourceId}.`, {
+      fix: `There are: ${names || "none"}.`,
+    });
+  }
+  return [{ sourceId, reference: text }];
+}
+
+function describeWhen(source: SourceStatus | undefined, intervalSeconds: number) {
+  const ended = source?.lastCycleEndedAt ?? null;
+  const agoMs = source === undefined || ended === null ? Infinity : millisFromInstant(source.now - ended);
+  if (agoMs > INTERVALS_UNTIL_IDLE * intervalSeconds * 1_000) {
+    const last = ended === null ? "it was never polled" : `the last poll ended ${formatSpan(agoMs)} ago`;
+    return { polled: false, when: `as soon as a poller runs (${last}; start one with order-mirror poller)` };
+  }
+  return {
+    polled: true,
+    when: `by the leading poller in its next cycle, within ${formatSpan(intervalSeconds * 1_000)}`,
+  };
+}

@@ -1,0 +1,170 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import { ConfigurationError } from "../../domain/errors.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../mirror/replay.ts";
+import type { QuarantineCount, QuarantineFilter } from "../../mirror/replay.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import type { ApplyQueue } from "../../queue/applyQueue.ts";
+import { rebuildQueue } from "../../queue/rebuildQueue.ts";
+import type { Config } from "../../runtime/config.ts";
+import { makeLogger } from "../../runtime/logger.ts";
+import { confirm } from "../confirm.ts";
+import { withMirror } from "../session.ts";
+import { printJson, printLine, printNotice } from "../terminal.ts";
+
+interface Options {
+  readonly quarantine?: boolean;
+  readonly queue?: boolean;
+  readonly id?: string;
+  readonly reason?: string;
+  readonly source?: string;
+  readonly dryRun?: boolean;
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+interface Session {
+  readonly config: Config;
+  readonly pool: Pool;
+  readonly databaseUrl: string;
+}
+
+const ROWS_PER_STATEMENT = 500;
+const PAGE_SEQS = 5_000;
+
+const HELP = `
+Order of things: --dry-run first, which counts exactly; then the same with --yes.
+Workers decide on a replayed event again, so what is still wrong goes back into quarantine; nothing is lost.`;
+
+export function addReplayCommand(program: Command): void {
+  program
+    .command("replay")
+    .description("put quarantined input back to work, or rebuild the queue from what waits")
+    .option("--quarantine", "replay what is in quarantine, or with --id, --reason, --source a part of it")
+    .option("--id <number>", "only this one of the quarantine", parseId)
+    .option("--reason <word>", "only what was parked for this reason")
+    .option("--source <id>", "only of this source")
+    .option("--queue", "empty the queue and fill it from the events that await a decision")
+    .option("--dry-run", "only say what would be done")
+    .option("--yes", "do not ask")
+    .option("--json", "print JSON")
+    .addHelpText("after", HELP)
+    .action(async (options: Options) => {
+      const filtered = [options.id, options.reason, options.source].some((value) => value !== undefined);
+      const quarantine = options.quarantine === true || filtered;
+      if (quarantine === (options.queue === true)) {
+        throw new ConfigurationError(
+          quarantine ? "--queue goes with none of the others." : "Say what to replay.",
+          { fix: "Give --quarantine (with --id or --reason for a part of it), or --queue." },
+        );
+      }
+      await withMirror((session) =>
+        quarantine ? runQuarantine(session, options) : runQueue(session, options),
+      );
+    });
+}
+
+async function runQuarantine(session: Session, options: Options): Promise<void> {
+  const { pool } = session;
+  const filter: QuarantineFilter = {
+    quarantineId: options.id ?? null,
+    sourceId: options.source ?? null,
+    reason: options.reason ?? null,
+  };
+  const count = await countQuarantined(pool, filter);
+  const say = options.json === true ? printNotice : printLine;
+  for (const line of describeCount(count)) say(line);
+  const { throughId } = count;
+  if (options.dryRun === true || throughId === null || count.events + count.reads === 0) {
+    if (options.json === true) printJson({ found: count, replayed: null });
+    return;
+  }
+  if (options.yes !== true && !(await confirm("Replay them?"))) {
+    printNotice("Nothing was done.");
+    return;
+  }
+  const replayed = { events: 0, reads: 0 };
+  const queue = await openQueue(session);
+  try {
+    for (;;) {
+      const batch = await replayQuarantined(pool, { filter, throughId, limit: ROWS_PER_STATEMENT });
+      if (batch.seqs.length + batch.reads === 0) break;
+      replayed.events += batch.seqs.length;
+      replayed.reads += batch.reads;
+      if (batch.seqs.length > 0) queue.ring(batch.seqs);
+    }
+  } finally {
+    await queue.close();
+  }
+  if (options.json === true) printJson({ found: count, replayed });
+  else printLine(`Replayed ${replayed.events} events; ${replayed.reads} orders will be read again.`);
+  printNotice(
+    "Next: order-mirror tail, to see what is decided on them; order-mirror status counts what is left.",
+  );
+}
+
+function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): string[] {
+  if (events + reads + unnamed === 0) return ["Nothing in quarantine fits."];
+  const parts = reasons.map(({ reason, count }) => `${count} ${reason}`).join(", ");
+  return [
+    `In quarantine: ${events + reads + unnamed} (${parts}).`,
+    `  ${events} events would be decided on again.`,
+    ...(reads > 0 ? [`  ${reads} came by a read: their orders would be read again.`] : []),
+    ...(unnamed > 0
+      ? [
+          `  ${unnamed} came by a read and name no order: they stay; the next walk over them reads them again.`,
+        ]
+      : []),
+  ];
+}
+
+async function runQueue(session: Session, options: Options): Promise<void> {
+  const { pool } = session;
+  const say = options.json === true ? printNotice : printLine;
+  let waiting = 0;
+  for await (const seqs of pagesOf(pool)) waiting += seqs.length;
+  say(`${waiting} events await a decision.`);
+  if (options.dryRun === true) {
+    if (options.json === true) printJson({ waiting, enqueued: null });
+    return;
+  }
+  if (options.yes !== true && !(await confirm("Empty the queue and fill it with them?"))) {
+    printNotice("Nothing was done.");
+    return;
+  }
+  const queue = await openQueue(session);
+  try {
+    const enqueued = await rebuildQueue(queue, pagesOf(pool));
+    if (options.json === true) printJson({ waiting, enqueued });
+    else printLine(`The queue was emptied and holds jobs for ${enqueued} events.`);
+  } finally {
+    await queue.close();
+  }
+  printNotice("Next: order-mirror status, to see them go.");
+}
+
+async function* pagesOf(pool: Pool): AsyncGenerator<number[]> {
+  let afterSeq = 0;
+  for (;;) {
+    const seqs = await readPendingSeqs(pool, { afterSeq, limit: PAGE_SEQS });
+    if (seqs.length > 0) yield seqs;
+    if (seqs.length < PAGE_SEQS) return;
+    afterSeq = seqs.at(-1) ?? afterSeq;
+  }
+}
+
+function openQueue({ config, databaseUrl }: Session): Promise<ApplyQueue> {
+  const logger = makeLogger({
+    level: "warn",
+    format: config.logFormat,
+    service: "replay",
+    destination: "stderr",
+  });
+  return makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+}
+
+function parseId(text: string): string {
+  if (/^\d{1,18}$/.test(text)) return text;
+  throw new InvalidArgumentError("It must be the number of a row of the quarantine.");
+}

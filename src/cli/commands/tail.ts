@@ -1,0 +1,112 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import { formatInstant } from "../../domain/instant.ts";
+import { readHistoryMark, readLastDecisions } from "../../mirror/changeTail.ts";
+import type { DecisionFilter, DecisionRow, HistoryMark } from "../../mirror/changeTail.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { classifyDatabaseError } from "../../mirror/databaseErrors.ts";
+import { findOrders } from "../../mirror/timeline.ts";
+import { systemClock } from "../../runtime/clock.ts";
+import { formatDecision } from "../decisionLine.ts";
+import { followDecisions } from "../followDecisions.ts";
+import { runUntilInterrupted } from "../interrupts.ts";
+import { withMirror } from "../session.ts";
+import { makePaint, printLine, printNotice } from "../terminal.ts";
+
+interface Options {
+  readonly source?: string;
+  readonly order?: string;
+  readonly last: number;
+  readonly json?: boolean;
+}
+
+const LAST_MAX = 10_000;
+const LAST_DEFAULT = 10;
+const RETRY_MS = 2_000;
+
+export function addTailCommand(program: Command): void {
+  program
+    .command("tail")
+    .description("follow what is decided, a line each, until Ctrl-C")
+    .option("--source <id>", "of this source only")
+    .option("--order <reference>", "of this order only: its reference or externalOrderId")
+    .option("-n, --last <count>", "begin with this many of the last ones", parseCount, LAST_DEFAULT)
+    .option("--json", "print each decision as a line of JSON, confirmations included")
+    .action((options: Options) =>
+      runUntilInterrupted((signal) => withMirror(({ pool }) => tail(pool, options, signal))),
+    );
+}
+
+async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<void> {
+  const filter = await resolveFilter(pool, options);
+  const print = options.json === true ? printDecisionJson : makeLinePrinter();
+  let mark = await readHistoryMark(pool);
+  for (const decision of await readLastDecisions(pool, { ...filter, limit: options.last })) print(decision);
+  while (!signal.aborted) {
+    try {
+      await follow({ pool, filter, after: mark, signal, print: (decision) => print(decision) });
+    } catch (error) {
+      if (classifyDatabaseError(error) !== "transient") throw error;
+      printNotice("Postgres does not answer; trying again until it does.");
+      mark = await waitForMark(pool, mark, signal);
+    }
+  }
+}
+
+async function follow(options: {
+  pool: Pool;
+  filter: DecisionFilter;
+  after: HistoryMark;
+  signal: AbortSignal;
+  print: (decision: DecisionRow) => void;
+}): Promise<void> {
+  const { print, ...rest } = options;
+  for await (const decision of followDecisions({ ...rest, clock: systemClock })) print(decision);
+}
+
+/** Where to go on once the database answers again: from now, as a tail shows what happens. */
+async function waitForMark(pool: Pool, last: HistoryMark, signal: AbortSignal): Promise<HistoryMark> {
+  while (!signal.aborted) {
+    await systemClock.sleep(RETRY_MS, signal).catch(() => undefined);
+    const mark = await readHistoryMark(pool).catch(() => undefined);
+    if (mark === undefined) continue;
+    printNotice("Postgres answers again.");
+    return mark;
+  }
+  return last;
+}
+
+async function resolveFilter(pool: Pool, { source, order }: Options): Promise<DecisionFilter> {
+  const sourceId = source ?? null;
+  if (order === undefined) return { sourceId, reference: null };
+  const [found] = await findOrders(pool, { text: order, sourceId });
+  if (found) return { sourceId: found.sourceId, reference: found.reference };
+  printNotice(`No order ${order} is known yet; waiting for one of that reference.`);
+  return { sourceId, reference: order };
+}
+
+function makeLinePrinter(): (decision: DecisionRow) => void {
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  return (decision) => {
+    const line = formatDecision(decision, { now: decision.seenAt, paint });
+    if (line !== undefined) printLine(line);
+  };
+}
+
+function printDecisionJson(decision: DecisionRow): void {
+  const { historyId, version, seenAt, ...rest } = decision;
+  printLine(
+    JSON.stringify({
+      historyId: String(historyId),
+      ...rest,
+      version: version === null ? null : formatInstant(version),
+      seenAt: formatInstant(seenAt),
+    }),
+  );
+}
+
+function parseCount(text: string): number {
+  const count = Number(text);
+  if (/^\d+$/.test(text) && count <= LAST_MAX) return count;
+  throw new InvalidArgumentError(`It must be a whole number up to ${LAST_MAX}.`);
+}
