@@ -13,6 +13,37 @@ comment on column mirror.changes.tx is 'The writing transaction, or that of the 
 drop index mirror.changes_in_commit_order;
 create index changes_in_feed_order on mirror.changes (source_id, tx, position);
 
+create function mirror.server_identity() returns text
+language plpgsql stable as $$
+declare
+  system text;
+  timeline text;
+begin
+  begin
+    select system_identifier into system from pg_control_system();
+    timeline := left(pg_walfile_name(pg_current_wal_lsn()), 8);
+  exception when insufficient_privilege or undefined_function or feature_not_supported or object_not_in_prerequisite_state then
+    null;
+  end;
+  return coalesce(system, '-') || '/' || coalesce(timeline, '-');
+end
+$$;
+comment on function mirror.server_identity is 'The server and its timeline; parts that the server does not tell are "-". It changes when the database is restored elsewhere or to an earlier moment.';
+
+create table mirror.feed (
+  only_row                 boolean primary key default true check (only_row),
+  epoch                    text not null default left(replace(gen_random_uuid()::text, '-', ''), 12),
+  server                   text not null default mirror.server_identity(),
+  begun_at                 timestamptz not null default clock_timestamp(),
+  removed_through_tx       xid8,
+  removed_through_position bigint
+);
+comment on table  mirror.feed                    is 'One row: what positions in the change feed hold for.';
+comment on column mirror.feed.epoch              is 'Part of every position that readers keep. It changes when positions stop to hold, and readers must begin anew.';
+comment on column mirror.feed.server             is 'Server and timeline that the transaction numbers in changes belong to.';
+comment on column mirror.feed.removed_through_tx is 'Changes up to this position (tx, position) were removed by retention: a reader that has not read them must begin anew. Null: none.';
+insert into mirror.feed default values;
+
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers next to nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);
 create index changes_by_time on mirror.changes using brin (changed_at) with (autosummarize = on);

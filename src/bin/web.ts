@@ -10,6 +10,8 @@ import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";
 import { receiverServerOptions } from "../receive/serverOptions.ts";
+import { makeChangeHub } from "../report/changeHub.ts";
+import type { ChangeHub } from "../report/changeHub.ts";
 import { makeReportRouter } from "../report/router.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
@@ -26,7 +28,7 @@ const WEBHOOK_PATH = "/webhooks/";
 
 /** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
 export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<{ url: string }> {
-  const { config, logger, shutdown } = deps;
+  const { config, clock, logger, shutdown } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
     max: RECEIVE_CONNECTIONS,
@@ -40,7 +42,8 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
   });
   await recordConfiguredSources(readPool, config);
   const receiver = composeReceiver(deps, receivePool);
-  const app = composeApp(deps, { receivePool, readPool });
+  const hub = makeChangeHub({ pool: readPool, clock, logger });
+  const app = composeApp(deps, { receivePool, readPool, hub });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
     req.url?.startsWith(WEBHOOK_PATH) ? receiver(req, res) : app(req, res);
@@ -56,6 +59,8 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
     await receiver.drain();
     await server.close();
   });
+  // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
+  shutdown.onShutdown("change streams", () => hub.close());
   logger.info({ url: server.url }, "web is ready");
   return { url: server.url };
 }
@@ -80,13 +85,14 @@ function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: 
 
 function composeApp(
   deps: RoleDeps & { readonly queue: ApplyQueue },
-  { receivePool, readPool }: { receivePool: Pool; readPool: Pool },
+  { receivePool, readPool, hub }: { receivePool: Pool; readPool: Pool; hub: ChangeHub },
 ): Express {
-  const { config, databaseUrl, logger, queue, shutdown } = deps;
+  const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.disable("x-powered-by");
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
-  app.use(makeReportRouter({ pool: readPool, sources: config.sources, apiTokens: config.apiTokens, logger }));
+  const { sources, apiTokens } = config;
+  app.use(makeReportRouter({ pool: readPool, hub, sources, apiTokens, clock, logger }));
   app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
   return app;
 }

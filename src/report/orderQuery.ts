@@ -4,6 +4,7 @@ import { ORDER_SORTS } from "../mirror/orderReads.ts";
 import type { BranchName, OrdersQuery } from "../mirror/orderReads.ts";
 import { readCursor } from "./cursor.ts";
 import { refuseParameter } from "./errors.ts";
+import { parseParameters, wholeNumber } from "./parameters.ts";
 
 /** Spec, "Limits": list page size and offset. */
 const LIMIT_MAX = 200;
@@ -29,17 +30,6 @@ const text = z
   .max(TEXT_LENGTH_MAX, TEXT_RULE)
   .refine((value) => !value.includes("\0"), TEXT_RULE);
 
-function wholeNumber(rule: string, range: { min: number; max: number }) {
-  return z
-    .string({ error: rule })
-    .regex(/^\d{1,10}$/, rule)
-    .transform(Number)
-    .refine((value) => value >= range.min && value <= range.max, rule);
-}
-
-const limit = wholeNumber(`a whole number from 1 to ${LIMIT_MAX}`, { min: 1, max: LIMIT_MAX });
-const offset = wholeNumber(`a whole number from 0 to ${OFFSET_MAX}`, { min: 0, max: OFFSET_MAX });
-
 const parametersSchema = z.object({
   updatedSince: time.optional(),
   updatedUntil: time.optional(),
@@ -50,25 +40,17 @@ const parametersSchema = z.object({
   status: text.optional(),
   branch: text.optional(),
   sort: z.enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` }).default("updatedAt"),
-  limit: limit.default(LIMIT_DEFAULT),
-  offset: offset.optional(),
+  limit: wholeNumber({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT),
+  offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional(),
   cursor: z.string({ error: "given once" }).optional(),
 });
 
 /**
- * The parameters of GET /v1/orders (spec, "list orders"), and `cursor`, which is ours.
- *
- * Parameters that we do not know are ignored, so that software written for the provider keeps working; one that
- * is given twice, or cannot be read, is refused rather than guessed at. Throws RefusedRequestError, 422
- * invalid_parameter.
+ * The parameters of GET /v1/orders (spec, "list orders"), and `cursor`, which is ours. Throws RefusedRequestError,
+ * 422 invalid_parameter.
  */
 export function parseOrderQuery(parameters: URLSearchParams): Omit<OrdersQuery, "sourceId"> {
-  const result = parametersSchema.safeParse(collectParameters(parameters));
-  if (!result.success) {
-    const [issue] = result.error.issues;
-    throw refuseParameter(`${String(issue?.path[0])} must be ${issue?.message}.`);
-  }
-  const { branch, cursor, offset: skipped, ...rest } = result.data;
+  const { branch, cursor, offset: skipped, ...rest } = parseParameters(parametersSchema, parameters);
   if ((rest.updatedSince === undefined) !== (rest.updatedUntil === undefined)) {
     throw refuseParameter("updatedSince and updatedUntil must be sent together.");
   }
@@ -90,15 +72,4 @@ export function parseOrderQuery(parameters: URLSearchParams): Omit<OrdersQuery, 
 /** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
 function nameBranch(value: string): BranchName {
   return UUID.test(value) ? { id: value } : { reference: value };
-}
-
-/** A repeated parameter becomes a list, which no rule accepts. */
-function collectParameters(parameters: URLSearchParams): Record<string, unknown> {
-  const names = new Set(parameters.keys());
-  return Object.fromEntries(
-    [...names].map((name) => {
-      const values = parameters.getAll(name);
-      return [name, values.length === 1 ? values[0] : values];
-    }),
-  );
 }

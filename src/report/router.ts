@@ -4,13 +4,18 @@ import { formatInstant } from "../domain/instant.ts";
 import type { Pool } from "../mirror/database.ts";
 import { hasOrdersOfBranch, selectOrder, selectOrders, selectSafeThrough } from "../mirror/orderReads.ts";
 import type { OrdersQuery } from "../mirror/orderReads.ts";
+import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { makeAuthenticate } from "./authenticate.ts";
 import type { Authenticate } from "./authenticate.ts";
+import type { ChangeHub } from "./changeHub.ts";
+import { makeListChanges } from "./changeRoutes.ts";
+import { makeStreamChanges } from "./changeStream.ts";
 import { writeCursor } from "./cursor.ts";
 import { RefusedRequestError } from "./errors.ts";
 import { writePage } from "./orderJson.ts";
 import { parseOrderQuery } from "./orderQuery.ts";
+import { readParameters } from "./parameters.ts";
 import { makeErrorAnswer, readOrUnavailable, sendJson, stampAnswer } from "./respond.ts";
 
 export interface ReportDeps {
@@ -18,6 +23,9 @@ export interface ReportDeps {
   readonly sources: readonly { sourceId: string }[];
   /** None: only programs on this machine may read. */
   readonly apiTokens: readonly { token: string; sourceId: string }[];
+  /** Feeds the streams of changes; closed by who made it. */
+  readonly hub: ChangeHub;
+  readonly clock: Clock;
   readonly logger: Logger;
 }
 
@@ -27,18 +35,21 @@ interface HandlerDeps {
 }
 
 /**
- * The read API under `/v1`: the provider's own paths, parameters, bodies and errors, answered from the mirror.
+ * The read API under `/v1`: the provider's own paths, parameters, bodies and errors, answered from the mirror; and
+ * the change feed.
  *
  * Every answer with orders carries `X-Safe-Through`: each change with `updatedAt` before it is in the answer. It is
  * absent while that is not known.
  */
 export function makeReportRouter(deps: ReportDeps): Router {
-  const { pool, sources, apiTokens, logger } = deps;
+  const { pool, hub, sources, apiTokens, clock, logger } = deps;
   const authenticate = makeAuthenticate({ sources, apiTokens });
   const v1 = Router();
   v1.use(stampAnswer);
   v1.get("/orders", makeListOrders({ pool, authenticate }));
   v1.get("/orders/:reference", makeGetOrder({ pool, authenticate }));
+  v1.get("/changes", makeListChanges({ pool, authenticate }));
+  v1.get("/changes/stream", makeStreamChanges({ pool, hub, authenticate, clock, logger }));
   v1.use(makeRefusal(authenticate));
   v1.use(makeErrorAnswer(logger));
   const router = Router();
@@ -123,9 +134,4 @@ function makeRefusal(authenticate: Authenticate): RequestHandler {
     const reads = request.method === "GET" || request.method === "HEAD";
     throw new RefusedRequestError(reads ? NOT_FOUND : READ_ONLY);
   };
-}
-
-function readParameters(url: string): URLSearchParams {
-  const start = url.indexOf("?");
-  return new URLSearchParams(start === -1 ? "" : url.slice(start + 1));
 }

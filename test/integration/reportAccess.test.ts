@@ -1,15 +1,13 @@
 import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../src/mirror/database.ts";
-import { makeReportRouter } from "../../src/report/router.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
+import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
-const SOURCES = [{ sourceId: "live" }, { sourceId: "test" }];
 const TOKENS = [
   { token: "token-of-live", sourceId: "live" },
   { token: "second-token-of-live", sourceId: "live" },
@@ -24,9 +22,8 @@ let open: TestServer;
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  const deps = { pool, sources: SOURCES, logger: silentLogger };
-  guarded = await serve(makeReportRouter({ ...deps, apiTokens: TOKENS }));
-  open = await serve(makeReportRouter({ ...deps, apiTokens: [] }));
+  guarded = await serve(makeTestReport({ pool, apiTokens: TOKENS }));
+  open = await serve(makeTestReport({ pool }));
   await insertOrder(database.pool, "live", orderText({ reference: "LIVE" }));
   await insertOrder(database.pool, "test", orderText({ reference: "TEST" }));
 });

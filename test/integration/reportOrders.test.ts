@@ -1,16 +1,14 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../src/mirror/database.ts";
-import { makeReportRouter } from "../../src/report/router.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
 import { errorBodySchema } from "../../src/wire/api.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
+import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
-const SOURCES = [{ sourceId: "live" }, { sourceId: "test" }];
 
 interface ListBody {
   data: { reference: string }[];
@@ -27,7 +25,7 @@ let pool: ReturnType<typeof makePool>;
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  server = await serve(makeReportRouter({ pool, sources: SOURCES, apiTokens: [], logger: silentLogger }));
+  server = await serve(makeTestReport({ pool }));
 });
 afterAll(async () => {
   await server.close();
@@ -342,9 +340,7 @@ describe("what the mirror does not do", () => {
       max: 1,
       statementTimeoutMs: 500,
     });
-    const stranded = await serve(
-      makeReportRouter({ pool: away, sources: SOURCES, apiTokens: [], logger: silentLogger }),
-    );
+    const stranded = await serve(makeTestReport({ pool: away }));
     for (const path of ["/v1/orders", "/v1/orders/A"]) {
       const response = await fetch(stranded.url + path);
       expect(response.status).toBe(503);

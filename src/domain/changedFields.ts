@@ -1,0 +1,47 @@
+/** More changed fields than any order has; the rest is left out. */
+export const CHANGED_FIELDS_MAX = 1_000;
+
+/**
+ * What differs between two JSON values, as JSON Pointers (RFC 6901) into them, in the order of `after`.
+ *
+ * A field that was added or removed is listed itself, not what is in it; so is a list whose length changed. At most
+ * CHANGED_FIELDS_MAX. The values must be as `JSON.parse` makes them, and no deeper than JSON_DEPTH_MAX.
+ */
+export function changedFields(before: unknown, after: unknown): string[] {
+  const pointers: string[] = [];
+  collect({ before, after, pointer: "" }, pointers);
+  return pointers;
+}
+
+function collect(
+  { before, after, pointer }: { before: unknown; after: unknown; pointer: string },
+  pointers: string[],
+): void {
+  if (before === after || pointers.length >= CHANGED_FIELDS_MAX) return;
+  if (!isNested(before) || !isNested(after) || !hasSameShape(before, after)) {
+    pointers.push(pointer);
+    return;
+  }
+  const keys = new Set([...Object.keys(after), ...Object.keys(before)]);
+  for (const key of keys) {
+    const inner = `${pointer}/${key.replaceAll("~", "~0").replaceAll("/", "~1")}`;
+    collect({ before: ownValue(before, key), after: ownValue(after, key), pointer: inner }, pointers);
+  }
+}
+
+type Nested = Readonly<Record<string, unknown>>;
+
+function isNested(value: unknown): value is Nested {
+  return typeof value === "object" && value !== null;
+}
+
+/** Two objects, or two lists of one length: they can be compared place by place. */
+function hasSameShape(left: Nested, right: Nested): boolean {
+  const [leftIsList, rightIsList] = [Array.isArray(left), Array.isArray(right)];
+  return leftIsList === rightIsList && (!leftIsList || left["length"] === right["length"]);
+}
+
+/** Undefined, which no JSON value is, where there is none; never what an object inherits. */
+function ownValue(nested: Nested, key: string): unknown {
+  return Object.hasOwn(nested, key) ? nested[key] : undefined;
+}

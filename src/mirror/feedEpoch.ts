@@ -1,0 +1,54 @@
+import type { Pool } from "./database.ts";
+
+/** Renumbering touches every change and order. */
+const RENUMBER_TIMEOUT_MS = 30 * 60_000;
+
+const IS_SETTLED = "select server = mirror.server_identity() as settled from mirror.feed";
+
+/*
+ * Another server counts transactions from elsewhere: changes would be numbered below those that readers have passed,
+ * or above everything that is ever readable. So what is there becomes older than all to come, in the order of
+ * positions, which is that of each order's changes as well; all of it is committed, as the lock waits for writers.
+ * A server that was only taken back in time goes on counting upwards and keeps its numbers, but readers may have seen
+ * what is undone: they begin anew as well.
+ */
+const RENUMBER = `
+  do $$
+  declare
+    known record;
+    present text := mirror.server_identity();
+  begin
+    lock table mirror.changes in share row exclusive mode;
+    select * into known from mirror.feed for update;
+    if known.server = present then
+      return;
+    end if;
+    if split_part(known.server, '/', 1) <> split_part(present, '/', 1) then
+      update mirror.changes set tx = '1';
+      update mirror.orders set feed_tx = '1';
+      update mirror.lost_event_cursor set tx = '1';
+      update mirror.feed set removed_through_tx = '1' where removed_through_tx is not null;
+    end if;
+    update mirror.feed set server = present, begun_at = clock_timestamp(),
+      epoch = left(replace(gen_random_uuid()::text, '-', ''), 12);
+  end $$`;
+
+/**
+ * Notices that the database was restored on another server or to an earlier moment, and begins a new epoch of the
+ * change feed: positions from before are refused, so that readers begin anew instead of missing changes.
+ *
+ * Returns true when a new epoch was begun. Costs one look when nothing has happened.
+ */
+export async function settleFeed(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ settled: boolean }>(IS_SETTLED);
+  if (rows[0]?.settled !== false) return false;
+  const client = await pool.connect();
+  try {
+    await client.query(`set statement_timeout = ${RENUMBER_TIMEOUT_MS}`);
+    await client.query({ text: RENUMBER, query_timeout: RENUMBER_TIMEOUT_MS } as { text: string });
+    return true;
+  } finally {
+    // Not kept: its timeout is no longer the pool's.
+    client.release(true);
+  }
+}

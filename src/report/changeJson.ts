@@ -1,0 +1,30 @@
+import { changedFields } from "../domain/changedFields.ts";
+import { formatInstant } from "../domain/instant.ts";
+import type { Change } from "../mirror/changeFeed.ts";
+
+/**
+ * A change as JSON text. `before` and `after` are the orders character for character as the provider sent them, so
+ * the text is put together and not made by `JSON.stringify`; it may have line ends within.
+ */
+export function writeChange(change: Change, position: string): string {
+  const { via, eventId, eventType } = change;
+  const head = {
+    position,
+    reference: change.reference,
+    revision: change.revision,
+    status: change.status,
+    previousStatus: change.previousStatus,
+    cause: via === "webhook" ? { via, eventId, eventType } : { via },
+    updatedAt: formatInstant(change.version),
+    changedAt: formatInstant(change.changedAt),
+    changedFields: listChanged(change),
+  };
+  const members = JSON.stringify(head).slice(0, -1);
+  return `${members},"before":${change.before ?? "null"},"after":${change.after ?? "null"}}`;
+}
+
+/** Of a new order all its fields; null when what was before or after is no longer kept. */
+function listChanged({ before, after, revision }: Change): string[] | null {
+  if (after === null || (before === null && revision > 1)) return null;
+  return changedFields(before === null ? {} : JSON.parse(before), JSON.parse(after));
+}

@@ -1,0 +1,30 @@
+/** Tells any number of waiters that something has come. */
+export interface News {
+  /** How often there was news; to be taken before looking at what is there, and handed to `onNext`. */
+  count(): number;
+  /**
+   * Calls `listener` once, at the next news after the one counted `seen`, or at once when that has been. Returns how to
+   * stop waiting. Not a promise: one that is raced against again and again collects every racer until it resolves.
+   */
+  onNext(seen: number, listener: () => void): () => void;
+  tell(): void;
+}
+
+export function makeNews(): News {
+  let count = 0;
+  const listeners = new Set<() => void>();
+  return {
+    count: () => count,
+    onNext(seen, listener) {
+      if (count === seen) listeners.add(listener);
+      else listener();
+      return () => listeners.delete(listener);
+    },
+    tell() {
+      count += 1;
+      const told = [...listeners];
+      listeners.clear();
+      for (const listener of told) listener();
+    },
+  };
+}

@@ -1,0 +1,79 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { CHANGED_FIELDS_MAX, changedFields } from "../../../src/domain/changedFields.ts";
+
+const json = fc.jsonValue({ maxDepth: 4 });
+
+function resolve(value: unknown, pointer: string): unknown {
+  return pointer
+    .split("/")
+    .slice(1)
+    .map((part) => part.replaceAll("~1", "/").replaceAll("~0", "~"))
+    .reduce<unknown>(
+      (inner, key) =>
+        typeof inner === "object" && inner !== null && Object.hasOwn(inner, key)
+          ? (inner as Record<string, unknown>)[key]
+          : undefined,
+      value,
+    );
+}
+
+describe("changedFields", () => {
+  it("lists changed, added and removed fields by their place", () => {
+    const before = {
+      status: "created",
+      fleet: { name: "A", old: 1 },
+      gone: { deep: 1 },
+      same: [1, { x: 1 }],
+    };
+    const after = { status: "picked_up", fleet: { name: "B" }, added: { deep: 1 }, same: [1, { x: 2 }] };
+    expect(changedFields(before, after)).toEqual([
+      "/status",
+      "/fleet/name",
+      "/fleet/old",
+      "/added",
+      "/same/1/x",
+      "/gone",
+    ]);
+  });
+
+  it("escapes what JSON Pointer escapes", () => {
+    expect(changedFields({ "a/b": { "c~d": 1 } }, { "a/b": { "c~d": 2 } })).toEqual(["/a~1b/c~0d"]);
+  });
+
+  it("tells null from absent, and a list from an object", () => {
+    expect(changedFields({ a: null }, {})).toEqual(["/a"]);
+    expect(changedFields({ a: [] }, { a: {} })).toEqual(["/a"]);
+    expect(changedFields({ a: [1] }, { a: [1, 2] })).toEqual(["/a"]);
+    expect(changedFields({ a: 1 }, { a: "1" })).toEqual(["/a"]);
+  });
+
+  it("does not take inherited names for fields", () => {
+    const before = JSON.parse('{"__proto__":1}') as unknown;
+    expect(changedFields(before, {})).toEqual(["/__proto__"]);
+    expect(changedFields({}, JSON.parse('{"constructor":{}}'))).toEqual(["/constructor"]);
+  });
+
+  it("lists every field of a new order", () => {
+    expect(changedFields({}, { reference: "A", fleet: { name: "B" } })).toEqual(["/reference", "/fleet"]);
+  });
+
+  it("stops at its limit", () => {
+    const many = (value: number) => Array.from({ length: CHANGED_FIELDS_MAX + 1 }, () => value);
+    expect(changedFields(many(1), many(2))).toHaveLength(CHANGED_FIELDS_MAX);
+    expect(changedFields(many(1).slice(1), many(2).slice(1))).toHaveLength(CHANGED_FIELDS_MAX);
+  });
+
+  it("lists nothing for equal values, and only places that differ otherwise", () => {
+    fc.assert(
+      fc.property(json, json, (before, after) => {
+        expect(changedFields(before, JSON.parse(JSON.stringify(before)))).toEqual([]);
+        const pointers = changedFields(before, after);
+        expect(new Set(pointers).size).toBe(pointers.length);
+        for (const pointer of pointers) {
+          expect(JSON.stringify(resolve(before, pointer))).not.toBe(JSON.stringify(resolve(after, pointer)));
+        }
+      }),
+    );
+  });
+});
