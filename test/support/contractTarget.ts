@@ -1,4 +1,6 @@
 import { readFileSync } from "node:fs";
+import { addSeconds } from "../../src/domain/instant.ts";
+import type { Instant } from "../../src/domain/instant.ts";
 import { makeBudget } from "../../src/provider/budget.ts";
 import type { Budget } from "../../src/provider/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
@@ -243,4 +245,15 @@ export function orderFor(world: World, fields: Partial<CreateOrderRequest> = {})
 /** The same with another delivery address. */
 export function orderTo(world: World, address: WireAddress, fields: Partial<CreateOrderRequest> = {}) {
   return orderFor(world, { ...fields, customer: { firstName: "Ada", phone: "+31 6 1234 5678", address } });
+}
+
+/** How many orders have changed since `since`; in a suite that does one thing at a time, those it has made. */
+export async function countOrders({ client }: Caller, since: Instant): Promise<number> {
+  const { elements, hasMore } = await client.listOrders({
+    updatedSince: since,
+    updatedUntil: addSeconds(since, 3_600),
+    limit: 200,
+  });
+  if (hasMore) throw new Error("more than 200 orders changed during one test");
+  return elements.length;
 }

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/instant.ts";
-import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
+import { countOrders, FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
 import type { ContractTarget } from "../../support/contractTarget.ts";
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
@@ -9,12 +9,6 @@ beforeAll(async () => {
   target = await openTarget();
 });
 afterAll(() => target.close());
-
-const countOrders = async () => {
-  const { elements, hasMore } = await target.test.client.listOrders({ limit: 200 });
-  expect(hasMore).toBe(false);
-  return elements.length;
-};
 
 describe("POST /v1/orders/quote", () => {
   it("answers 200 with fleet, zone, distance, schedule and request_id", async () => {
@@ -54,12 +48,13 @@ describe("POST /v1/orders/quote", () => {
 
   it("stores nothing, neither when it succeeds nor when it is refused", async () => {
     const { world, test } = target;
-    const before = await countOrders();
+    const since = target.test.client.providerClock.providerNow();
+    const before = await countOrders(target.test, since);
     const order = orderFor(world);
     await test.client.quoteOrder(order);
     const refused = orderTo(world, world.addresses.notFound, { externalOrderId: order.externalOrderId });
     await expect(test.client.quoteOrder(refused)).rejects.toMatchObject({ code: "address_not_found" });
-    expect(await countOrders()).toBe(before);
+    expect(await countOrders(target.test, since)).toBe(before);
     await expect(test.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({ status: 404 });
   });
 

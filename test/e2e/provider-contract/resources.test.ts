@@ -24,7 +24,9 @@ const RETURNS: [string, Returned][] = [
   [
     "list",
     async (reference) => {
-      const { elements } = await target.test.client.listOrders({ limit: 200 });
+      const { version } = (await target.test.client.getOrder(reference)).snapshot;
+      const updatedUntil = version + 1_000_000_000n;
+      const { elements } = await target.test.client.listOrders({ updatedSince: version, updatedUntil });
       const found = elements.find(({ raw }) => raw.includes(reference));
       return found?.value as Record<string, unknown>;
     },
