@@ -11,6 +11,7 @@ import { addRoleCommands } from "./commands/roles.ts";
 import { addSandboxCommand } from "./commands/sandbox.ts";
 import { addStatusCommand } from "./commands/status.ts";
 import { addTailCommand } from "./commands/tail.ts";
+import { addTriggerCommand } from "./commands/trigger.ts";
 
 const AFTER_HELP = `
 Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 ran and found problems
@@ -39,6 +40,7 @@ export function makeProgram(): Command {
   addConfigCommand(program);
   addIdentifySignatureCommand(program);
   addSandboxCommand(program);
+  addTriggerCommand(program);
   // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
   for (const command of program.commands) command.exitOverride();
   return program;

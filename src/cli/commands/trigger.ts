@@ -1,0 +1,81 @@
+import { InvalidArgumentError } from "commander";
+import type { Command } from "commander";
+import type { ScenarioReport } from "../../sandbox/runScenario.ts";
+import { SCENARIOS } from "../../sandbox/scenarios.ts";
+import type { Scenario } from "../../sandbox/scenarios.ts";
+import { askSandbox, findSandbox } from "../sandboxControl.ts";
+import { readConfig } from "../session.ts";
+import { makePaint, printJson, printLine, printNotice } from "../terminal.ts";
+
+interface Options {
+  readonly order?: string;
+  readonly option?: Readonly<Record<string, string>>;
+  readonly url?: string;
+  readonly json?: boolean;
+}
+
+export function addTriggerCommand(program: Command): void {
+  program
+    .command("trigger")
+    .argument("[scenario]", "its name; none lists them all")
+    .description("make the sandbox provider misbehave: lose an event, answer 429, be late …")
+    .option("--order <reference>", "the order that it happens to; none: a new one")
+    .option("--option <name=value>", "a number of the scenario; may be given several times", collect)
+    .option("--url <address>", "where the sandbox is; by default SANDBOX_PORT on this machine")
+    .option("--json", "print JSON")
+    .action(async (name: string | undefined, options: Options) => {
+      if (name === undefined) {
+        list(options);
+        return;
+      }
+      const sandboxUrl = findSandbox(options.url, readConfig());
+      const report = await askSandbox<ScenarioReport>(sandboxUrl, {
+        method: "POST",
+        path: `/scenarios/${encodeURIComponent(name)}`,
+        body: { ...options.option, ...(options.order === undefined ? {} : { reference: options.order }) },
+      });
+      if (options.json === true) printJson(report);
+      else printReport(report);
+    });
+}
+
+function list({ json }: Options): void {
+  if (json === true) {
+    printJson(SCENARIOS.map(({ name, summary, expect, options }) => ({ name, summary, expect, options })));
+    return;
+  }
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  for (const scenario of SCENARIOS) {
+    printLine(`${paint("bold", scenario.name)}${describeOptions(scenario)}`);
+    printLine(`  ${scenario.summary}`);
+    printLine(paint("dim", `  ${scenario.expect}`));
+  }
+  printNotice();
+  printNotice("order-mirror trigger NAME [--order REFERENCE] [--option name=value]");
+}
+
+function describeOptions({ options }: Scenario): string {
+  return Object.entries(options)
+    .map(([name, value]) => `  ${name}=${value}`)
+    .join("");
+}
+
+function printReport(report: ScenarioReport): void {
+  const { scenario, reference, from, to, summary, expect } = report;
+  const move = from === to ? from : `${from} → ${to}`;
+  printLine(`${scenario}: order ${reference}, ${move}`);
+  printLine(`  ${summary}`);
+  printLine(`  Expected: ${expect}`);
+  printNotice(`Next: order-mirror tail --order ${reference}`);
+  printNotice(`      order-mirror order ${reference}`);
+}
+
+function collect(text: string, before: Readonly<Record<string, string>> = {}): Record<string, string> {
+  const at = text.indexOf("=");
+  // These two are fields of the request itself.
+  const name = text.slice(0, Math.max(at, 0));
+  if (at < 1 || at === text.length - 1 || name === "reference" || name === "scenario") {
+    throw new InvalidArgumentError("Write name=value, such as copies=5.");
+  }
+  return { ...before, [name]: text.slice(at + 1) };
+}
