@@ -39,7 +39,7 @@ export interface PolicyUsage {
 }
 
 /** Share of a limit that we use: others with the organization's keys, and clocks that differ, have the rest. */
-export const HEADROOM = 0.9;
+const HEADROOM = 0.9;
 
 /** Longer windows than this are not tracked request by request; what remains in them is believed all the same. */
 const WINDOW_MAX_MS = 3_600_000;

@@ -6,7 +6,7 @@ import type { PolicyName, Priority } from "./policies.ts";
 import { RateLedger } from "./rateLedger.ts";
 import type { PolicyReport, RateLesson } from "./rateLedger.ts";
 
-export interface PermitRequest {
+interface PermitRequest {
   /** The narrowest policy of the endpoint; `sustained` applies to every request and need not be named. */
   readonly policy: PolicyName;
   readonly priority: Priority;
@@ -21,7 +21,7 @@ export interface Permit {
   release(): void;
 }
 
-export interface BudgetReport extends PolicyReport {
+interface BudgetReport extends PolicyReport {
   /** Requests that wait for leave, by what they are for. */
   readonly waiting: Readonly<Record<Priority, number>>;
 }

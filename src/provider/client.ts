@@ -58,7 +58,7 @@ export interface OrdersPage extends RawPage {
 }
 
 /** A preview, with the subscription's warning header: `past_due` or null. */
-export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
+type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
 
 /**
  * Every endpoint of the spec, typed. Each waits for its turn in the budget; reads are sent again after failures of

@@ -1,7 +1,7 @@
 import type { RateRule } from "../domain/budget.ts";
 
 /** Policies of the spec, "Limits". */
-export const POLICIES = ["sustained", "order-list", "geocoding"] as const;
+const POLICIES = ["sustained", "order-list", "geocoding"] as const;
 export type PolicyName = (typeof POLICIES)[number];
 
 /** What requests are for, most urgent first; a waiting one is overtaken by every more urgent one. */

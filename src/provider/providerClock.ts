@@ -14,7 +14,7 @@ const SAMPLES_MAX = 16;
 const NANOS_PER_MILLI_NUMBER = 1e6;
 
 /** An answer, with the monotonic instants at which its request started and it arrived. */
-export interface TimedAnswer {
+interface TimedAnswer {
   readonly date: string | null;
   readonly startedAtMs: number;
   readonly receivedAtMs: number;

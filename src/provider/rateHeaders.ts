@@ -8,7 +8,7 @@ export interface RemainingEntry {
 }
 
 /** An entry of the field `RateLimit-Policy`: `requestsMax` per `windowMs`. */
-export interface DeclaredEntry {
+interface DeclaredEntry {
   readonly policy: string;
   readonly requestsMax: number;
   readonly windowMs: number;

@@ -1,5 +1,5 @@
 /** Larger than any page of the spec's 200 orders; reading on would only fill the memory. */
-export const BODY_BYTES_MAX = 10 * 1024 * 1024;
+const BODY_BYTES_MAX = 10 * 1024 * 1024;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 

@@ -3,11 +3,11 @@ import { millisFromInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 
 /** Shorter waits than this are taken for a mistake: they would turn a refusal into a hot loop. */
-export const RETRY_AFTER_MIN_MS = 1_000;
+const RETRY_AFTER_MIN_MS = 1_000;
 /** Longer waits than this are cut: one absurd header must not stop the mirror for days. */
-export const RETRY_AFTER_MAX_MS = 600_000;
+const RETRY_AFTER_MAX_MS = 600_000;
 /** When the header is missing or malformed: the measuring window of the spec, "Limits". */
-export const RETRY_AFTER_DEFAULT_MS = 10_000;
+const RETRY_AFTER_DEFAULT_MS = 10_000;
 
 const SECONDS = /^\d{1,15}$/;
 
