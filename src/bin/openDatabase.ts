@@ -25,12 +25,15 @@ export interface OpenDatabase {
  *
  * Throws UnavailableError when it cannot be reached, in one sentence that names host and database but no password.
  */
-export async function openDatabase(config: Config): Promise<OpenDatabase> {
+export async function openDatabase(config: Config, logger?: Logger): Promise<OpenDatabase> {
   if (config.databaseUrl !== null) {
     await assertReachable(config.databaseUrl);
     return { url: config.databaseUrl, embedded: false, close: () => Promise.resolve() };
   }
-  const server = await startEmbeddedPostgres({ dataDir: config.dataDir });
+  const server = await startEmbeddedPostgres({
+    dataDir: config.dataDir,
+    onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
+  });
   const url = new URL(server.url);
   url.pathname = `/${DATABASE}`;
   try {

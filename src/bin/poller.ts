@@ -40,6 +40,8 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
       intervalSeconds: config.pollIntervalSeconds,
       settleSeconds: config.pollSettleSeconds,
       overlapSeconds: config.pollOverlapSeconds,
+      backfillSince: config.backfillSince,
+      pace: config.pollPace,
       holder: `${hostname()}:${process.pid}`,
     });
     poller.start();

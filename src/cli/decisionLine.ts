@@ -9,6 +9,9 @@ const REFERENCE_WIDTH = 12;
 const MOVE_WIDTH = 42;
 const OUTCOME_WIDTH = 11;
 
+/** More new orders than this in one page are a history that is read in, and get one line together. */
+const NEW_LINES_MAX = 20;
+
 type Outcome = "applied" | "new" | "repaired" | "stale" | "duplicate" | "quarantined" | "ignored";
 
 /**
@@ -34,6 +37,23 @@ export function formatDecision(
     paint("dim", explain(decision, outcome, now)),
   ];
   return columns.join("  ").trimEnd();
+}
+
+/** The lines of one batch. */
+export function formatDecisions(
+  decisions: readonly Decision[],
+  context: { now: Instant; paint: Paint },
+): string[] {
+  const fresh = decisions.filter((decision) => outcomeOf(decision) === "new");
+  const counted = fresh.length > NEW_LINES_MAX ? fresh : [];
+  const lines = decisions
+    .filter((decision) => !counted.includes(decision))
+    .map((decision) => formatDecision(decision, context))
+    .filter((line) => line !== undefined);
+  const [first] = counted;
+  if (first === undefined) return lines;
+  const summary = { ...first, reference: "…", status: `${counted.length} orders`, previousStatus: null };
+  return [...lines, formatDecision(summary, context) ?? ""];
 }
 
 const STYLES: Readonly<Record<Outcome, Parameters<Paint>[0]>> = {

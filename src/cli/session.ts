@@ -40,7 +40,7 @@ export async function runService(options: {
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {
-    const database = await openDatabase(config);
+    const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());
     if (migrates || database.embedded) await migrateAll(database.url, logger);
     else await assertMigrated(database.url);

@@ -10,13 +10,17 @@ import type { Config, SourceConfig } from "../../runtime/config.ts";
 import { findFreePort } from "../../runtime/freePort.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { formatDecision } from "../decisionLine.ts";
+import { formatDecisions } from "../decisionLine.ts";
 import { readConfig, runService } from "../session.ts";
 import { makePaint, printLine } from "../terminal.ts";
 
 /** Share of the sandbox's events that are lost on purpose, so that polling has something to show. */
 const LOST_SHARE = 0.1;
 const TRAFFIC_PER_MINUTE = 20;
+/** An order lives about 80 s: long enough for a poll to see what its events did not tell. */
+const FLEET_SPEED = 20;
+/** Orders of the last day that a new sandbox starts with; some are still on their way, so events come at once. */
+const PAST_ORDERS = 600;
 const MODES = ["live", "test"] as const;
 const SECRET_BYTES = 24;
 
@@ -50,6 +54,7 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
     host: "127.0.0.1",
     port: config.sandboxPort,
     seed: config.sandboxSeed,
+    speed: FLEET_SPEED,
     trafficPerMinute: TRAFFIC_PER_MINUTE,
     webhooks: {
       live: { url: `${base}/webhooks/live`, secret: secrets.live },
@@ -59,16 +64,27 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
     logger: logger.child({ role: "sandbox" }),
   });
   shutdown.onShutdown("sandbox", () => sandbox.close());
+  await giveAPast(sandbox.url);
   const sources = MODES.map((mode) => makeDemoSource({ mode, baseUrl: sandbox.url, secret: secrets[mode] }));
   const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
   const onDecisions = (decisions: readonly Decision[]) => {
-    for (const decision of decisions) {
-      const line = formatDecision(decision, { now: systemClock.now(), paint });
-      if (line !== undefined) printLine(line);
-    }
+    for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) printLine(line);
   };
   const web = await startAll({ ...deps, config: { ...config, sources }, onDecisions });
   printAddresses({ config, webUrl: web.url, sandboxUrl: sandbox.url });
+}
+
+/** A new world gets a past, so that there is something to read back and something on its way. */
+async function giveAPast(sandboxUrl: string): Promise<void> {
+  const world = await fetch(`${sandboxUrl}/_sandbox/orders?limit=1`);
+  const { orders } = (await world.json()) as { orders: readonly unknown[] };
+  if (orders.length > 0) return;
+  const made = await fetch(`${sandboxUrl}/_sandbox/seed`, {
+    method: "POST",
+    headers: { "content-type": "application/json" },
+    body: JSON.stringify({ orders: PAST_ORDERS }),
+  });
+  if (!made.ok) throw new Error(`the sandbox made no past: status ${made.status}`);
 }
 
 function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secret: string }): SourceConfig {
