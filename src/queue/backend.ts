@@ -9,6 +9,12 @@ export interface QueueProblem {
   readonly fix: string;
 }
 
+/**
+ * Told of every error on a connection of the queue, also of those that pass by themselves. Without a listener BullMQ
+ * and ioredis would print them.
+ */
+export type OnQueueError = (error: Error) => void;
+
 /** A worker and its connections. */
 export interface OpenWorker {
   readonly worker: Worker<ApplyJob, void>;

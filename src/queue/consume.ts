@@ -47,11 +47,6 @@ export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const process = makeProcessor({ apply, logger, sample });
   const { worker, cut } = await backend.openWorker(process, { ...WORKER_OPTIONS, ...workerOptions });
-  worker.on("error", (error) => {
-    const { type, code } = describeError(error);
-    const suppressed = sample(`error ${type} ${code ?? ""}`);
-    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue's worker met an error");
-  });
   worker.on("failed", (job, error) => {
     if (job && isOver(job)) {
       const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };

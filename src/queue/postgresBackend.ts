@@ -10,7 +10,7 @@ import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { APPLY_QUEUE } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { QueueBackend, QueueProblem } from "./backend.ts";
+import type { OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
 import { withDeadline } from "./deadline.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 
@@ -30,14 +30,15 @@ const onPostgres = withBackend(createPostgresBackend);
  * Waits for the database, as BullMQ remembers a failed first look for ever and would never work again. Throws
  * UnavailableError when it is away, and ConfigurationError when its queue tables are missing or not ours.
  */
-export async function openPostgresBackend(
-  databaseUrl: string,
-  options: Omit<QueueOptions, "connection">,
-): Promise<QueueBackend> {
+export async function openPostgresBackend(deps: {
+  databaseUrl: string;
+  options: Omit<QueueOptions, "connection">;
+  onError: OnQueueError;
+}): Promise<QueueBackend> {
+  const { databaseUrl, options, onError } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
   const queue = new onPostgres.Queue<ApplyJob, void>(APPLY_QUEUE, { ...options, connection: asPgPool(pool) });
-  // Errors show where they are met; without a listener BullMQ would print them.
-  queue.on("error", () => undefined);
+  queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<ApplyJob, void>,
@@ -48,7 +49,7 @@ export async function openPostgresBackend(
         ...workerOptions,
         connection: asPgPool(workerPool),
       });
-      worker.on("error", () => undefined);
+      worker.on("error", onError);
       await waitForDatabase(() => worker.waitUntilReady(), workerPool);
       return {
         worker: worker as unknown as Worker<ApplyJob, void>,

@@ -4,7 +4,7 @@ import { Cluster, Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
 import { APPLY_QUEUE } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { QueueBackend } from "./backend.ts";
+import type { OnQueueError, QueueBackend } from "./backend.ts";
 import { checkRedis } from "./checkRedis.ts";
 
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
@@ -40,11 +40,13 @@ type Purpose = typeof HANDING_OVER | typeof WORKING;
  * The queue in Redis or a Redis cluster. Does not wait for it: while Redis is away, jobs are not rung, workers
  * wait, and both recover by themselves.
  */
-export function openRedisBackend(
-  redisUrls: readonly string[],
-  options: Omit<QueueOptions, "connection">,
-): QueueBackend {
-  const client = connect(redisUrls, HANDING_OVER);
+export function openRedisBackend(deps: {
+  redisUrls: readonly string[];
+  options: Omit<QueueOptions, "connection">;
+  onError: OnQueueError;
+}): QueueBackend {
+  const { redisUrls, options, onError } = deps;
+  const client = connect(redisUrls, HANDING_OVER, onError);
   const queue = new Queue<ApplyJob, void>(APPLY_QUEUE, {
     ...options,
     connection: client,
@@ -52,19 +54,19 @@ export function openRedisBackend(
     // The version is asked once and the answer remembered for ever, also when it is that the command timed out.
     skipVersionCheck: true,
   });
-  queue.on("error", () => undefined);
+  queue.on("error", onError);
   return {
     queue,
     isReachable: () => client.status === "ready",
     openWorker(process, workerOptions) {
-      const workerClient = connect(redisUrls, WORKING);
-      const copies = watchCopies(workerClient);
+      const workerClient = connect(redisUrls, WORKING, onError);
+      const copies = watchCopies(workerClient, onError);
       const worker = new Worker<ApplyJob, void>(APPLY_QUEUE, process, {
         ...workerOptions,
         connection: workerClient,
         prefix: KEY_PREFIX,
       });
-      worker.on("error", () => undefined);
+      worker.on("error", onError);
       const cut = () => {
         for (const open of [workerClient, ...copies]) open.disconnect();
       };
@@ -78,7 +80,7 @@ export function openRedisBackend(
   };
 }
 
-function connect(redisUrls: readonly string[], options: Purpose): Client {
+function connect(redisUrls: readonly string[], options: Purpose, onError: OnQueueError): Client {
   const [first, ...others] = redisUrls;
   if (first === undefined) throw new TypeError("no address of a Redis given");
   const client =
@@ -86,7 +88,7 @@ function connect(redisUrls: readonly string[], options: Purpose): Client {
       ? new Redis(first, { ...options, retryStrategy: reconnectAfterMs })
       : connectCluster(redisUrls, options);
   // It reconnects by itself; without a listener every failed try would be printed.
-  client.on("error", () => undefined);
+  client.on("error", onError);
   return client;
 }
 
@@ -112,12 +114,12 @@ function connectCluster(redisUrls: readonly string[], options: Purpose): Cluster
 }
 
 /** BullMQ copies a worker's connection, to wait for jobs on the copy; that one must be cut with it. */
-function watchCopies(client: Client): readonly Client[] {
+function watchCopies(client: Client, onError: OnQueueError): readonly Client[] {
   const copies: Client[] = [];
   const duplicate = client.duplicate.bind(client) as (...args: unknown[]) => Client;
   const watched = (...args: unknown[]) => {
     const copy = duplicate(...args);
-    copy.on("error", () => undefined);
+    copy.on("error", onError);
     copies.push(copy);
     return copy;
   };

@@ -220,6 +220,24 @@ describe.each([
     expect(ended).toEqual([1]);
   });
 
+  it("works and closes without a word in the log", async () => {
+    const words: string[] = [];
+    const logger = makeLogger({
+      level: "debug",
+      format: "json",
+      service: "test",
+      destination: { write: (line) => words.push(line) },
+    });
+    const other = await open(logger);
+    let taken = 0;
+    const consumer = await other.consume(async () => void (taken += 1));
+    other.ring([1]);
+    await expect.poll(() => taken, PATIENCE).toBe(1);
+    await consumer.close();
+    await other.close();
+    expect(words).toEqual([]);
+  });
+
   it("ignores what is rung after it was closed", async () => {
     const other = await open();
     await other.close();

@@ -15,6 +15,7 @@ const PATIENCE = { timeout: 15_000, interval: 50 };
 
 let database: TestDatabase;
 let receiving: Receiving;
+let locker: pg.PoolClient | undefined;
 beforeAll(async () => {
   database = await makeTestDatabase();
 });
@@ -23,19 +24,21 @@ beforeEach(async () => {
   receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
 });
 afterEach(async () => {
+  await unlock();
   await receiving.close();
   await database.pool.query("truncate mirror.inbox, mirror.pending");
 });
 
-async function lockInbox(): Promise<pg.PoolClient> {
-  const client = await database.pool.connect();
-  await client.query("begin; lock table mirror.inbox in access exclusive mode");
-  return client;
+/** Until `unlock`, or the end of the test, no row gets into the inbox. */
+async function lockInbox(): Promise<void> {
+  locker = await database.pool.connect();
+  await locker.query("begin; lock table mirror.inbox in access exclusive mode");
 }
 
-async function unlock(client: pg.PoolClient): Promise<void> {
-  await client.query("rollback");
-  client.release();
+async function unlock(): Promise<void> {
+  await locker?.query("rollback");
+  locker?.release();
+  locker = undefined;
 }
 
 async function listBackends(): Promise<number[]> {
@@ -66,7 +69,7 @@ function expectRefusedInTime({ status, retryAfter, tookMs }: Awaited<ReturnType<
 
 describe("while the inbox cannot be written", () => {
   it("answers 200 only once the event is committed", async () => {
-    const client = await lockInbox();
+    await lockInbox();
     const answering = post(receiving.port, makeBody("evt_1")).then(async (answer) => ({
       status: answer.status,
       stored: await listEventIds(database.pool),
@@ -78,16 +81,16 @@ describe("while the inbox cannot be written", () => {
       }, PATIENCE)
       .toBe(1);
     expect(receiving.receiver.counts().received).toBe(0);
-    await unlock(client);
+    await unlock();
     expect(await answering).toEqual({ status: 200, stored: ["evt_1"] });
   });
 
   it("answers 503 and Retry-After in time, and 200 as soon as it can", async () => {
-    const client = await lockInbox();
+    await lockInbox();
     const answers = await Promise.all(Array.from({ length: 20 }, () => measure(receiving.port)));
     for (const answer of answers) expectRefusedInTime(answer);
     expect(receiving.rung).toEqual([]);
-    await unlock(client);
+    await unlock();
     await expect.poll(async () => (await measure(receiving.port)).status, PATIENCE).toBe(200);
     expect(receiving.lines.filter((line) => line["outcome"] === "unavailable")).toHaveLength(1);
   });
@@ -137,7 +140,7 @@ describe("while the inbox cannot be written", () => {
   });
 
   it("fails only the event that Postgres refuses, not those that came with it", async () => {
-    const client = await lockInbox();
+    await lockInbox();
     const sign = makeSigner({ scheme: loadScheme("github"), secret: "a plain secret" });
     const body = makeBody("evt_bad");
     // Its source is missing in mirror.sources.
@@ -151,7 +154,7 @@ describe("while the inbox cannot be written", () => {
         return rows.length;
       }, PATIENCE)
       .toBe(2);
-    await unlock(client);
+    await unlock();
     const statuses = (await Promise.all([...blockers, ...batch])).map((answer) => answer.status);
     expect(statuses).toEqual([200, 200, 200, 500, 200]);
     expect(new Set(await listEventIds(database.pool))).toEqual(new Set(["evt_1", "evt_2", "evt_3", "evt_4"]));
@@ -181,7 +184,7 @@ describe("while Postgres as a whole fails", () => {
 
 describe("a receiver that is drained", () => {
   it("answers what it is storing, refuses the rest with 503, and then is done", async () => {
-    const client = await lockInbox();
+    await lockInbox();
     const body = makeBody("evt_slow");
     const [head, bytes] = [
       makeHead("POST /webhooks/live", [
@@ -214,7 +217,7 @@ describe("a receiver that is drained", () => {
     expect((await slow.readAnswer()).status).toBe(503);
     await slow.closed;
     expect(drained).toBe(false);
-    await unlock(client);
+    await unlock();
     expect((await storing).status).toBe(200);
     await draining;
     expect(await listEventIds(database.pool)).toEqual(["evt_1"]);
