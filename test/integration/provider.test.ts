@@ -205,6 +205,7 @@ describe("a provider that misbehaves", () => {
   const DEADLINE_MS = 400;
   const hasty = () => makeHastyClient({ baseUrl: provider.url, deadlineMs: DEADLINE_MS });
   const jsonHead = { "content-type": "application/json" };
+  const notUtf8 = Buffer.from(JSON.stringify(page(["é"])), "latin1");
   const twelveMebibytes = Buffer.alloc(12 * 1024 * 1024, " ");
 
   it.each<[string, Step]>([
@@ -214,7 +215,7 @@ describe("a provider that misbehaves", () => {
     ["truncated JSON", text(200, '{"data":[{"customer":"Jane', jsonHead)],
     ["nothing", text(204, "")],
     ["an empty body", text(200, "", jsonHead)],
-    ["bytes that are not UTF-8", text(200, Buffer.from([0x22, 0xff, 0x22]), jsonHead)],
+    ["bytes that are not UTF-8", text(200, notUtf8, jsonHead)],
     ["a page that is too large", text(200, twelveMebibytes, jsonHead)],
     [
       "a small body that unpacks to a large one",
@@ -226,8 +227,9 @@ describe("a provider that misbehaves", () => {
     ["a list that is null", json(200, null)],
   ])("by %s is unavailable at once, and its text is not repeated", async (_, step) => {
     provider.script(step);
-    const error = await failureOf(hasty().listOrders({}));
+    const error = await failureOf(client.listOrders({}));
     expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable", retry: "later" });
+    expect(error).toMatchObject({ status: expect.any(Number) });
     expect(String(error)).not.toContain("Jane");
     expect(provider.requests).toHaveLength(1);
   });
@@ -239,12 +241,12 @@ describe("a provider that misbehaves", () => {
     ["a string", json(200, "DO-1")],
   ])("by %s is unavailable", async (_, step) => {
     provider.script(step);
-    await expect(hasty().getOrder("DO-1")).rejects.toMatchObject({ reason: "unreadable", status: 200 });
+    await expect(client.getOrder("DO-1")).rejects.toMatchObject({ reason: "unreadable", status: 200 });
   });
 
   it("by wrong types in a typed answer is unavailable, and names the fields only", async () => {
     provider.script(json(200, { data: [{ id: 7, name: "Jane" }], hasMore: false, request_id: "req_9" }));
-    const error = await failureOf(hasty().listBranches());
+    const error = await failureOf(client.listBranches());
     expect(error).toMatchObject({ reason: "unreadable", requestId: "req_9" });
     expect(String(error)).toContain("data.0.id");
     expect(String(error)).not.toContain("Jane");
@@ -262,7 +264,7 @@ describe("a provider that misbehaves", () => {
     const elsewhere = await startScriptedProvider();
     elsewhere.script(json(200, page([])));
     provider.script(text(status, "", { location: `${elsewhere.url}/v1/orders` }));
-    const error = await failureOf(hasty().listOrders({}));
+    const error = await failureOf(client.listOrders({}));
     expect(error).toMatchObject({ name: "ProviderRedirectError", status, retry: "never" });
     expect(elsewhere.requests).toEqual([]);
     expect(provider.requests).toHaveLength(1);
@@ -354,6 +356,16 @@ describe("repeated requests", () => {
     expect(await failureOf(asked)).toBe(reason);
     expect(await failureOf(client.listOrders({}, { signal: control.signal }))).toBe(reason);
     expect(provider.requests).toHaveLength(1);
+  });
+
+  it("are not taken for failures when the caller aborts a write", async () => {
+    const control = new AbortController();
+    const reason = new Error("shutting down");
+    provider.script(hang);
+    const asked = client.updateOrder("DO-1", {}, { signal: control.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    control.abort(reason);
+    expect(await failureOf(asked)).toBe(reason);
   });
 
   it("are given up by an abort while they wait for their turn", async () => {

@@ -17,7 +17,7 @@ let client: ProviderClient;
 
 beforeAll(async () => {
   provider = await startScriptedProvider();
-  client = makeHastyClient({ baseUrl: provider.url, deadlineMs: 300 });
+  client = makeHastyClient({ baseUrl: provider.url, deadlineMs: 1_000 });
 });
 afterAll(() => provider.close());
 

@@ -117,7 +117,7 @@ export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: s
     clock: hastyClock,
     budget: makeBudget({ clock: systemClock, limits }),
     logger: silentLogger,
-    deadlineMs: 2_000,
+    deadlineMs: 10_000,
     ...deps,
   });
 }

@@ -1,0 +1,43 @@
+import { expect, it } from "vitest";
+import { DeadlineReached, withDeadline } from "../../../src/provider/deadline.ts";
+
+/** Settles as its signal does, like `fetch`. */
+const untilAborted = (signal: AbortSignal) =>
+  new Promise<never>((_, reject) => {
+    signal.addEventListener("abort", () => reject(signal.reason as Error));
+  });
+
+it("ends what takes too long", async () => {
+  await expect(withDeadline({ deadlineMs: 5, signal: undefined }, untilAborted)).rejects.toBeInstanceOf(
+    DeadlineReached,
+  );
+});
+
+it("ends what the caller gives up, with the caller's reason", async () => {
+  const control = new AbortController();
+  const reason = new Error("shutting down");
+  const working = withDeadline({ deadlineMs: 60_000, signal: control.signal }, untilAborted);
+  control.abort(reason);
+  await expect(working).rejects.toBe(reason);
+});
+
+it("does not begin what the caller has given up already", async () => {
+  const reason = new Error("shutting down");
+  let begun = false;
+  const working = withDeadline({ deadlineMs: 60_000, signal: AbortSignal.abort(reason) }, async () => {
+    begun = true;
+  });
+  await expect(working).rejects.toBe(reason);
+  expect(begun).toBe(false);
+});
+
+it("leaves nothing on the caller's signal, nor a timer, behind", async () => {
+  const control = new AbortController();
+  const listeners: string[] = [];
+  const signal = Object.assign(control.signal, {
+    addEventListener: (type: string) => void listeners.push(`+${type}`),
+    removeEventListener: (type: string) => void listeners.push(`-${type}`),
+  });
+  await expect(withDeadline({ deadlineMs: 60_000, signal }, async () => 7)).resolves.toBe(7);
+  expect(listeners).toEqual(["+abort", "-abort"]);
+});
