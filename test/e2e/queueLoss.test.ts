@@ -32,7 +32,7 @@ describe.runIf(canStartRedis)("with the queue in Redis", () => {
     await up.waitFor(/web is ready/);
     const acknowledged = new Set<string>();
     for (let index = 0; index < EVENTS; index += 1) {
-      if (index % 50 === 25) await redis.flush();
+      if (index === 50 || index === 100 || index === EVENTS - 10) await redis.flush();
       if (index === EVENTS / 2) await redis.kill();
       if (index === EVENTS - 50) await redis.restart();
       const reference = `R${index}`;
