@@ -62,7 +62,7 @@ export async function answerApi(options: {
 }
 
 /** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */
-export function accountOf({ organization, livemode }: Caller): string {
+function accountOf({ organization, livemode }: Caller): string {
   return `${organization.organizationId} ${livemode ? "live" : "test"}`;
 }
 
@@ -115,6 +115,7 @@ function assertPlan({ organization }: Caller): void {
   throw new RefusedRequestError(403, "feature_not_available", "The organization's plan has no API.");
 }
 
+/** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */
 function findCaller(state: SandboxState, authorization: string | undefined): Caller | undefined {
   const key = BEARER.exec(authorization ?? "")?.[1];
   return key === undefined ? undefined : state.directory.findCaller(key);

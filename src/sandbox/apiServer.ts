@@ -67,12 +67,12 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
   };
 }
 
-export function modeOf(livemode: boolean): "live" | "test" {
+function modeOf(livemode: boolean): "live" | "test" {
   return livemode ? "live" : "test";
 }
 
 /** The provider's time for the header Date, which has whole seconds. */
-export function showDate(state: SandboxState): string {
+function showDate(state: SandboxState): string {
   const now = shownTime(state.clock.now(), state.faults.current());
   return new Date(millisFromInstant(now)).toUTCString();
 }

@@ -92,10 +92,7 @@ async function changeBranch(
     await updateBranchCoordinates(connection, branchId, coordinates);
   }
   if (reference !== undefined) {
-    // A value of a UUID's form is read as an id, so a reference can never be one (spec, "Branch object").
-    if (reference !== null && isUuid(reference)) {
-      throw new RefusedRequestError(422, "invalid_request", "A branch reference cannot be a UUID.");
-    }
+    assertFreeReference(state, branchId, reference);
     await updateBranchReference(connection, branchId, reference);
   }
   if (primary === null || primary === "none") await deactivatePrimary(connection, branchId);
@@ -106,6 +103,19 @@ async function changeBranch(
   if (connect !== undefined) {
     assertZone(state, connect);
     await connectZone(connection, branchId, { zoneCode: connect, isPrimary: false });
+  }
+}
+
+function assertFreeReference(state: SandboxState, branchId: string, reference: string | null): void {
+  if (reference === null) return;
+  // A value of a UUID's form is read as an id, so a reference can never be one (spec, "Branch object").
+  if (isUuid(reference)) {
+    throw new RefusedRequestError(422, "invalid_request", "A branch reference cannot be a UUID.");
+  }
+  const { organizationId } = state.directory.branchById(branchId);
+  const owner = state.directory.findBranch(organizationId, reference);
+  if (owner && owner.branchId !== branchId) {
+    throw new RefusedRequestError(409, "reference_taken", "Another branch has this reference.");
   }
 }
 

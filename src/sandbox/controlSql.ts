@@ -154,7 +154,7 @@ export interface EventView {
 }
 
 /** One delivery with the outcome of its last attempt. */
-export interface DeliveryView {
+interface DeliveryView {
   readonly deliveryId: number;
   readonly endpointId: string;
   readonly reason: string;

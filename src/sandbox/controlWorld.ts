@@ -99,7 +99,7 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
     faultTimer.reset();
     journal.clear();
     limiter.reset();
-    traffic.reset();
+    traffic.restart();
   });
 }
 
@@ -121,9 +121,12 @@ async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema
 }
 
 async function turnDials(deps: ControlDeps, given: z.infer<typeof dialsSchema>): Promise<unknown> {
-  const { state, loop } = deps;
+  const { state, loop, traffic } = deps;
   const { speed, ordersPerMinute, retryBaseMs } = given;
-  if (ordersPerMinute !== undefined) state.dials.ordersPerMinute = ordersPerMinute;
+  if (ordersPerMinute !== undefined && ordersPerMinute !== state.dials.ordersPerMinute) {
+    state.dials.ordersPerMinute = ordersPerMinute;
+    traffic.restart();
+  }
   if (retryBaseMs !== undefined) state.dials.retryBaseMs = retryBaseMs;
   if (speed !== undefined && speed !== state.dials.fleetSpeed) await setFleetSpeed(state, speed);
   loop.wake();

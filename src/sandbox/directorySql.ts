@@ -36,7 +36,7 @@ export interface Zone {
 }
 
 /** A connection that is not active has left `connectedZones`; its zone is no longer accepted as zoneCode. */
-export interface ZoneConnection {
+interface ZoneConnection {
   readonly zoneCode: string;
   readonly isPrimary: boolean;
 }

@@ -7,7 +7,10 @@ import { advanceOrder, cancelOrder, getOrder, updateOrder } from "./singleOrders
 
 type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Answer>;
 
-/** Every endpoint of the spec with its rate policies, and the assumed one that changes an order. */
+/**
+ * Every endpoint of the spec with its rate policies. Assumed: PATCH /v1/orders/{reference}, as the spec does not show
+ * how an order is changed; and that there is no version but /v1.
+ */
 export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
   const endpoint = (
     [name, method, path]: [Endpoint["name"], Endpoint["method"], string],

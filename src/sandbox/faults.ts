@@ -19,7 +19,7 @@ const share = z.coerce.number().min(0).max(1);
 const delayMs = z.coerce.number().int().min(0).max(86_400_000);
 const offsetMs = z.coerce.number().int().min(-86_400_000).max(86_400_000);
 const flag = z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]);
-export const GRANULARITIES = ["s", "ms", "us", "ns"] as const;
+const GRANULARITIES = ["s", "ms", "us", "ns"] as const;
 export type Granularity = (typeof GRANULARITIES)[number];
 
 /**

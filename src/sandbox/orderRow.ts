@@ -84,7 +84,8 @@ export function showOrder(row: OrderRow, showing: Showing, granularity?: Granula
     status: row.status,
     livemode: row.livemode,
     fleet: { name: zone.fleetName },
-    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields.
+    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields. Assumed
+    // also: externalOrderId is null for a caller that sent none.
     zone: { code: zone.code, name: zone.name },
     branch: { id: branch.branchId, reference: branch.reference, name: branch.name },
     customer: {

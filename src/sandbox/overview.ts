@@ -35,7 +35,7 @@ export async function readOverview({ state, journal }: ControlDeps) {
 }
 
 /** Those that differ from their default. */
-export function listFaultsOn(faults: Faults): Partial<Faults> {
+function listFaultsOn(faults: Faults): Partial<Faults> {
   const names = Object.keys(NO_FAULTS) as (keyof Faults)[];
   return Object.fromEntries(
     names.filter((name) => faults[name] !== NO_FAULTS[name]).map((name) => [name, faults[name]]),

@@ -67,7 +67,7 @@ export async function runScenario(
 }
 
 /** Throws when there is no such scenario, with the names of all. */
-export function findScenario(name: string): Scenario {
+function findScenario(name: string): Scenario {
   const scenario = SCENARIOS.find((each) => each.name === name);
   if (scenario) return scenario;
   const names = SCENARIOS.map((each) => each.name).join(", ");

@@ -7,7 +7,7 @@ import type { Faults, FaultSwitches } from "./faults.ts";
 import type { SandboxClock } from "./sandboxClock.ts";
 
 /** What may be turned while the sandbox runs, beside the faults. */
-export interface Dials {
+interface Dials {
   seed: number;
   /** How many times faster than life the fleet works; 0 stops it. */
   fleetSpeed: number;

@@ -59,7 +59,7 @@ export interface SandboxOptions {
   readonly logger?: Logger;
 }
 
-export interface EndpointOptions {
+interface EndpointOptions {
   readonly url: string;
   readonly secret: string;
 }

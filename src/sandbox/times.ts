@@ -15,7 +15,10 @@ export function cutTo(instant: Instant, granularity: Granularity): Instant {
   return floorTo(instant, GRANULES[granularity]);
 }
 
-/** ISO 8601 with the offset as +hh:mm, and always as many fraction digits as the granularity has. */
+/**
+ * ISO 8601 with the offset as +hh:mm, and always as many fraction digits as the granularity has. Assumed: local
+ * time and milliseconds; the spec shows neither the offset nor the digits.
+ */
 export function formatTime(instant: Instant, granularity: Granularity, utcOffsetMinutes: number): string {
   const local = formatInstant(
     instant + BigInt(utcOffsetMinutes) * 60n * NANOS_PER_SECOND,

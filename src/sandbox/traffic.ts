@@ -22,8 +22,8 @@ export interface Traffic {
   readonly run: () => Promise<number>;
   /** When the next one is due; null when the traffic is off. */
   readonly dueAt: () => Instant | null;
-  /** Starts to count afresh, after the clock or the world was reset. */
-  readonly reset: () => void;
+  /** Starts to count afresh, after the pace, the clock or the world has changed. */
+  readonly restart: () => void;
 }
 
 const ORGANIZATION_ID = "sandbox";
@@ -33,27 +33,24 @@ const MINUTE_MS = 60_000;
 
 export function makeTraffic(state: SandboxState): Traffic {
   let startedAt = state.clock.now();
-  let pace = 0;
+  let pace = state.dials.ordersPerMinute;
   let made = 0;
-  const follow = () => {
-    if (state.dials.ordersPerMinute === pace) return;
-    pace = state.dials.ordersPerMinute;
+  const dueOf = (place: number) => addMillis(startedAt, Math.ceil((place * MINUTE_MS) / pace));
+  const restart = () => {
     startedAt = state.clock.now();
+    pace = state.dials.ordersPerMinute;
     made = 0;
   };
   return {
-    dueAt: () => {
-      follow();
-      return pace > 0 ? addMillis(startedAt, ((made + 1) * MINUTE_MS) / pace) : null;
-    },
-    reset: () => {
-      pace = 0;
-    },
+    dueAt: () => (pace > 0 ? dueOf(made + 1) : null),
+    restart,
     run: async () => {
-      follow();
       if (pace <= 0) return 0;
-      const elapsedMs = millisFromInstant(state.clock.now() - startedAt);
-      const missing = Math.floor((elapsedMs * pace) / MINUTE_MS) - made;
+      const now = state.clock.now();
+      // An estimate, corrected by dueOf itself: the two must agree, or the loop would call again without end.
+      let total = Math.ceil((millisFromInstant(now - startedAt) * pace) / MINUTE_MS) + 1;
+      while (total > made && dueOf(total) > now) total -= 1;
+      const missing = total - made;
       made += Math.max(0, missing - CATCH_UP_MAX);
       const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
       made += count;

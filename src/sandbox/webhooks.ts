@@ -6,7 +6,8 @@ import { putEndpoint } from "./eventSql.ts";
 import type { Endpoint } from "./eventSql.ts";
 import type { SandboxState } from "./sandboxState.ts";
 
-export const DEFAULT_SCHEME = "standard-webhooks";
+/** Assumed: the spec says that events are signed, not how; any scheme can be set. */
+const DEFAULT_SCHEME = "standard-webhooks";
 
 export interface WebhookWish {
   readonly organizationId: string;

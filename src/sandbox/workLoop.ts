@@ -1,8 +1,9 @@
 import { millisFromInstant } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { addMillis } from "./sandboxClock.ts";
 import type { SandboxState } from "./sandboxState.ts";
-import type { Works } from "./works.ts";
+import type { Scope, Works } from "./works.ts";
 import { saveClock } from "./worldSql.ts";
 
 /** Keeps the works going. On a virtual clock they only run when something was done or the clock is moved. */
@@ -34,12 +35,13 @@ const FAILURE_PAUSE_MS = 1_000;
 export function makeWorkLoop(deps: LoopDeps): WorkLoop {
   const { state, works, signal } = deps;
   const inTurn = makeTurns();
-  const runAllDue = () => inTurn(() => runWhileDue(deps));
+  // A virtual world only changes when its clock is moved: else it would depend on when this loop happens to run.
+  const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
+  const runAllDue = () => inTurn(() => runWhileDue(deps, scope));
   const rest = makeRest(deps);
   const running = runLoop(deps, async () => {
     rest.begin();
-    await runAllDue();
-    await rest.untilDue();
+    await rest.until(await runAllDue());
   });
   return {
     wake: rest.wake,
@@ -47,12 +49,10 @@ export function makeWorkLoop(deps: LoopDeps): WorkLoop {
     advance: (ms) =>
       inTurn(async () => {
         const target = addMillis(state.clock.now(), ms);
-        await runWhileDue(deps);
         for (;;) {
-          const due = await works.dueAt();
-          if (due === null || due > target || signal.aborted) break;
-          state.clock.moveTo(due);
-          await runWhileDue(deps);
+          const dueAt = await runWhileDue(deps, "all");
+          if (dueAt === null || dueAt > target || signal.aborted) break;
+          state.clock.moveTo(dueAt);
         }
         state.clock.moveTo(target);
         await saveClock(state.pool, state.clock.now());
@@ -79,8 +79,12 @@ function makeTurns(): InTurn {
   };
 }
 
-async function runWhileDue({ works, signal }: LoopDeps): Promise<void> {
-  while (!signal.aborted && (await works.runOnce()) > 0);
+/** Returns when the next thing is due. */
+async function runWhileDue({ works, signal }: LoopDeps, scope: Scope): Promise<Instant | null> {
+  for (;;) {
+    const { done, dueAt } = await works.runOnce(scope);
+    if (!done || signal.aborted) return dueAt;
+  }
 }
 
 async function runLoop({ state, systemClock, signal }: LoopDeps, turn: () => Promise<void>): Promise<void> {
@@ -96,7 +100,7 @@ async function runLoop({ state, systemClock, signal }: LoopDeps, turn: () => Pro
 }
 
 /** Sleeps between two turns; a wake during the turn makes the sleep that follows it fall away. */
-function makeRest({ state, works, systemClock, signal }: LoopDeps) {
+function makeRest({ state, systemClock, signal }: LoopDeps) {
   let sleeping: AbortController | undefined;
   let woken = false;
   return {
@@ -107,10 +111,11 @@ function makeRest({ state, works, systemClock, signal }: LoopDeps) {
       woken = true;
       sleeping?.abort();
     },
-    untilDue: async () => {
-      const due = state.clock.kind === "real" ? await works.dueAt() : null;
+    until: async (dueAt: Instant | null) => {
       if (woken) return;
-      const leftMs = due === null ? IDLE_MS : millisFromInstant(due - state.clock.now());
+      // A virtual clock does not come nearer by waiting.
+      const waits = dueAt === null || state.clock.kind === "virtual";
+      const leftMs = waits ? IDLE_MS : millisFromInstant(dueAt - state.clock.now());
       sleeping = new AbortController();
       const ms = Math.min(IDLE_MS, Math.max(1, leftMs));
       await systemClock.sleep(ms, AbortSignal.any([signal, sleeping.signal])).catch(() => undefined);

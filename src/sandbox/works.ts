@@ -11,13 +11,17 @@ import type { Traffic } from "./traffic.ts";
 
 /** What happens by itself: late changes become visible, the business orders, the fleet moves, events are sent. */
 export interface Works {
-  /** Does all that is due now and waits for the deliveries; returns how many things were done. */
-  readonly runOnce: () => Promise<number>;
-  /** The next instant at which anything is due; null when nothing is. */
-  readonly dueAt: () => Promise<Instant | null>;
+  /**
+   * Does what is due now, as far as one batch goes; deliveries are only begun. Returns whether anything was done,
+   * and when the next thing is due by what was known before, null when nothing was. With `deliveries` the world
+   * itself stays as it is.
+   */
+  readonly runOnce: (scope: Scope) => Promise<{ done: boolean; dueAt: Instant | null }>;
   /** Waits until every delivery under way has ended. */
   readonly settle: () => Promise<void>;
 }
+
+export type Scope = "all" | "deliveries";
 
 const DELIVERIES_AT_ONCE_MAX = 16;
 
@@ -44,7 +48,7 @@ export function makeWorks(deps: {
   };
   const startDeliveries = async () => {
     const free = DELIVERIES_AT_ONCE_MAX - underWay.size;
-    if (free <= 0 || signal.aborted) return 0;
+    if (free <= 0 || signal.aborted) return;
     // One at a time on a virtual clock, so that receivers see the same sequence in every run.
     const limit = state.clock.kind === "virtual" ? 1 : free;
     const due = await takeDueDeliveries(state.pool, state.clock.now(), limit);
@@ -55,22 +59,25 @@ export function makeWorks(deps: {
       underWay.add(task);
     }
     if (state.clock.kind === "virtual") await Promise.all(underWay);
-    return due.length;
   };
   return {
-    runOnce: async () => {
-      const ended = faultTimer.run();
-      const late = await state.write((connection) => putLateChanges(connection, state.clock.now()));
-      const ordered = await traffic.run();
-      const moved = await moveDueOrders(state);
-      const started = await startDeliveries();
-      return ended + late + ordered + moved + started;
-    },
-    dueAt: async () => {
-      const { delivery, move, lateChange } = await readDueTimes(state.pool);
+    runOnce: async (scope) => {
+      const due = await readDueTimes(state.pool);
       // With all senders busy, the end of one of them wakes the loop.
-      const sendable = underWay.size < DELIVERIES_AT_ONCE_MAX ? delivery : null;
-      return earliest([sendable, move, lateChange, traffic.dueAt(), faultTimer.dueAt()]);
+      const delivery = underWay.size < DELIVERIES_AT_ONCE_MAX ? due.delivery : null;
+      const own = [faultTimer.dueAt(), due.lateChange, traffic.dueAt(), due.move];
+      const dueAt = earliest(scope === "all" ? [...own, delivery] : [delivery]);
+      const now = state.clock.now();
+      const isDue = (instant: Instant | null) => instant !== null && instant <= now;
+      if (!isDue(dueAt)) return { done: false, dueAt };
+      if (scope === "all") {
+        faultTimer.run();
+        if (isDue(due.lateChange)) await state.write((connection) => putLateChanges(connection, now));
+        await traffic.run();
+        if (isDue(due.move)) await moveDueOrders(state);
+      }
+      if (isDue(delivery)) await startDeliveries();
+      return { done: true, dueAt };
     },
     settle: async () => {
       await Promise.all(underWay);

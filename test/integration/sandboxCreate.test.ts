@@ -225,7 +225,7 @@ describe("duplicates", () => {
 
   it("are found among requests at the same time: one is created, the others are refused", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => create({ externalOrderId: "race" })));
-    expect(answers.map(({ status }) => status).sort()).toEqual([
+    expect(answers.map(({ status }) => status).toSorted((left, right) => left - right)).toEqual([
       201,
       ...Array.from({ length: 7 }, () => 409),
     ]);

@@ -1,0 +1,113 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { makeRateLimiter, POLICY_QUOTAS, WINDOW_SECONDS } from "../../../src/sandbox/rateLimits.ts";
+import type { WindowKind } from "../../../src/sandbox/rateLimits.ts";
+
+const WINDOW_MS = WINDOW_SECONDS * 1_000;
+
+function makeAt(kind: WindowKind, enforced = true) {
+  let nowMs = 1_000_000;
+  const limiter = makeRateLimiter({ nowMs: () => nowMs, enforced, kind });
+  return {
+    wait: (ms: number) => {
+      nowMs += ms;
+    },
+    take: (account = "sandbox live") => limiter.take(account, ["sustained", "order-list"]),
+    limiter,
+  };
+}
+
+describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
+  it("let pass exactly the quota at one moment", () => {
+    const { take } = makeAt(kind);
+    const passed = Array.from({ length: 25 }, () => take().refusal === undefined);
+    expect(passed.filter(Boolean)).toHaveLength(POLICY_QUOTAS["order-list"]);
+  });
+
+  it("let pass the request that waits exactly Retry-After, and refuse the one a millisecond early", () => {
+    for (const early of [0, 1]) {
+      const { take, wait } = makeAt(kind);
+      for (let count = 0; count < 20; count += 1) take();
+      const { refusal } = take();
+      expect(refusal).toEqual({ policy: "order-list", retryAfterSeconds: 10 });
+      wait(10_000 - early);
+      expect(take().refusal === undefined).toBe(early === 0);
+    }
+  });
+
+  it("keep accounts apart", () => {
+    const { take } = makeAt(kind);
+    for (let count = 0; count < 30; count += 1) take("sandbox live");
+    expect(take("sandbox test").refusal).toBeUndefined();
+  });
+
+  it("always say truly when to come back, however a client behaves", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(15_000), { minLength: 30, maxLength: 120 }), (waits) => {
+        const { take, wait } = makeAt(kind);
+        const refusedAgain: boolean[] = [];
+        for (const ms of waits) {
+          // Bursts with pauses between them.
+          wait(ms % 7 === 0 ? ms : ms % 50);
+          const { refusal } = take();
+          if (!refusal || ms % 3 > 0) continue;
+          wait(refusal.retryAfterSeconds * 1_000);
+          refusedAgain.push(take().refusal !== undefined);
+        }
+        expect(refusedAgain).not.toContain(true);
+      }),
+    );
+  });
+
+  it("never show more than the quota or less than nothing", () => {
+    fc.assert(
+      fc.property(fc.array(fc.nat(3_000), { maxLength: 80 }), (waits) => {
+        const { take, wait } = makeAt(kind);
+        for (const ms of waits) {
+          wait(ms);
+          const shown = /"order-list";r=(\d+);t=(\d+)$/.exec(take().headers.RateLimit)!;
+          expect(Number(shown[1])).toBeLessThan(POLICY_QUOTAS["order-list"]);
+          expect(Number(shown[2])).toBeGreaterThanOrEqual(1);
+          expect(Number(shown[2])).toBeLessThanOrEqual(WINDOW_SECONDS);
+        }
+      }),
+    );
+  });
+});
+
+it("sliding windows never let more than the quota pass within ten seconds", () => {
+  fc.assert(
+    fc.property(fc.array(fc.nat(2_000), { minLength: 50, maxLength: 200 }), (waits) => {
+      const { take, wait } = makeAt("sliding");
+      let nowMs = 0;
+      const passed: number[] = [];
+      for (const ms of waits) {
+        wait(ms % 600);
+        nowMs += ms % 600;
+        if (!take().refusal) passed.push(nowMs);
+      }
+      for (const [place, at] of passed.entries()) {
+        const inWindow = passed.slice(place).filter((other) => other < at + WINDOW_MS).length;
+        expect(inWindow).toBeLessThanOrEqual(POLICY_QUOTAS["order-list"]);
+      }
+    }),
+  );
+});
+
+it("names the policy that makes wait longest", () => {
+  const { limiter } = makeAt("fixed");
+  for (let count = 0; count < 200; count += 1) limiter.take("a", ["sustained"]);
+  expect(limiter.take("a", ["sustained", "order-list"]).refusal?.policy).toBe("sustained");
+  expect(limiter.take("a", ["sustained", "order-list"]).headers["RateLimit-Policy"]).toBe(
+    '"sustained";q=200;w=10, "order-list";q=20;w=10',
+  );
+});
+
+it("counts nothing when it is not enforced, and starts afresh after a reset", () => {
+  const free = makeAt("fixed", false);
+  for (let count = 0; count < 50; count += 1) expect(free.take().refusal).toBeUndefined();
+  const bound = makeAt("fixed");
+  for (let count = 0; count < 50; count += 1) bound.take();
+  bound.limiter.reset();
+  expect(bound.take().refusal).toBeUndefined();
+});

@@ -1,0 +1,67 @@
+import { describe, expect, it } from "vitest";
+import { html } from "../../../src/sandbox/html.ts";
+import { matchPath } from "../../../src/sandbox/paths.ts";
+import { ENDPOINT_NAMES, makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/faults.ts";
+import { SCENARIOS } from "../../../src/sandbox/scenarios.ts";
+import { makeEndpoints, matchEndpoint } from "../../../src/sandbox/endpoints.ts";
+import type { SandboxState } from "../../../src/sandbox/sandboxState.ts";
+
+describe("paths", () => {
+  it("match segment by segment and decode what they name", () => {
+    expect(matchPath("/v1/orders/:reference", "/v1/orders/a%2Fb%20c")).toEqual({ reference: "a/b c" });
+    expect(matchPath("/v1/orders", "/v1/orders")).toEqual({});
+    for (const path of ["/v1/orders/", "/v1/orders/a/b", "/v1/order/a", "/v1/orders/%E0%A4%A"]) {
+      expect(matchPath("/v1/orders/:reference", path)).toBeUndefined();
+    }
+  });
+
+  it("lead to every endpoint by its method, and tell which methods a path has", () => {
+    const endpoints = makeEndpoints({} as SandboxState);
+    expect(endpoints.map(({ name }) => name).toSorted()).toEqual([...ENDPOINT_NAMES].toSorted());
+    const name = (method: string, path: string) => matchEndpoint(endpoints, method, path).endpoint?.name;
+    expect(name("POST", "/v1/orders/quote")).toBe("quoteOrder");
+    expect(name("GET", "/v1/orders/quote")).toBe("getOrder");
+    expect(name("HEAD", "/v1/orders")).toBe("listOrders");
+    expect(name("PUT", "/v1/orders")).toBeUndefined();
+    expect(matchEndpoint(endpoints, "PUT", "/v1/orders").methods).toEqual(["POST", "GET"]);
+    expect(matchEndpoint(endpoints, "GET", "/v2/orders").methods).toEqual([]);
+  });
+});
+
+describe("HTML", () => {
+  it("escapes text in content and attributes, keeps HTML, joins lists and leaves nothing for null", () => {
+    const text = `<a href="x" title='y'>&`;
+    expect(html`<p title="${text}">${text}${null}${[html`<b>${1}</b>`, "&"]}</p>`.html).toBe(
+      '<p title="&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;">' +
+        "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;<b>1</b>&amp;</p>",
+    );
+  });
+});
+
+describe("fault switches", () => {
+  it("take numbers and flags also as the text of a form, and refuse what they do not know", () => {
+    const switches = makeFaultSwitches({ loseShare: 0.5 });
+    expect(switches.current()).toEqual({ ...NO_FAULTS, loseShare: 0.5 });
+    const form = { delayMs: "10", versionsMayDecrease: "true" } as unknown as Parameters<
+      typeof switches.set
+    >[0];
+    expect(switches.set(form)).toMatchObject({ loseShare: 0.5, delayMs: 10, versionsMayDecrease: true });
+    for (const wrong of [
+      { loseShare: -0.1 },
+      { loseShare: 1.1 },
+      { nothing: 1 },
+      { onlyEndpoints: "all, x" },
+    ]) {
+      expect(() => switches.set(wrong)).toThrow(/./);
+    }
+    expect(switches.current()).toMatchObject({ loseShare: 0.5, delayMs: 10 });
+    expect(switches.clear()).toEqual(NO_FAULTS);
+  });
+});
+
+describe("scenarios", () => {
+  it("have names of their own and do something with their defaults", () => {
+    expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
+    for (const { steps, options } of SCENARIOS) expect(steps(options).length).toBeGreaterThan(0);
+  });
+});
