@@ -19,7 +19,7 @@ export interface HealthDeps {
 }
 
 /** Resolves when the named thing works, and rejects otherwise. */
-export interface Probe {
+interface Probe {
   readonly name: string;
   readonly run: () => Promise<unknown>;
 }
