@@ -204,11 +204,11 @@ describe("a change by a transaction that began early", () => {
   async function makeWriter() {
     const client = await database.pool.connect();
     const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
-    const { applyReads } = makeApply({ pool: within, logger: silentLogger, modes });
+    const writer = makeApply({ pool: within, logger: silentLogger, modes });
     return {
       client,
       write: (reference: string, seconds: number) =>
-        applyReads({
+        writer.applyReads({
           sourceId: "live",
           via: "poll",
           snapshots: [makeSnapshot({ reference, updatedAt: at(seconds) })],

@@ -1,0 +1,255 @@
+import express from "express";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { parseInstant } from "../../src/domain/instant.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { makeAuthenticate } from "../../src/report/authenticate.ts";
+import { makeChangeHub } from "../../src/report/changeHub.ts";
+import type { ChangeHub } from "../../src/report/changeHub.ts";
+import { makeStreamChanges } from "../../src/report/changeStream.ts";
+import type { StreamDeps } from "../../src/report/changeStream.ts";
+import { makeErrorAnswer, stampAnswer } from "../../src/report/respond.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { makeLogger, silentLogger } from "../../src/runtime/logger.ts";
+import type { Logger } from "../../src/runtime/logger.ts";
+import { readSnapshot } from "../../src/wire/order.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { readEventStream } from "../support/eventStream.ts";
+import type { StreamedEvent } from "../support/eventStream.ts";
+import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import type { OrderSketch } from "../support/orders.ts";
+import { serve } from "../support/serve.ts";
+import type { TestServer } from "../support/serve.ts";
+
+const common = { clock: systemClock, logger: silentLogger };
+
+let database: TestDatabase;
+let pool: Pool;
+const closes: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query("truncate mirror.orders, mirror.history, mirror.changes restart identity");
+});
+afterEach(async () => {
+  for (const close of closes.splice(0).reverse()) await close();
+});
+
+async function startServer(
+  limits: StreamDeps["limits"] = {},
+  { reads = pool, logger = silentLogger }: { reads?: Pool; logger?: Logger } = {},
+): Promise<{ server: TestServer; hub: ChangeHub }> {
+  const hub = makeChangeHub({ pool: reads, ...common });
+  const authenticate = makeAuthenticate({ sources: [{ sourceId: "live" }], apiTokens: [] });
+  const router = express.Router().use(stampAnswer);
+  router.get("/stream", makeStreamChanges({ pool: reads, hub, authenticate, limits, ...common, logger }));
+  router.use(makeErrorAnswer(silentLogger));
+  const server = await serve(router);
+  closes.push(
+    () => server.close(),
+    () => hub.close(),
+  );
+  return { server, hub };
+}
+
+async function openStream(server: TestServer, query = "", headers: Record<string, string> = {}) {
+  const abort = new AbortController();
+  const response = await fetch(`${server.url}/stream${query}`, { headers, signal: abort.signal });
+  closes.push(async () => abort.abort());
+  const events = response.ok ? readEventStream(response) : undefined;
+  const next = async () => (await events!.next()).value as StreamedEvent | undefined;
+  return { response, next, abort };
+}
+
+async function see(...orders: OrderSketch[]): Promise<void> {
+  const apply = makeApply({ pool: database.pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const snapshots = orders.map(makeSnapshot);
+  const requestedAt = parseInstant(at(10_000));
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+}
+
+const referenceOf = (event: StreamedEvent | undefined) =>
+  (JSON.parse(event!.data!) as { reference: string }).reference;
+
+describe("a stream of changes", () => {
+  it("begins with what is there, goes on with what comes, and resumes after the last id", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { server } = await startServer();
+    const { response, next, abort } = await openStream(server);
+    expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(response.headers.get("cache-control")).toBe("no-cache, no-transform");
+    expect(response.headers.get("x-accel-buffering")).toBe("no");
+    expect(await next()).toMatchObject({ retry: "3000", data: undefined });
+    const first = await next();
+    expect(first).toMatchObject({ event: "change" });
+    expect(referenceOf(first)).toBe("A");
+    await see({ reference: "B", updatedAt: at(1) });
+    const second = await next();
+    expect(referenceOf(second)).toBe("B");
+    expect(JSON.parse(second!.data!)).toMatchObject({ position: second!.id, revision: 1, before: null });
+    abort.abort();
+    await see({ reference: "C", updatedAt: at(1) });
+    const again = await openStream(server, "?after=latest", { "last-event-id": second!.id! });
+    await again.next();
+    expect(referenceOf(await again.next())).toBe("C");
+  });
+
+  it("gives an id at once, so that a client that saw nothing yet resumes where it began", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next, abort } = await openStream(server, "?after=latest");
+    const opening = await next();
+    expect(opening!.id).toMatch(/^[0-9a-f]{12}\.\d+\.\d+$/);
+    abort.abort();
+    await see({ reference: "B", updatedAt: at(1) });
+    const again = await openStream(server, "", { "last-event-id": opening!.id! });
+    await again.next();
+    expect(referenceOf(await again.next())).toBe("B");
+  });
+
+  it("carries orders with line ends within, as the client puts them together again", async () => {
+    const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
+    const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+    const snapshots = [readSnapshot(raw, JSON.parse(raw))];
+    const requestedAt = parseInstant(at(9));
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    expect(JSON.parse((await next())!.data!)).toMatchObject({ after: { reference: "A", updatedAt: at(1) } });
+  });
+
+  it("beats while nothing happens", async () => {
+    const { server } = await startServer({ heartbeatMs: 20 });
+    const { next } = await openStream(server);
+    await next();
+    expect(await next()).toMatchObject({ comment: "heartbeat", id: undefined, data: undefined });
+    expect(await next()).toMatchObject({ comment: "heartbeat" });
+  });
+
+  it("refuses a position that does not hold, before it begins", async () => {
+    const { server } = await startServer();
+    expect((await openStream(server, "?after=000000000000.1.1")).response.status).toBe(410);
+    const { response } = await openStream(server, "", { "last-event-id": "x" });
+    expect(response.status).toBe(422);
+    expect(await response.json()).toMatchObject({
+      error: { message: "Last-Event-ID must be a position that an answer gave, or latest." },
+    });
+  });
+
+  it("ends when the feed begins anew, and the position is refused then", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    const { id } = (await next())!;
+    await pool.query("update mirror.feed set server = '1/1'");
+    await expect(next()).rejects.toThrow();
+    expect((await openStream(server, "", { "last-event-id": id! })).response.status).toBe(410);
+  });
+
+  it("is refused beyond the cap, and possible again when one has ended", async () => {
+    const { server } = await startServer({ streamsMax: 2 });
+    const first = await openStream(server);
+    const second = await openStream(server);
+    const third = await openStream(server);
+    expect([first, second, third].map(({ response }) => response.status)).toEqual([200, 200, 503]);
+    expect(third.response.headers.get("retry-after")).toBe("30");
+    expect(await third.response.json()).toMatchObject({ error: { code: "too_many_streams" } });
+    first.abort.abort();
+    await vi.waitFor(async () => expect((await openStream(server)).response.status).toBe(200));
+  });
+
+  it("answers HEAD without a stream", async () => {
+    const { server } = await startServer({ streamsMax: 1 });
+    for (let time = 0; time < 3; time += 1) {
+      const response = await fetch(`${server.url}/stream`, { method: "HEAD" });
+      expect(response.status).toBe(200);
+    }
+  });
+
+  it("lets a client go that takes nothing, keeps little for it, and lets it resume", async () => {
+    const count = 300;
+    for (let n = 0; n < count; n += 20) {
+      const more = { note: "x".repeat(100_000) };
+      await see(
+        ...Array.from({ length: 20 }, (_, m) => ({ reference: `R${n + m}`, updatedAt: at(1), more })),
+      );
+    }
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const logger = makeLogger({ level: "info", format: "json", service: "test", destination });
+    const { server } = await startServer({ stalledMs: 300 }, { logger });
+    const slow = await openStream(server);
+    await slow.next();
+    const first = await slow.next();
+    // 30 MB do not fit into the buffers on the way, so the server meets a client that does not read.
+    await vi.waitFor(() => expect(lines.join("")).toContain("StalledClientError"), 5_000);
+    const readOn = async () => {
+      for (let seen = 1; seen < count; seen += 1) await slow.next();
+    };
+    await expect(readOn()).rejects.toThrow(/terminated/);
+    const again = await openStream(server, "", { "last-event-id": first!.id! });
+    await again.next();
+    const references = new Set<string>([referenceOf(first)]);
+    while (references.size < count) references.add(referenceOf(await again.next()));
+    expect(references.size).toBe(count);
+  });
+
+  it("ends for all clients when the process closes", async () => {
+    const { server, hub } = await startServer();
+    const streams = await Promise.all([openStream(server), openStream(server, "?after=latest")]);
+    for (const { next } of streams) await next();
+    await hub.close();
+    for (const { next } of streams) expect(await next()).toBeUndefined();
+    await server.close();
+  });
+});
+
+describe("many streams", () => {
+  it("cost one look at the table, and all see what comes", async () => {
+    let looks = 0;
+    const counting = new Proxy(pool, {
+      get(target, name) {
+        if (name !== "query") return Reflect.get(target, name) as unknown;
+        return (query: { name?: string }, values?: unknown[]) => {
+          if (query.name === "read-changes") looks += 1;
+          return target.query(query as string, values);
+        };
+      },
+    });
+    const { server } = await startServer({}, { reads: counting });
+    const streams = await Promise.all(Array.from({ length: 40 }, () => openStream(server, "?after=latest")));
+    for (const { next } of streams) await next();
+    // Once all have caught up with the kept end, only the hub looks.
+    await vi.waitFor(async () => {
+      const before = looks;
+      await systemClock.sleep(1_000);
+      expect(looks - before).toBeLessThanOrEqual(10);
+    }, 10_000);
+    await see({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(1) });
+    for (const { next } of streams)
+      expect([referenceOf(await next()), referenceOf(await next())]).toEqual(["A", "B"]);
+  });
+
+  it("go on by themselves after the database was away", async () => {
+    const { server } = await startServer();
+    const { next } = await openStream(server, "?after=latest");
+    await next();
+    await database.pool.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'order-mirror test'",
+    );
+    await see({ reference: "A", updatedAt: at(1) });
+    expect(referenceOf(await next())).toBe("A");
+  });
+});
