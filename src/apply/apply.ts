@@ -26,9 +26,9 @@ export interface Reads {
 
 export interface Apply {
   /** Decides on the events at these inbox positions; those that are decided already are passed over. */
-  applyEvents(seqs: readonly number[]): Promise<Decision[]>;
+  readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
   /** Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. */
-  applyReads(reads: Reads): Promise<Decision[]>;
+  readonly applyReads: (reads: Reads) => Promise<Decision[]>;
 }
 
 /**

@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { parseInstant } from "../../src/domain/instant.ts";
 import { compareKeys, decide } from "../../src/domain/observation.ts";
@@ -40,8 +40,7 @@ const modes = new Map([
 const SETTLE_NANOS = 5_000_000_000n;
 
 const makeSut = () => {
-  const onDecisions = vi.fn();
-  return { ...makeApply({ pool, logger: silentLogger, modes, onDecisions }), onDecisions };
+  return makeApply({ pool, logger: silentLogger, modes });
 };
 
 const readOrders = async () =>
