@@ -8,6 +8,7 @@ import {
 import type { PgPool, Queue, QueueOptions, Worker } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { systemClock } from "../runtime/clock.ts";
 import { APPLY_QUEUE } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
 import type { OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
@@ -21,6 +22,7 @@ const STATEMENT_TIMEOUT_MS = 5_000;
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
+const PAUSE_AFTER_ERROR_MS = 250;
 
 const onPostgres = withBackend(createPostgresBackend);
 
@@ -47,10 +49,12 @@ export async function openPostgresBackend(deps: {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
       const worker = new onPostgres.Worker<ApplyJob, void>(APPLY_QUEUE, process, {
         ...workerOptions,
-        connection: asPgPool(workerPool),
+        connection: asPgPool(pauseAfterErrors(workerPool)),
+        autorun: false,
       });
       worker.on("error", onError);
       await waitForDatabase(() => worker.waitUntilReady(), workerPool);
+      void worker.run().catch(onError);
       return {
         worker: worker as unknown as Worker<ApplyJob, void>,
         cut: () => endPool(workerPool),
@@ -79,6 +83,23 @@ function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string;
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on("error", () => undefined);
   return pool;
+}
+
+/**
+ * After any error but a refused connection BullMQ asks for a job again at once: a server that is starting up, or has
+ * no connection free, would be asked a thousand times a second.
+ */
+function pauseAfterErrors(pool: pg.Pool): pg.Pool {
+  const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
+  const pausing = async (...args: unknown[]) => {
+    try {
+      return await query(...args);
+    } catch (error) {
+      await systemClock.sleep(PAUSE_AFTER_ERROR_MS);
+      throw error;
+    }
+  };
+  return Object.assign(pool, { query: pausing });
 }
 
 /** BullMQ describes a pool in types of its own, which the driver's do not fit to the letter. */

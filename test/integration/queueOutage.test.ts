@@ -1,3 +1,4 @@
+import { createServer } from "node:net";
 import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
@@ -8,9 +9,18 @@ import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";
 import { canStartRedis, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
 
+/** What Postgres answers while it recovers: the code 57P03. */
+const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
 const PATIENCE = { timeout: 20_000, interval: 20 };
 /** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for ring and queue. */
 const CLOSE_LIMIT_MS = 8_000;
+
+function makePostgresError(code: string, message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`);
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(fields.length + 4);
+  return Buffer.concat([Buffer.from("E"), length, fields]);
+}
 
 async function timed(run: () => Promise<unknown>): Promise<number> {
   const startedMs = performance.now();
@@ -219,6 +229,41 @@ describe("the queue while its Postgres fails", () => {
 
     await postgres.freeze();
     expect(await timed(() => consumer.close().then(() => queue.close()))).toBeLessThan(CLOSE_LIMIT_MS);
+  });
+});
+
+describe("a queue whose Postgres is starting up", () => {
+  it("is not asked for jobs without a pause, and goes on once it is up", async () => {
+    const postgres = await startOwnPostgres();
+    onTestFinished(() => postgres.remove());
+    const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
+    onTestFinished(() => queue.close());
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    onTestFinished(() => consumer.close());
+
+    await postgres.stop();
+    let connections = 0;
+    const startingUp = createServer((socket) => {
+      connections += 1;
+      socket.on("error", () => undefined);
+      socket.on("data", () => socket.end(STARTING_UP));
+    });
+    await new Promise<void>((resolve) =>
+      startingUp.listen(Number(new URL(postgres.url).port), "127.0.0.1", resolve),
+    );
+    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(0);
+    const before = connections;
+    const startedMs = performance.now();
+    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(before + 10);
+    expect(performance.now() - startedMs).toBeGreaterThan(500);
+    await new Promise((resolve) => startingUp.close(resolve));
+
+    await postgres.start();
+    await vi.waitFor(() => {
+      queue.ring([1]);
+      expect(taken).toContain(1);
+    }, PATIENCE);
   });
 });
 
