@@ -5,12 +5,14 @@ import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import type { SourceConfig } from "../runtime/config.ts";
+import { meterBudget, meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
-  const { config, clock, logger, shutdown, onDecisions } = deps;
+  const { config, clock, logger, shutdown, metrics } = deps;
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
@@ -18,7 +20,10 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const budgetOf = ({ organization, mode }: SourceConfig): Budget => {
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
     const owner = JSON.stringify([organization, mode]);
-    const budget = budgets.get(owner) ?? makeBudget({ clock });
+    const known = budgets.get(owner);
+    if (known) return known;
+    const budget = makeBudget({ clock });
+    meterBudget(metrics, budget, { organization, mode });
     budgets.set(owner, budget);
     return budget;
   };

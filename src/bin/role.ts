@@ -6,6 +6,7 @@ import { recordSources } from "../mirror/sources.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { Metrics } from "../runtime/metrics.ts";
 import type { Shutdown } from "../runtime/shutdown.ts";
 
 /** What every role of the product is started with. */
@@ -15,6 +16,8 @@ export interface RoleDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly shutdown: Shutdown;
+  /** The figures of this process. */
+  readonly metrics: Metrics;
   /** Told of every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }

@@ -4,6 +4,7 @@ import type { Express } from "express";
 import { insertEvents } from "../mirror/inbox.ts";
 import type { Pool } from "../mirror/database.ts";
 import { makeHealthRouter } from "../ops/healthRouter.ts";
+import { makeMetricsRouter } from "../ops/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
@@ -16,6 +17,7 @@ import { makeReportRouter } from "../report/router.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import { listen } from "./httpServer.ts";
+import { meterDatabase, meterQueue, meterReceiver } from "./metering.ts";
 import { openPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
@@ -24,11 +26,13 @@ const READ_CONNECTIONS = 8;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_TIMEOUT_MS = 1_500;
 const READ_TIMEOUT_MS = 10_000;
+/** Of their own, so that a slow count never takes a connection from a reader. */
+const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
 
 /** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
 export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<{ url: string }> {
-  const { config, clock, logger, shutdown } = deps;
+  const { config, clock, logger, shutdown, metrics } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
     max: RECEIVE_CONNECTIONS,
@@ -43,10 +47,13 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
   await recordConfiguredSources(readPool, config);
   const receiver = composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
+  const receive = meterReceiver(metrics, clock, receiver);
+  meterQueue(metrics, deps.queue);
+  meterDatabase(metrics, clock, openPool(deps, FIGURES_POOL));
   const app = composeApp(deps, { receivePool, readPool, hub });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
-    req.url?.startsWith(WEBHOOK_PATH) ? receiver(req, res) : app(req, res);
+    req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
   const { host, port } = config;
   const server = await listen({
     listener,
@@ -91,6 +98,7 @@ function composeApp(
   const app = express();
   app.disable("x-powered-by");
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;
   app.use(makeReportRouter({ pool: readPool, hub, sources, apiTokens, clock, logger }));
   app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));

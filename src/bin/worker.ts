@@ -2,12 +2,14 @@ import { makeApply } from "../apply/apply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts applying events: on every job of the queue, and by the sweep what no job brought. */
 export async function startWorker(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<void> {
-  const { config, clock, logger, shutdown, queue, onDecisions } = deps;
+  const { config, clock, logger, shutdown, queue, metrics } = deps;
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
@@ -15,7 +17,7 @@ export async function startWorker(deps: RoleDeps & { readonly queue: ApplyQueue 
   const sweep = makeSweep({
     takeOverdue: (query) =>
       takeOverdue(pool, { ...query, sourceIds, olderThanSeconds: OVERDUE_AFTER_SECONDS }),
-    applyEvents: (seqs) => apply.applyEvents(seqs),
+    applyEvents: apply.applyEvents,
     clock,
     logger,
   });

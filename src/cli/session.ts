@@ -7,7 +7,9 @@ import { loadConfig } from "../runtime/config.ts";
 import type { Config } from "../runtime/config.ts";
 import { makeLogger } from "../runtime/logger.ts";
 import type { LogLevel } from "../runtime/logger.ts";
+import { makeMetrics } from "../runtime/metrics.ts";
 import { makeShutdown } from "../runtime/shutdown.ts";
+import { VERSION } from "../runtime/version.ts";
 import { checkScheme } from "../signature/checkScheme.ts";
 
 const COMMAND_CONNECTIONS = 2;
@@ -44,7 +46,8 @@ export async function runService(options: {
     shutdown.onShutdown("database", () => database.close());
     if (migrates || database.embedded) await migrateAll(database.url, logger);
     else await assertMigrated(database.url);
-    await start({ config, databaseUrl: database.url, clock: systemClock, logger, shutdown });
+    const metrics = makeMetrics({ version: VERSION });
+    await start({ config, databaseUrl: database.url, clock: systemClock, logger, shutdown, metrics });
   } catch (error) {
     // A signal during the start closes what the start was still using: that is no failure of its own.
     if (shutdown.signal.aborted) return;

@@ -3,7 +3,7 @@ import { OrderMirrorError } from "../domain/errors.ts";
 import type { IncomingEvent } from "../mirror/inbox.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
-import type { Verifier } from "../signature/verifier.ts";
+import type { Refusal, Verifier } from "../signature/verifier.ts";
 import { admitEvent, refuseByHead } from "./admit.ts";
 import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
 import type { ReceiveOutcome } from "./answers.ts";
@@ -41,11 +41,13 @@ export interface Receiver {
   drain(): Promise<void>;
   /** How many requests ended in each way since the start. */
   counts(): Readonly<Record<ReceiveOutcome, number>>;
+  /** How many did not verify since the start, by what was wrong; a reason that never came is not there. */
+  refusals(): Readonly<Partial<Record<Refusal, number>>>;
 }
 
 interface Ending {
   readonly outcome: ReceiveOutcome;
-  readonly reason?: string;
+  readonly reason?: Refusal;
   readonly error?: unknown;
 }
 
@@ -63,6 +65,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const inFlight = new InFlight();
   const logRefusal = makeRefusalLog({ clock, logger });
   const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
+  const refusals: Partial<Record<Refusal, number>> = {};
 
   function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
     const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
@@ -73,6 +76,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   async function serve(req: IncomingMessage, res: ServerResponse, source: string): Promise<void> {
     const finish = (ending: Ending) => {
       counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
+      if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
       sendAnswer(res, ending.outcome);
       logRefusal(req, { ...ending, source });
     };
@@ -107,6 +111,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   return Object.assign(receive, {
     drain: () => inFlight.drain(),
     counts: () => ({ ...counts }) as Record<ReceiveOutcome, number>,
+    refusals: () => ({ ...refusals }),
   });
 }
 

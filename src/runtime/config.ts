@@ -23,6 +23,8 @@ export interface Config {
   readonly redisUrls: readonly string[];
   readonly host: string;
   readonly port: number;
+  /** Of a worker or poller of its own; null: it serves nothing. */
+  readonly healthPort: number | null;
   readonly sources: readonly SourceConfig[];
   readonly pollIntervalSeconds: number;
   readonly pollSettleSeconds: number;
@@ -33,6 +35,7 @@ export interface Config {
   readonly apiTokens: readonly { readonly token: string; readonly sourceId: string }[];
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
+  readonly metricsToken: string | null;
   readonly writeThrough: boolean;
   readonly sandboxPort: number;
   readonly sandboxSeed: number;
@@ -152,6 +155,7 @@ function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,
+    healthPort: values.HEALTH_PORT,
     sources: sources.map(({ names: _names, ...source }) => source),
     pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
     pollSettleSeconds: values.POLL_SETTLE_SECONDS,
@@ -161,6 +165,7 @@ function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
     apiTokens: values.API_TOKENS ?? [],
     opsPassword: values.OPS_PASSWORD,
     opsViewerPassword: values.OPS_VIEWER_PASSWORD,
+    metricsToken: values.METRICS_TOKEN,
     writeThrough: values.WRITE_THROUGH,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,

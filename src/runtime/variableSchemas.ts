@@ -84,6 +84,11 @@ export const tokens = list
     }
   });
 
+export const metricsToken = text.refine(
+  (value) => value.length >= TOKEN_LENGTH_MIN && TOKEN.test(value),
+  `must be at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -; make one with: openssl rand -hex 24`,
+);
+
 export const backfillSince = text.refine((value) => {
   try {
     return resolveSince(value, 0n) >= 0n;

@@ -6,6 +6,7 @@ import {
   host,
   HOUR_SECONDS,
   list,
+  metricsToken,
   oneOf,
   redisUrls,
   seconds,
@@ -107,6 +108,12 @@ export const VARIABLES = {
     default: "3000",
     meaning: "port that the web process listens on; 0: a free one",
   },
+  HEALTH_PORT: {
+    schema: wholeNumber(0, PORT_MAX),
+    default: null,
+    unset: "not served",
+    meaning: "port of a worker or poller of its own for /livez, /readyz and /metrics; none: not served",
+  },
   POLL_INTERVAL_SECONDS: {
     schema: seconds(INTERVAL_SECONDS_MIN, HOUR_SECONDS),
     default: "30",
@@ -152,6 +159,13 @@ export const VARIABLES = {
     secret: true,
     unset: "no viewers",
     meaning: "password of the ops pages for those who may look but not act",
+  },
+  METRICS_TOKEN: {
+    schema: metricsToken,
+    default: null,
+    secret: true,
+    unset: "metrics on loopback only",
+    meaning: "bearer token of /metrics for other machines; none: loopback only",
   },
   WRITE_THROUGH: {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),

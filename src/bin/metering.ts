@@ -1,0 +1,133 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Decision } from "../apply/applySubjects.ts";
+import { NANOS_PER_SECOND } from "../domain/instant.ts";
+import type { Pool } from "../mirror/database.ts";
+import { readSourceFigures } from "../mirror/readMetrics.ts";
+import type { SourceFigures } from "../mirror/readMetrics.ts";
+import type { Budget } from "../provider/budget.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { withDeadline } from "../queue/deadline.ts";
+import type { Receiver } from "../receive/receiver.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { SourceConfig } from "../runtime/config.ts";
+import type { Metrics, Observe } from "../runtime/metrics.ts";
+
+/** However many ask, Postgres is read at most once in this time. */
+const FIGURES_HOLD_MS = 5_000;
+const QUEUE_DEADLINE_MS = 2_000;
+
+/** Has the receiver's endings shown, and how long each answer took. */
+export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver) {
+  metrics.observe((observe) => {
+    for (const [outcome, count] of Object.entries(receiver.counts())) {
+      observe("order_mirror_webhooks_received_total", count, { outcome });
+    }
+    for (const [reason, count] of Object.entries(receiver.refusals())) {
+      observe("order_mirror_webhook_refusals_total", count, { reason });
+    }
+  });
+  return (req: IncomingMessage, res: ServerResponse): void => {
+    const startedMs = clock.monotonicMs();
+    res.once("finish", () => {
+      metrics.record("order_mirror_webhook_ack_seconds", (clock.monotonicMs() - startedMs) / 1_000);
+    });
+    receiver(req, res);
+  };
+}
+
+/** Counts decisions before they are passed on. */
+export function meterDecisions(
+  metrics: Metrics,
+  clock: Clock,
+  next?: (decisions: readonly Decision[]) => void,
+): (decisions: readonly Decision[]) => void {
+  return (decisions) => {
+    const now = clock.now();
+    for (const { sourceId: source, via, verdict: outcome, version } of decisions) {
+      metrics.count("order_mirror_events_applied_total", { source, via, outcome });
+      if (outcome !== "applied" || version === null) continue;
+      // The provider's clock may be ahead; and what a backfill brings is old by nature.
+      const lag = Math.max(0, Number(now - version) / Number(NANOS_PER_SECOND));
+      if (via !== "backfill") metrics.record("order_mirror_apply_lag_seconds", lag, { source, via });
+    }
+    next?.(decisions);
+  };
+}
+
+/** Has the figures of the database shown, as far as it can be read. */
+export function meterDatabase(metrics: Metrics, clock: Clock, pool: Pool): void {
+  let held: Promise<SourceFigures[]> | undefined;
+  let heldMs = Number.NEGATIVE_INFINITY;
+  const read = () => {
+    if (held === undefined || clock.monotonicMs() - heldMs >= FIGURES_HOLD_MS) {
+      heldMs = clock.monotonicMs();
+      held = readSourceFigures(pool);
+    }
+    return held;
+  };
+  metrics.observe(async (observe) => {
+    let figures: SourceFigures[] = [];
+    let up = 1;
+    try {
+      figures = await read();
+    } catch {
+      // Nothing old is shown instead: a watermark that stands still would look like one that is fresh.
+      up = 0;
+    }
+    observe("order_mirror_database_up", up);
+    for (const each of figures) observeSource(observe, each);
+  });
+}
+
+function observeSource(observe: Observe, figures: SourceFigures): void {
+  const labels = { source: figures.sourceId };
+  const observeMoment = (name: Parameters<Observe>[0], seconds: number | null) => {
+    if (seconds !== null) observe(name, seconds, labels);
+  };
+  observeMoment("order_mirror_poll_watermark_timestamp_seconds", figures.polledThrough);
+  observeMoment("order_mirror_safe_through_timestamp_seconds", figures.safeThrough);
+  observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", figures.lastCycleEndedAt);
+  observeMoment("order_mirror_last_event_timestamp_seconds", figures.lastEventAt);
+  observeMoment("order_mirror_pending_oldest_timestamp_seconds", figures.oldestPendingAt);
+  observe("order_mirror_poll_failing", figures.lastError === null ? 0 : 1, labels);
+  observe("order_mirror_poll_window_gaps", figures.gaps, labels);
+  observe("order_mirror_lost_events_total", figures.lost, labels);
+  observe("order_mirror_announced_changes_total", figures.announced, labels);
+  observe("order_mirror_pending_events", figures.pending, labels);
+  observe("order_mirror_quarantined", figures.quarantined, labels);
+  observe("order_mirror_refetches_waiting", figures.refetches, labels);
+}
+
+/** Has the queue's jobs shown; when its server does not answer in time, they are left out. */
+export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">): void {
+  metrics.observe(async (observe) => {
+    const counts = await withDeadline(
+      bull.getJobCounts().catch(() => "late" as const),
+      QUEUE_DEADLINE_MS,
+    );
+    if (counts === "late") return;
+    const queue = bull.name;
+    for (const [state, count] of Object.entries(counts)) {
+      observe("order_mirror_queue_jobs", count, { queue, state });
+    }
+    observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
+  });
+}
+
+/** Has the spending of a budget shown. One of several processes leads: the sum over all is what was sent. */
+export function meterBudget(
+  metrics: Metrics,
+  budget: Budget,
+  { organization, mode }: Pick<SourceConfig, "organization" | "mode">,
+): void {
+  metrics.observe((observe) => {
+    for (const { policy, requestsMax, used, spent } of budget.spent()) {
+      const labels = { organization, mode, policy };
+      observe("order_mirror_provider_ratelimit_limit", requestsMax, labels);
+      observe("order_mirror_provider_ratelimit_remaining", Math.max(0, requestsMax - used), labels);
+      for (const [purpose, count] of Object.entries(spent)) {
+        observe("order_mirror_provider_requests_total", count, { ...labels, purpose });
+      }
+    }
+  });
+}
