@@ -21,7 +21,7 @@ export interface FeedQuery {
 /**
  * The parameters of GET /v1/changes and /v1/changes/stream. `lastEventId` is the header by which an SSE client goes
  * on; it wins over `after`, which stays in the address when a client reconnects. Throws RefusedRequestError, 422
- * invalid_parameter.
+ * invalid_request.
  */
 export function parseFeedQuery(parameters: URLSearchParams, lastEventId?: string): FeedQuery {
   const { after, limit } = parseParameters(parametersSchema, parameters);

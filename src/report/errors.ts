@@ -1,4 +1,5 @@
 import { OrderMirrorError } from "../domain/errors.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
 
 /**
  * A request that the read API refuses: the client's doing, never ours.
@@ -25,7 +26,10 @@ export class RefusedRequestError extends OrderMirrorError {
   }
 }
 
-/** 422 invalid_parameter; assumed, as the spec names no code for it. */
-export function refuseParameter(message: string): RefusedRequestError {
-  return new RefusedRequestError({ status: 422, code: "invalid_parameter", message });
+/** 422; the code is assumed, as the spec names none. */
+export function refuseParameter(
+  message: string,
+  code: string = ASSUMED_CODES.invalidRequest,
+): RefusedRequestError {
+  return new RefusedRequestError({ status: 422, code, message });
 }

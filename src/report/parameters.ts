@@ -12,7 +12,7 @@ export function readParameters(url: string): URLSearchParams {
  *
  * Parameters that we do not know are ignored, so that software written for the provider keeps working; one that is
  * given twice, or cannot be read, is refused rather than guessed at. Throws RefusedRequestError, 422
- * invalid_parameter.
+ * invalid_request.
  */
 export function parseParameters<Schema extends z.ZodType>(
   schema: Schema,

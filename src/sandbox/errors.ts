@@ -1,4 +1,5 @@
 import { OrderMirrorError } from "../domain/errors.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
 
 /**
  * A request that the provider refuses, as the spec's table has it ("Errors"). The message may go to the caller;
@@ -26,5 +27,5 @@ export function makeOrderNotFound(): RefusedRequestError {
 
 /** Assumed: the spec shows no code for a request that is malformed. */
 export function makeInvalidRequest(message: string): RefusedRequestError {
-  return new RefusedRequestError(422, "invalid_request", message);
+  return new RefusedRequestError(422, ASSUMED_CODES.invalidRequest, message);
 }

@@ -1,5 +1,6 @@
 import { tryParseInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
 import type { Answer, ApiRequest } from "./apiRequest.ts";
 import { makeInvalidRequest, RefusedRequestError } from "./errors.ts";
 import { readOrders } from "./listSql.ts";
@@ -64,7 +65,7 @@ function readFilter(state: SandboxState, { caller, query }: ApiRequest): OrderFi
     // Assumed: the code; the spec shows the status alone.
     throw new RefusedRequestError(
       422,
-      "updated_period_incomplete",
+      ASSUMED_CODES.updatedPeriodIncomplete,
       "updatedSince and updatedUntil must be sent together.",
     );
   }
@@ -119,7 +120,8 @@ function readBranchId(
   if (text === undefined) return undefined;
   const branch = state.directory.findBranch(organizationId, text);
   // Assumed: the status and the code; the spec only says that it is an error.
-  if (!branch) throw new RefusedRequestError(422, "branch_not_found", "No branch has this reference or id.");
+  if (!branch)
+    throw new RefusedRequestError(422, ASSUMED_CODES.branchNotFound, "No branch has this reference or id.");
   return branch.branchId;
 }
 

@@ -80,6 +80,16 @@ export type ListBranchesResponse = z.infer<typeof listBranchesResponseSchema>;
 
 export const ADDRESS_REASONS = ["address_not_found", "address_ambiguous", "address_low_confidence"] as const;
 
+/**
+ * Codes that the spec leaves open ("Errors": "unspecified code"). Assumed; the sandbox answers with them, and the
+ * mirror's read API too, so that software sees the same from both.
+ */
+export const ASSUMED_CODES = {
+  invalidRequest: "invalid_request",
+  updatedPeriodIncomplete: "updated_period_incomplete",
+  branchNotFound: "branch_not_found",
+} as const;
+
 /** Answer of POST /v1/addresses/validate, which is 200 in every case. */
 export const validateAddressResponseSchema = z.discriminatedUnion("valid", [
   z.looseObject({

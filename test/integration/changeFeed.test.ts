@@ -178,7 +178,7 @@ describe("the list of changes", () => {
   ])("refuses %s", async (query, name) => {
     const response = await get(query);
     expect(response.status).toBe(422);
-    expect(await response.json()).toMatchObject({ error: { code: "invalid_parameter" } });
+    expect(await response.json()).toMatchObject({ error: { code: "invalid_request" } });
     expect((await (await get(query)).json()) as unknown).toMatchObject({
       error: { message: expect.stringMatching(new RegExp(`^${name} must be`)) as unknown },
     });
