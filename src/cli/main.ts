@@ -2,6 +2,12 @@
 import { makeProgram } from "./program.ts";
 import { reportFailure } from "./failure.ts";
 
+// Whoever reads our output may have enough of it (`| head`): that is no failure.
+process.stdout.on("error", (error: NodeJS.ErrnoException) => {
+  if (error.code === "EPIPE") process.exit(0);
+  throw error;
+});
+
 try {
   await makeProgram().parseAsync(process.argv);
 } catch (error) {
