@@ -92,7 +92,7 @@ export async function beginCycle(
   return { waitMs: row.begun ? 0 : (row.wait_ms ?? 0) };
 }
 
-/** Notes the end of a cycle, with a sentence when it failed. Throws LeaseLostError. */
+/** Notes the end of a cycle, with a sentence when it failed, be it before polling could begin. Throws LeaseLostError. */
 export async function endCycle(
   pool: Pool,
   lease: Lease,
@@ -100,11 +100,12 @@ export async function endCycle(
 ): Promise<void> {
   const result = await pool.query(
     `with ${HELD}
-     update mirror.poll_state set
-       last_cycle_ended_at = clock_timestamp(),
-       last_error = $5::text,
-       last_error_at = case when $5::text is null then last_error_at else clock_timestamp() end
-     from held where source_id = $4`,
+     insert into mirror.poll_state as state (source_id, last_cycle_ended_at, last_error, last_error_at)
+     select $4, clock_timestamp(), $5::text, case when $5::text is not null then clock_timestamp() end from held
+     on conflict (source_id) do update set
+       last_cycle_ended_at = excluded.last_cycle_ended_at,
+       last_error = excluded.last_error,
+       last_error_at = coalesce(excluded.last_error_at, state.last_error_at)`,
     [...leaseValues(lease), sourceId, error ?? null],
   );
   if (result.rowCount === 0) throw makeLeaseLostError(lease);

@@ -1,5 +1,5 @@
-import type { Instant } from "../domain/instant.ts";
 import type { PollState } from "../mirror/pollState.ts";
+import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
 import type { ReadCounts } from "./readWindow.ts";
 import { addCounts, NOTHING_READ } from "./sweepRunner.ts";
@@ -25,29 +25,32 @@ export interface CycleContext {
 /** The course of one cycle: where it stands, and what its steps have counted and moved so far. */
 export interface Course {
   /** One step of a sweep, if it has anything to do now. */
-  take(runner: SweepRunner, nowMs: number): Promise<Step | undefined>;
+  take(runner: SweepRunner): Promise<Step | undefined>;
   countApplied(applied: number): void;
   result(): CourseCounts;
 }
 
-export function startCourse(context: CycleContext, providerNow: Instant): Course {
+export function startCourse(deps: Pick<PollDeps, "client" | "clock">, context: CycleContext): Course {
+  const { providerClock } = deps.client;
   const { term, signal, state } = context;
+  const cycleStartedAt = providerClock.providerNow();
   let counts = NOTHING_READ;
   let { polledThrough, safeThrough } = state;
   let unproved = 0;
   const windows = new Map<SweepRunner, number>();
 
-  const view = (runner: SweepRunner, nowMs: number): SweepView => ({
-    providerNow,
-    nowMs,
+  const view = (runner: SweepRunner): SweepView => ({
+    providerNow: providerClock.providerNow(),
+    cycleStartedAt,
+    nowMs: deps.clock.monotonicMs(),
     historySince: state.historySince,
     polledThrough,
     safeThrough,
     windowsRead: windows.get(runner) ?? 0,
   });
 
-  async function take(runner: SweepRunner, nowMs: number): Promise<Step | undefined> {
-    const step = await runner.step({ term, signal, view: view(runner, nowMs) });
+  async function take(runner: SweepRunner): Promise<Step | undefined> {
+    const step = await runner.step({ term, signal, view: view(runner) });
     if (step === undefined) return undefined;
     counts = addCounts(counts, step.counts);
     if (step.window !== undefined) {

@@ -29,7 +29,7 @@ export interface Cycle {
 const TOO_LARGE_MAX = 12;
 
 export function makeCycle(deps: PollDeps): Cycle {
-  const { client, clock, logger, pool, source } = deps;
+  const { clock, logger, pool, source } = deps;
   const { sourceId } = source;
   const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
   const readPage = makeReadPage(deps, makeAwaitTurn({ clock, gapMs }));
@@ -48,7 +48,7 @@ export function makeCycle(deps: PollDeps): Cycle {
   async function runLive(course: Course): Promise<void> {
     for (let tooLarge = 0; ;) {
       try {
-        if ((await course.take(live, clock.monotonicMs())) === undefined) return;
+        if ((await course.take(live)) === undefined) return;
       } catch (error) {
         tooLarge += 1;
         if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
@@ -59,7 +59,7 @@ export function makeCycle(deps: PollDeps): Cycle {
 
   return {
     async run(context) {
-      const course = startCourse(context, client.providerClock.providerNow());
+      const course = startCourse(deps, context);
       await runLive(course);
       const refetched = await refetchOrders(deps, context);
       course.countApplied(refetched.applied);

@@ -32,17 +32,8 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   let quietTerm: Term | undefined;
 
   async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
-    await synchronizeClock(client, signal);
-    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
-    if (quietTerm !== term) await waitForQuiet(state, signal);
-    quietTerm = term;
-    const dueMs = clock.monotonicMs() + intervalMs;
-    const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
-    if (waitMs > 0) return { kind: "not_due", waitMs };
     try {
-      const counts = await cycle.run({ term, signal, state, dueMs });
-      await endCycle(pool, term.lease, { sourceId, error: undefined });
-      return { kind: "polled", counts };
+      return await runIfDue(term, signal);
     } catch (error) {
       // However it ended: the next leader reads here how long ago the last request was. The error that counts is
       // the first one.
@@ -50,6 +41,19 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
       await endCycle(pool, term.lease, { sourceId, error: sentence }).catch(() => undefined);
       throw error;
     }
+  }
+
+  async function runIfDue(term: Term, signal: AbortSignal): Promise<LedCycleResult> {
+    await synchronizeClock(client, signal);
+    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
+    if (quietTerm !== term) await waitForQuiet(state, signal);
+    quietTerm = term;
+    const dueMs = clock.monotonicMs() + intervalMs;
+    const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
+    if (waitMs > 0) return { kind: "not_due", waitMs };
+    const counts = await cycle.run({ term, signal, state, dueMs });
+    await endCycle(pool, term.lease, { sourceId, error: undefined });
+    return { kind: "polled", counts };
   }
 
   /** A source that was never polled begins now: live from this instant on, and back to backfillSince from it. */

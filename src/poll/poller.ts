@@ -40,6 +40,7 @@ export interface Poller {
 
 const LEASE_TTL_MS = 15_000;
 const EVERY_SECOND = "* * * * * *";
+const TICK_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has waited between its own attempts as well. */
 const BACKOFF_MAX_MS = 60_000;
 const CLOSE_WAIT_MS = 1_000;
@@ -60,6 +61,10 @@ export function makePoller(deps: PollDeps): Poller {
 
   async function tick(): Promise<void> {
     try {
+      const { outcome, waitMs } = await runOnce();
+      if (outcome !== "not_due" || waitMs > TICK_MS) return;
+      // Due before the next tick, so that the interval is not drawn out to whole ticks.
+      await clock.sleep(waitMs, closing.signal);
       await runOnce();
     } catch (error) {
       if (!closing.signal.aborted) throw error;

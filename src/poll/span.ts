@@ -1,7 +1,11 @@
+import { NANOS_PER_SECOND } from "../domain/instant.ts";
+import type { Window } from "../domain/window.ts";
+
 /** How long the windows of a sweep may be: halved where they are too much, doubled again where they are not. */
 export interface Span {
   seconds(): number;
-  shorten(): void;
+  /** To half of `window`, which was too much, at most. */
+  shorten(window: Window): void;
   lengthen(): void;
 }
 
@@ -12,7 +16,10 @@ export function makeSpan({ seconds: start, max }: { seconds: number; max: number
   let seconds = start;
   return {
     seconds: () => seconds,
-    shorten: () => void (seconds = Math.max(SPAN_MIN_SECONDS, Math.floor(seconds / 2))),
+    shorten({ since, until }) {
+      const tooLong = Math.min(seconds, Number((until - since) / NANOS_PER_SECOND));
+      seconds = Math.max(SPAN_MIN_SECONDS, Math.floor(tooLong / 2));
+    },
     lengthen: () => void (seconds = Math.min(max, seconds * 2)),
   };
 }

@@ -47,7 +47,7 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
     for (const worker of workers) {
       if (worker.pausedUntilMs > clock.monotonicMs()) continue;
       try {
-        const step = await course.take(worker.runner, clock.monotonicMs());
+        const step = await course.take(worker.runner);
         if (step === undefined) continue;
         worker.failures = 0;
         if (step.window !== undefined) report(worker.runner, step.window);

@@ -69,15 +69,15 @@ export function makeSweepRunner(
       failures = 0;
       return { counts: subtract(after.counts, before.counts), window: committed };
     } catch (error) {
-      if (!signal.aborted) noteFailure(error);
+      if (!signal.aborted) noteFailure(error, window);
       throw error;
     }
   }
 
-  function noteFailure(error: unknown): void {
+  function noteFailure(error: unknown, window: Window): void {
     failures += 1;
     const repeated = failures >= FAILURES_BEFORE_SHORTER;
-    if (repeated || error instanceof WalkTooLargeError) sweep.span.shorten();
+    if (repeated || error instanceof WalkTooLargeError) sweep.span.shorten(window);
     const hopeless = error instanceof WalkTooLargeError || error instanceof WalkStalledError;
     if (repeated || hopeless) underWay = undefined;
   }

@@ -9,8 +9,10 @@ import type { Span } from "./span.ts";
 
 /** What a sweep may go by. */
 export interface SweepView {
-  /** The provider's time at the start of the cycle, a lower bound. */
+  /** The provider's time now, a lower bound. */
   readonly providerNow: Instant;
+  /** The same at the start of the cycle: a sweep that catches up with it is done, however long that took. */
+  readonly cycleStartedAt: Instant;
   readonly nowMs: number;
   readonly historySince: Instant;
   readonly polledThrough: Instant;
@@ -42,7 +44,8 @@ export interface SweepOptions {
 
 /** The longest window of the fast sweep, so that catching up after a day away is committed hour by hour. */
 const FAST_SPAN_SECONDS = 3_600;
-const DELAYED_EVERY_SECONDS = 120;
+/** Every two minutes at the usual interval. */
+const DELAYED_EVERY_CYCLES = 4;
 /** How far back the delayed sweep looks for changes that appeared later than the overlap allows for. */
 const DELAYED_LOOKBACK_SECONDS = 900;
 /** The provider's clock is a lower bound that later answers may lower by its resolution. */
@@ -62,8 +65,8 @@ export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): 
     movesCursor: true,
     provesAfterSeconds: undefined,
     span,
-    async next({ providerNow, polledThrough, windowsRead }) {
-      const end = settledUntil({ providerNow, settleSeconds });
+    async next({ cycleStartedAt, polledThrough, windowsRead }) {
+      const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });
       // The overlap is worth reading again even when there is nothing beyond the cursor.
       if (windowsRead > 0 && polledThrough >= end) return undefined;
       return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
@@ -73,12 +76,14 @@ export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): 
 }
 
 /**
- * The last quarter of an hour again, every two minutes, up to where nothing can appear any more: what proves the
+ * The last quarter of an hour again, every few cycles, up to where nothing can appear any more: what proves the
  * mirror whole.
  */
-export function makeDelayedSweep(options: SweepOptions): Sweep {
+export function makeDelayedSweep(options: SweepOptions & { intervalSeconds: number }): Sweep {
   const span = makeSpan({ seconds: DELAYED_LOOKBACK_SECONDS, max: DELAYED_LOOKBACK_SECONDS });
   let nextMs = Number.NEGATIVE_INFINITY;
+  /** What is left of the quarter of an hour, when it takes more than one window. */
+  let rest: Window | undefined;
   return {
     name: "delayed",
     via: "poll",
@@ -87,15 +92,20 @@ export function makeDelayedSweep(options: SweepOptions): Sweep {
     provesAfterSeconds: lateSeconds(options),
     span,
     async next({ providerNow, nowMs, historySince }) {
-      if (nowMs < nextMs) return undefined;
-      const until = provableUntil(providerNow, options);
-      const lookback = addSeconds(until, -span.seconds());
-      const since = lookback > historySince ? lookback : historySince;
-      return since < until ? { since, until } : undefined;
+      if (rest === undefined) {
+        if (nowMs < nextMs) return undefined;
+        const until = provableUntil(providerNow, options);
+        const lookback = addSeconds(until, -DELAYED_LOOKBACK_SECONDS);
+        rest = { since: lookback > historySince ? lookback : historySince, until };
+      }
+      if (rest.since < rest.until) return firstPart(rest, span.seconds());
+      rest = undefined;
+      return undefined;
     },
-    noteRead(_window, { nowMs }) {
-      nextMs = nowMs + DELAYED_EVERY_SECONDS * 1_000;
+    noteRead({ until }, { nowMs }) {
       span.lengthen();
+      rest = rest && until < rest.until ? { since: until, until: rest.until } : undefined;
+      if (rest === undefined) nextMs = nowMs + DELAYED_EVERY_CYCLES * options.intervalSeconds * 1_000;
     },
   };
 }

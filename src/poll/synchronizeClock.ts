@@ -1,4 +1,4 @@
-import { ProviderError } from "../provider/errors.ts";
+import { InvalidApiKeyError } from "../provider/errors.ts";
 import type { PollDeps } from "./deps.ts";
 
 /**
@@ -16,8 +16,8 @@ export async function synchronizeClock(
   try {
     await client.listBranches({}, { priority: "live", signal });
   } catch (error) {
-    // Also a refusal tells the time; but a key that is refused, or a provider that is away, ends the cycle here.
-    const answered = error instanceof ProviderError && client.providerClock.isSynchronized();
-    if (!answered) throw error;
+    signal.throwIfAborted();
+    // Any answer tells the time; but with a key that is refused there is nothing to tell it for.
+    if (error instanceof InvalidApiKeyError || !client.providerClock.isSynchronized()) throw error;
   }
 }

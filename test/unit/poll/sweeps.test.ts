@@ -1,0 +1,140 @@
+import { describe, expect, it } from "vitest";
+import { gaps } from "../../../src/domain/coverage.ts";
+import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
+import type { Window } from "../../../src/domain/window.ts";
+import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../../../src/poll/sweeps.ts";
+import type { Sweep, SweepView } from "../../../src/poll/sweeps.ts";
+
+const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
+const options = { settleSeconds: 5, overlapSeconds: 60, intervalSeconds: 30 };
+const view = (more: Partial<SweepView> = {}): SweepView => ({
+  providerNow: at("12:00:00.7"),
+  cycleStartedAt: at("12:00:00.7"),
+  nowMs: 0,
+  historySince: at("00:00:00"),
+  polledThrough: at("11:59:25"),
+  safeThrough: undefined,
+  windowsRead: 0,
+  ...more,
+});
+const show = (window: Window | undefined) =>
+  window && `${formatInstant(window.since).slice(11, -1)} ${formatInstant(window.until).slice(11, -1)}`;
+const next = async (sweep: Sweep, more: Partial<SweepView> = {}) => show(await sweep.next(view(more)));
+const note = (
+  sweep: Sweep,
+  window: string,
+  more: { proved?: boolean; requests?: number; nowMs?: number } = {},
+) => {
+  const [since = "", until = ""] = window.split(" ");
+  sweep.noteRead({ since: at(since), until: at(until) }, { proved: true, requests: 1, nowMs: 0, ...more });
+};
+const HOUR: Window = { since: 0n, until: 3_600n * 10n ** 9n };
+
+describe("the fast sweep", () => {
+  it("reads from the overlap before the cursor to the settled present, once a cycle", async () => {
+    const sweep = makeFastSweep(options);
+    expect(await next(sweep)).toBe("11:58:25 11:59:55");
+    expect(await next(sweep, { windowsRead: 1, polledThrough: at("11:59:55") })).toBeUndefined();
+  });
+  it("reads its overlap even when nothing lies beyond the cursor", async () => {
+    expect(await next(makeFastSweep(options), { polledThrough: at("11:59:55") })).toBe("11:58:55 11:59:55");
+  });
+  it("catches up hour by hour, to the start of the cycle and no further", async () => {
+    const sweep = makeFastSweep(options);
+    expect(await next(sweep, { polledThrough: at("09:30:00") })).toBe("09:29:00 10:30:00");
+    const later = { windowsRead: 2, providerNow: at("12:04:00"), polledThrough: at("11:30:00") };
+    expect(await next(sweep, later)).toBe("11:29:00 11:59:55");
+    expect(await next(sweep, { ...later, polledThrough: at("11:59:55") })).toBeUndefined();
+  });
+  it("reads shorter windows after one that was too much, and then longer ones again", async () => {
+    const sweep = makeFastSweep(options);
+    const behind = { polledThrough: at("08:00:00") };
+    sweep.span.shorten(HOUR);
+    expect(await next(sweep, behind)).toBe("07:59:00 08:30:00");
+    sweep.span.shorten(HOUR);
+    expect(await next(sweep, behind)).toBe("07:59:00 08:15:00");
+    note(sweep, "07:59:00 08:15:00");
+    note(sweep, "07:59:00 08:15:00");
+    note(sweep, "07:59:00 08:15:00");
+    expect(await next(sweep, behind)).toBe("07:59:00 09:00:00");
+  });
+  it("proves nothing: what it reads is too young", () => {
+    expect(makeFastSweep(options).provesAfterSeconds).toBeUndefined();
+  });
+});
+
+describe("the delayed sweep", () => {
+  it("reads the last quarter of an hour, up to where nothing can appear any more", async () => {
+    const sweep = makeDelayedSweep(options);
+    // 66 s: settle, overlap, and a second for the clock.
+    expect(await next(sweep)).toBe("11:43:54 11:58:54");
+    expect(sweep.provesAfterSeconds).toBe(65);
+  });
+  it("does so again after four cycles", async () => {
+    const sweep = makeDelayedSweep(options);
+    note(sweep, (await next(sweep))!, { nowMs: 1_000 });
+    expect(await next(sweep, { nowMs: 120_999 })).toBeUndefined();
+    expect(await next(sweep, { nowMs: 121_000 })).toBeDefined();
+  });
+  it("goes no further back than the history", async () => {
+    const sweep = makeDelayedSweep(options);
+    expect(await next(sweep, { historySince: at("11:50:00") })).toBe("11:50:00 11:58:54");
+    const none = makeDelayedSweep(options);
+    expect(await next(none, { historySince: at("11:59:00") })).toBeUndefined();
+  });
+  it("reads all of it also in shorter windows", async () => {
+    const sweep = makeDelayedSweep(options);
+    await next(sweep);
+    sweep.span.shorten({ since: at("11:43:54"), until: at("11:58:54") });
+    const first = await next(sweep);
+    expect(first).toBe("11:43:54 11:51:24");
+    note(sweep, first!);
+    const second = await next(sweep, { providerNow: at("12:00:09") });
+    expect(second).toBe("11:51:24 11:58:54");
+    note(sweep, second!);
+    expect(await next(sweep, { nowMs: 60_000 })).toBeUndefined();
+  });
+});
+
+describe("the backfill", () => {
+  const makeSut = (covered: Window[] = []) =>
+    makeBackfillSweep({
+      ...options,
+      readGaps: async (within, limit) => gaps(within, covered).slice(0, limit),
+    });
+  const history = { historySince: at("00:00:00") };
+
+  it("reads the oldest gap first, and leaves the last quarter of an hour to the delayed sweep", async () => {
+    expect(await next(makeSut(), history)).toBe("00:00:00 11:43:54");
+    const covered = [
+      { since: at("00:00:00"), until: at("05:00:00") },
+      { since: at("06:00:00"), until: at("11:58:54") },
+    ];
+    expect(await next(makeSut(covered), { ...history, safeThrough: at("05:00:00") })).toBe(
+      "05:00:00 06:00:00",
+    );
+    const whole = [{ since: at("00:00:00"), until: at("11:58:54") }];
+    expect(await next(makeSut(whole), { ...history, safeThrough: at("11:58:54") })).toBeUndefined();
+  });
+  it("reads a day at a time, or more where there is little", async () => {
+    const sweep = makeSut();
+    const long = { historySince: at("00:00:00") - 10n * 86_400n * 10n ** 9n };
+    const span = async () => {
+      const window = (await sweep.next(view(long)))!;
+      return Number(window.until - window.since) / 86_400e9;
+    };
+    expect(await span()).toBe(1);
+    note(sweep, "00:00:00 01:00:00", { requests: 2 });
+    expect(await span()).toBe(1);
+    note(sweep, "00:00:00 01:00:00");
+    expect(await span()).toBe(2);
+  });
+  it("leaves a gap that could not be proved alone for ten minutes, and reads the others meanwhile", async () => {
+    const covered = [{ since: at("02:00:00"), until: at("03:00:00") }];
+    const sweep = makeSut(covered);
+    expect(await next(sweep, history)).toBe("00:00:00 02:00:00");
+    note(sweep, "00:00:00 02:00:00", { proved: false, nowMs: 5 });
+    expect(await next(sweep, { ...history, nowMs: 600_004 })).toBe("03:00:00 11:43:54");
+    expect(await next(sweep, { ...history, nowMs: 600_005 })).toBe("00:00:00 02:00:00");
+  });
+});
