@@ -2,6 +2,7 @@ import { Command } from "commander";
 import { VERSION } from "../runtime/version.ts";
 import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
+import { addDoctorCommand } from "./commands/doctor.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOrderCommand } from "./commands/order.ts";
@@ -37,6 +38,7 @@ export function makeProgram(): Command {
   addTailCommand(program);
   addRefetchCommand(program);
   addReplayCommand(program);
+  addDoctorCommand(program);
   addConfigCommand(program);
   addIdentifySignatureCommand(program);
   addSandboxCommand(program);

@@ -1,0 +1,73 @@
+import type { Command } from "commander";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { findAddressProblem, trimAddress } from "../../runtime/providerAddress.ts";
+import type { Finding, Level } from "../doctor/check.ts";
+import { diagnose } from "../doctor/diagnose.ts";
+import type { Examination } from "../doctor/examine.ts";
+import { ProblemsFoundError } from "../failure.ts";
+import { readConfig } from "../session.ts";
+import { makePaint, printJson, printLine, printNotice } from "../terminal.ts";
+import type { Paint } from "../terminal.ts";
+
+const NAME_WIDTH = 17;
+
+interface Options {
+  readonly url?: string;
+  readonly json?: boolean;
+}
+
+export function addDoctorCommand(program: Command): void {
+  program
+    .command("doctor")
+    .description("examine configuration, database, queue, provider, webhooks and the state of the mirror")
+    .option("--url <address>", "public address of the web process, as the provider has it")
+    .option("--json", "print JSON")
+    .addHelpText(
+      "after",
+      "\nChanges nothing. Each finding comes with its fix. Exit code 3 when there is a problem.",
+    )
+    .action(async (options: Options) => {
+      const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
+      const examination = await diagnose({ readConfig, publicUrl });
+      if (options.json === true) printJson({ ...examination, ...countLevels(examination.findings) });
+      else print(examination);
+      if (examination.findings.some(({ level }) => level === "problem")) {
+        throw new ProblemsFoundError("doctor found problems");
+      }
+    });
+}
+
+function readPublicUrl(text: string): string {
+  const parts = URL.canParse(text) ? new URL(text) : undefined;
+  if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
+    throw new ConfigurationError(`--url ${findAddressProblem(text) ?? "must be a web address"}.`);
+  }
+  // Given whole, as it stands at the provider, it is cut to what all sources share.
+  return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
+}
+
+function print({ findings, skipped }: Examination): void {
+  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  for (const { check, level, sentence, fix } of findings) {
+    printLine(`${mark(level, paint)} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
+    if (fix !== undefined) printLine(`${" ".repeat(NAME_WIDTH + 3)}fix: ${fix}`);
+  }
+  if (skipped.length > 0) printNotice(`Not examined, as these need what is missing: ${skipped.join(", ")}.`);
+  const { problems, warnings } = countLevels(findings);
+  const counted = [describe(problems, "problem"), describe(warnings, "warning")].join(", ");
+  printNotice(problems + warnings === 0 ? "All is well." : `${counted}.`);
+}
+
+function mark(level: Level, paint: Paint): string {
+  if (level === "ok") return paint("green", "✔");
+  return level === "warning" ? paint("yellow", "!") : paint("red", "✖");
+}
+
+function countLevels(findings: readonly Finding[]) {
+  const count = (wanted: Level) => findings.filter(({ level }) => level === wanted).length;
+  return { problems: count("problem"), warnings: count("warning") };
+}
+
+function describe(count: number, noun: string): string {
+  return `${count} ${noun}${count === 1 ? "" : "s"}`;
+}

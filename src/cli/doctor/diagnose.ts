@@ -1,0 +1,100 @@
+import { openDatabase } from "../../bin/openDatabase.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { makePool } from "../../mirror/database.ts";
+import { systemClock } from "../../runtime/clock.ts";
+import { describeConfig } from "../../runtime/config.ts";
+import type { Config } from "../../runtime/config.ts";
+import { makeLogger } from "../../runtime/logger.ts";
+import { toRemark } from "./check.ts";
+import type { Check, Finding } from "./check.ts";
+import { examine } from "./examine.ts";
+import type { Examination } from "./examine.ts";
+import { coverageCheck, pollerCheck, quarantineCheck, workerCheck } from "./mirrorChecks.ts";
+import { providerCheck } from "./providerCheck.ts";
+import { migrationsCheck, postgresCheck, queueCheck, readerCheck } from "./serverChecks.ts";
+import { endpointCheck, eventsCheck } from "./webhookChecks.ts";
+
+/** Everything that is looked at, in the order in which it is told. */
+const CHECKS: readonly Check[] = [
+  postgresCheck,
+  migrationsCheck,
+  readerCheck,
+  queueCheck,
+  providerCheck,
+  endpointCheck,
+  eventsCheck,
+  workerCheck,
+  pollerCheck,
+  coverageCheck,
+  quarantineCheck,
+];
+
+const CONNECTIONS = 4;
+const STATEMENT_TIMEOUT_MS = 8_000;
+/**
+ * Examines everything, as far as it can be reached: a wrong configuration or a database that is away is a finding
+ * too, and what needs it is skipped. `publicUrl` is the web process's address as the provider has it.
+ */
+export async function diagnose({
+  readConfig,
+  publicUrl,
+}: {
+  readConfig: () => Config;
+  publicUrl: string | null;
+}): Promise<Examination> {
+  let config: Config;
+  try {
+    config = readConfig();
+  } catch (error) {
+    if (!(error instanceof ConfigurationError)) throw error;
+    const findings = error.message.split("\n").map(toConfigFinding);
+    return { findings, skipped: CHECKS.map(({ name }) => name) };
+  }
+  const about = describeConfiguration(config);
+  let database;
+  try {
+    database = await openDatabase(config);
+  } catch (error) {
+    const findings = [about, { check: "postgres", ...toRemark(error) }];
+    return { findings, skipped: CHECKS.slice(1).map(({ name }) => name) };
+  }
+  const logger = makeLogger({
+    level: "fatal",
+    format: config.logFormat,
+    service: "doctor",
+    destination: "stderr",
+  });
+  const pool = makePool({
+    url: database.url,
+    purpose: "doctor",
+    max: CONNECTIONS,
+    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+  });
+  try {
+    const patient = { config, database, pool, clock: systemClock, logger, publicUrl };
+    const { findings, skipped } = await examine(patient, CHECKS);
+    return { findings: [about, ...findings], skipped };
+  } finally {
+    await pool.end();
+    await database.close();
+  }
+}
+
+function describeConfiguration(config: Config): Finding {
+  const set = describeConfig(config, process.env).filter(({ source }) => source !== "default").length;
+  const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "no source";
+  return {
+    check: "configuration",
+    level: "ok",
+    sentence: `${set} values are set; ${sources}. \`order-mirror config\` shows them.`,
+  };
+}
+
+/** A line of the configuration's problems says what is wrong, then in a second sentence what to do. */
+function toConfigFinding(line: string): Finding {
+  const at = line.indexOf(". ");
+  const check = "configuration";
+  return at === -1
+    ? { check, level: "problem", sentence: line, fix: "Correct it; .env.example explains every variable." }
+    : { check, level: "problem", sentence: line.slice(0, at + 1), fix: line.slice(at + 2) };
+}

@@ -1,0 +1,88 @@
+import { UnavailableError } from "../../domain/errors.ts";
+import { readNewestReference } from "../../mirror/readMetrics.ts";
+import { makeBudget } from "../../provider/budget.ts";
+import { makeProviderClient } from "../../provider/client.ts";
+import type { ProviderClient } from "../../provider/client.ts";
+import { InvalidApiKeyError, OrderNotFoundError, ProviderError } from "../../provider/errors.ts";
+import type { SourceConfig } from "../../runtime/config.ts";
+import { keyVariable } from "../../runtime/sources.ts";
+import { ok, problem, warning } from "./check.ts";
+import type { Check, Patient, Remark } from "./check.ts";
+import { SKEW_HARMFUL_SECONDS } from "./serverChecks.ts";
+
+const SKEW_NOTED_SECONDS = 5;
+
+/**
+ * The provider and each source's key, by reads that do not cost list budget: the branches, and the order that
+ * changed last. An order of ours that the key cannot see means that the key is of another organization or mode: the
+ * provider answers both alike (spec, "Authentication", 4).
+ */
+export const providerCheck: Check = {
+  name: "provider",
+  needs: "schema",
+  async run(patient, signal) {
+    const { sources } = patient.config;
+    if (sources.length === 0) {
+      return [
+        warning(
+          "No source is configured here, so no key can be tried.",
+          "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY. Beside a running demo this is as it should be.",
+        ),
+      ];
+    }
+    const remarks = await Promise.all(sources.map((source) => examineSource(patient, source, signal)));
+    return remarks.flat();
+  },
+};
+
+async function examineSource(
+  { pool, clock, logger }: Patient,
+  source: SourceConfig,
+  signal: AbortSignal,
+): Promise<Remark[]> {
+  const { sourceId, baseUrl, apiKey } = source;
+  const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
+  try {
+    const { data } = await client.listBranches({}, { signal });
+    const reference = await readNewestReference(pool, sourceId);
+    if (reference !== undefined) await client.getOrder(reference, { signal });
+    const skew = judgeSkew(client);
+    if (skew.some(({ level }) => level !== "ok")) return skew;
+    return [ok(`${sourceId}: the key works, ${data.length} branches are seen.`), ...skew];
+  } catch (error) {
+    return [explain(error, source), ...judgeSkew(client).filter(({ level }) => level !== "ok")];
+  }
+}
+
+function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Remark {
+  if (error instanceof InvalidApiKeyError) {
+    return problem(
+      `${sourceId}: the provider does not know the key.`,
+      `Copy the ${mode} key once more from the provider's dashboard (Developers, API keys) into ${keyVariable(mode)}.`,
+    );
+  }
+  if (error instanceof OrderNotFoundError) {
+    return problem(
+      `${sourceId}: the key cannot see an order that the mirror holds, so it is of another organization or mode.`,
+      `Put the ${mode} key of the same organization into ${keyVariable(mode)}, or start with an empty database.`,
+    );
+  }
+  if (error instanceof ProviderError) {
+    return problem(`${sourceId}: ${error.message}`, error.fix ?? `Check DELIVERY_BASE_URL (${baseUrl}).`);
+  }
+  if (error instanceof UnavailableError)
+    return problem(`${sourceId}: ${error.message}`, error.fix ?? "Wait.");
+  throw error;
+}
+
+function judgeSkew({ providerClock }: ProviderClient): Remark[] {
+  const skew = providerClock.skewSeconds();
+  if (skew === null) return [];
+  const seconds = Math.abs(skew);
+  if (seconds <= SKEW_NOTED_SECONDS)
+    return [ok(`The clock is within ${SKEW_NOTED_SECONDS} s of the provider's.`)];
+  const sentence = `This machine's clock is ${Math.round(seconds)} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`;
+  const fix =
+    "Run a time service (chrony, systemd-timesyncd); webhooks are refused once their time of signing seems too old.";
+  return [seconds >= SKEW_HARMFUL_SECONDS ? problem(sentence, fix) : warning(sentence, fix)];
+}

@@ -1,0 +1,141 @@
+import { assertMigrated } from "../../bin/openDatabase.ts";
+import { readReaderRole, readServerFacts } from "../../mirror/readMetrics.ts";
+import type { ServerFacts } from "../../mirror/readMetrics.ts";
+import { millisFromInstant } from "../../domain/instant.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { ok, problem, warning } from "./check.ts";
+import type { Check, Patient, Remark } from "./check.ts";
+
+/** The first version with multiranges, which the coverage ledger is made of. */
+const POSTGRES_VERSION_MIN = 140_000;
+const SKEW_NOTED_SECONDS = 5;
+export const SKEW_HARMFUL_SECONDS = 30;
+
+/** Postgres itself: version, durability, clock. */
+export const postgresCheck: Check = {
+  name: "postgres",
+  needs: "database",
+  async run({ pool, database, clock }) {
+    const askedAt = millisFromInstant(clock.now()) / 1_000;
+    const facts = await readServerFacts(pool);
+    const answeredAt = millisFromInstant(clock.now()) / 1_000;
+    const remarks = [
+      ...judgeDurability(facts),
+      ...judgeTimeZone(facts, database.embedded),
+      ...judgeClock(facts.now, askedAt, answeredAt),
+    ];
+    if (facts.versionNumber < POSTGRES_VERSION_MIN) {
+      remarks.push(problem(`PostgreSQL ${facts.version} is too old.`, "Use PostgreSQL 14 or newer."));
+    }
+    const place = database.embedded ? "embedded" : "DATABASE_URL";
+    return remarks.length > 0
+      ? remarks
+      : [
+          ok(
+            `PostgreSQL ${facts.version} (${place}), ${facts.timeZone}, synchronous_commit ${facts.synchronousCommit}.`,
+          ),
+        ];
+  },
+};
+
+function judgeDurability({ fsync, fullPageWrites, synchronousCommit }: ServerFacts): Remark[] {
+  const remarks: Remark[] = [];
+  if (!fsync) {
+    remarks.push(
+      problem(
+        "fsync is off: a power cut can lose acknowledged events and destroy the database.",
+        "psql: alter system set fsync = on; then restart Postgres.",
+      ),
+    );
+  }
+  if (!fullPageWrites) {
+    remarks.push(
+      warning(
+        "full_page_writes is off: a power cut can tear pages of the database.",
+        "psql: alter system set full_page_writes = on; select pg_reload_conf();",
+      ),
+    );
+  }
+  if (synchronousCommit === "off") {
+    remarks.push(
+      problem(
+        "synchronous_commit is off: events are acknowledged before they are on disk.",
+        "psql: alter system set synchronous_commit = on; select pg_reload_conf();",
+      ),
+    );
+  }
+  return remarks;
+}
+
+function judgeTimeZone({ timeZone }: ServerFacts, embedded: boolean): Remark[] {
+  if (embedded || ["UTC", "Etc/UTC", "GMT"].includes(timeZone)) return [];
+  return [
+    warning(
+      `The database's time zone is ${timeZone}, so reports show local times.`,
+      "psql: alter database … set timezone to 'UTC';",
+    ),
+  ];
+}
+
+/** The server looked at its clock at some instant between question and answer. */
+function judgeClock(serverNow: number, askedAt: number, answeredAt: number): Remark[] {
+  const skew =
+    serverNow < askedAt ? askedAt - serverNow : serverNow > answeredAt ? serverNow - answeredAt : 0;
+  if (skew <= SKEW_NOTED_SECONDS) return [];
+  return [
+    warning(
+      `The clock of the Postgres server differs from this machine's by ${Math.round(skew)} s.`,
+      "Run a time service (chrony, systemd-timesyncd) on both.",
+    ),
+  ];
+}
+
+export const migrationsCheck: Check = {
+  name: "migrations",
+  needs: "database",
+  provesSchema: true,
+  async run({ database }) {
+    await assertMigrated(database.url);
+    return [ok("The schema is the newest.")];
+  },
+};
+
+/** The queue's server. Not opened before the schema is there: without its tables the Postgres queue cannot be. */
+export const queueCheck: Check = {
+  name: "queue",
+  needs: "schema",
+  async run({ config, database, logger }, signal) {
+    const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: config.redisUrls, logger });
+    const close = () => void queue.close();
+    signal.addEventListener("abort", close, { once: true });
+    try {
+      const problems = await queue.check();
+      if (problems.length > 0) return problems.map((each) => problem(each.problem, each.fix));
+      return [
+        ok(config.redisUrls.length === 0 ? "Kept in Postgres." : "Redis answers and never evicts jobs."),
+      ];
+    } finally {
+      signal.removeEventListener("abort", close);
+      await queue.close();
+    }
+  },
+};
+
+export const readerCheck: Check = {
+  name: "reader role",
+  needs: "schema",
+  async run({ pool, database }) {
+    const role = await readReaderRole(pool);
+    if (role === "ready") return [ok("order_mirror_reader may read the schema reporting, and nothing else.")];
+    const what =
+      role === "missing"
+        ? "The role order_mirror_reader is missing, so reporting tools would need the owner's rights."
+        : "The role order_mirror_reader lacks its rights to the schema reporting.";
+    return [problem(what, prepareReader(database))];
+  },
+};
+
+function prepareReader({ embedded }: Patient["database"]): string {
+  const call = "call mirror.prepare_reader();";
+  return embedded ? `psql: ${call}` : `psql "$DATABASE_URL" -c '${call}', as a user who may create roles.`;
+}
