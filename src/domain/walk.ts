@@ -50,7 +50,7 @@ export interface Walk {
  * - `too_large`: more than `pagesMax` pages; try a shorter window;
  * - `stalled`: the provider promises more and does not give it, or gives the same again and again.
  */
-export type WalkOutcome =
+type WalkOutcome =
   | { readonly kind: "read"; readonly proved: boolean }
   | { readonly kind: "too_large" }
   | { readonly kind: "stalled" };

@@ -10,7 +10,7 @@ import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
 import { synchronizeClock } from "./synchronizeClock.ts";
 
-export type LedCycleResult =
+type LedCycleResult =
   | { readonly kind: "polled"; readonly counts: CycleCounts }
   | { readonly kind: "not_due"; readonly waitMs: number };
 

@@ -19,7 +19,7 @@ import { withSignals } from "./signals.ts";
  * - `lease_lost`: another process has taken over in the middle of it;
  * - `failed`: `error` says why; it will be tried again, no sooner than in `waitMs`.
  */
-export interface CycleReport extends CycleCounts {
+interface CycleReport extends CycleCounts {
   readonly outcome: "polled" | "not_leading" | "not_due" | "lease_lost" | "failed";
   readonly waitMs: number;
   readonly error: unknown;

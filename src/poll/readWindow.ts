@@ -30,7 +30,7 @@ export interface ReadCounts {
   readonly unreadable: number;
 }
 
-export interface ReadOptions {
+interface ReadOptions {
   readonly via: "poll" | "backfill";
   readonly priority: Priority;
   readonly signal: AbortSignal;

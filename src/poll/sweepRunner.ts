@@ -22,7 +22,7 @@ export interface CommittedWindow {
   readonly whole: boolean;
 }
 
-export interface StepContext {
+interface StepContext {
   readonly term: Term;
   readonly signal: AbortSignal;
   readonly view: SweepView;
