@@ -6,8 +6,9 @@ import type { Logger } from "../runtime/logger.ts";
 import { makeApiServer } from "./apiServer.ts";
 import type { ControlDeps } from "./control.ts";
 import { makeControlServer } from "./controlServer.ts";
-import { makeSandboxPool, makeWriter } from "./database.ts";
+import { holdWorld, makeSandboxPool, makeWriter } from "./database.ts";
 import type { Pool } from "./database.ts";
+import { makeDeliverer } from "./deliverer.ts";
 import { makeDirectory } from "./directory.ts";
 import { makeEndpoints } from "./endpoints.ts";
 import { makeFaultSwitches } from "./faults.ts";
@@ -87,19 +88,22 @@ const UTC_OFFSET_MINUTES = 60;
  * Starts the provider's stand-in: the whole interface of the spec under `/v1`, and its control under `/_sandbox`.
  *
  * State is in the database's schema `sandbox`, made when missing; a restart goes on where it was. Throws
- * UnavailableError when the database or the port cannot be had, ConfigurationError for options that contradict.
+ * UnavailableError when the database or the port cannot be had or another sandbox holds the database, ConfigurationError for options that contradict.
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const pool = makeSandboxPool(options.databaseUrl);
+  let letGo: () => void = () => undefined;
   try {
-    return await start(options, pool);
+    letGo = await holdWorld(pool, systemClock);
+    return await start(options, pool, letGo);
   } catch (error) {
+    letGo();
     await pool.end();
     throw error;
   }
 }
 
-async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
+async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Promise<Sandbox> {
   const stopping = new AbortController();
   const { signal } = stopping;
   let wake: () => void = () => undefined;
@@ -107,7 +111,8 @@ async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
   await addWebhooks(state, options);
   const traffic = makeTraffic(state);
   const faultTimer = makeFaultTimer(state);
-  const works = makeWorks({ state, traffic, faultTimer, systemClock, signal });
+  const deliverer = makeDeliverer({ state, systemClock, signal });
+  const works = makeWorks({ state, traffic, faultTimer, deliverer });
   const loop = makeWorkLoop({ state, works, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
@@ -125,6 +130,7 @@ async function start(options: SandboxOptions, pool: Pool): Promise<Sandbox> {
   const close = async () => {
     await server.close();
     await stop();
+    letGo();
     await pool.end();
   };
   return {

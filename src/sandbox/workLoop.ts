@@ -58,9 +58,8 @@ export function makeWorkLoop(deps: LoopDeps): WorkLoop {
         await saveClock(state.pool, state.clock.now());
       }),
     idle: async () => {
-      await runAllDue();
-      await works.settle();
-      await runAllDue();
+      do await runAllDue();
+      while ((await works.settle()) > 0);
     },
     ended: async () => {
       await running;

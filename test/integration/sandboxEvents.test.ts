@@ -1,3 +1,5 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../src/domain/instant.ts";
 import { PRESETS } from "../../src/signature/presets.ts";
@@ -220,6 +222,31 @@ describe("attempts", () => {
     await sandbox.advance(10_000);
     expect(live.received).toHaveLength(2);
     expect(live.received[1]!.body).toEqual(live.received[0]!.body);
+  });
+
+  it("are all made before the sandbox calls itself idle, however many there are", async () => {
+    await open({ clock: "real" });
+    const { references } = await world.steer("POST", "/orders", { count: 60 });
+    await Promise.all(references.map((reference: string) => step(reference)));
+    await sandbox.idle();
+    expect(live.received).toHaveLength(60);
+  });
+
+  it("are made again when the sandbox stopped while one was under way", async () => {
+    const deaf = createServer(() => undefined);
+    await new Promise<void>((resolve) => deaf.listen(0, "127.0.0.1", resolve));
+    const asked = new Promise((resolve) => deaf.once("request", resolve));
+    const { port } = deaf.address() as AddressInfo;
+    const hook = { url: `http://127.0.0.1:${port}`, secret: SANDBOX_SECRET };
+    await open({ clock: "real", webhooks: { live: hook } });
+    await step(await create());
+    await asked;
+    await sandbox.close();
+    deaf.closeAllConnections();
+    deaf.close();
+    await open({ clock: "real" });
+    await sandbox.idle();
+    expect(typesOf(live)).toEqual(["order.arrived_for_pickup"]);
   });
 
   it("can be asked for again, also of an event that was lost", async () => {

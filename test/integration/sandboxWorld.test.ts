@@ -231,6 +231,52 @@ describe("a restart", () => {
   });
 });
 
+describe("the database", () => {
+  it("may close every connection; the sandbox goes on with new ones", async () => {
+    const database = await makeTestDatabase();
+    const options = { databaseUrl: database.url, port: 0, speed: 6_000, trafficPerMinute: 600 };
+    const sandbox = await startSandbox({ ...options, rateLimits: false });
+    const world = speakTo(sandbox);
+    for (let count = 0; count < 3; count += 1) {
+      await database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where application_name = 'order-mirror sandbox' and datname = current_database()`,
+      );
+      await vi.waitFor(
+        async () => expect((await world.ask("POST", "/v1/orders", { body: orderBody() })).status).toBe(201),
+        { timeout: 10_000 },
+      );
+    }
+    const known = (await world.steer("GET", "/orders")).orders.length;
+    await vi.waitFor(
+      async () => expect((await world.steer("GET", "/orders")).orders.length).toBeGreaterThan(known + 3),
+      { timeout: 10_000 },
+    );
+    await sandbox.close();
+    await database.drop();
+  });
+
+  it("takes one sandbox at a time", async () => {
+    const database = await makeTestDatabase();
+    const options = { databaseUrl: database.url, port: 0 };
+    const first = await startSandbox(options);
+    await expect(startSandbox(options)).rejects.toThrow("Another sandbox runs on this database.");
+    await first.close();
+    const second = await startSandbox(options);
+    await second.close();
+    await database.drop();
+  });
+
+  it("is let go of when the options are refused", async () => {
+    const database = await makeTestDatabase();
+    const hook = { url: "http://127.0.0.1:1/", secret: "whsec_" };
+    const refused = startSandbox({ databaseUrl: database.url, port: 0, webhooks: { live: hook } });
+    await expect(refused).rejects.toMatchObject({ name: "ConfigurationError" });
+    await (await startSandbox({ databaseUrl: database.url, port: 0 })).close();
+    await database.drop();
+  });
+});
+
 describe("a past", () => {
   it("is made in any size, the same for the same seed, with charges and without events", async () => {
     const world = await open();
