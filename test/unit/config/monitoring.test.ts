@@ -1,0 +1,116 @@
+import { execFileSync } from "node:child_process";
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { METRICS } from "../../../src/runtime/metrics.ts";
+
+const FOLDER = path.resolve(import.meta.dirname, "../../../config");
+const RULES = path.join(FOLDER, "prometheus/alerts.yml");
+const PROMTOOL = process.env["PROMTOOL"] ?? "promtool";
+
+function runs(...args: string[]): boolean {
+  try {
+    execFileSync(PROMTOOL, args, { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+const hasPromtool = runs("--version");
+if (!hasPromtool) {
+  process.stderr.write(
+    "NOT RUN: promtool on the alert rules; it is not on the PATH (set PROMTOOL). Only their form was looked at.\n",
+  );
+}
+
+/** Names that a metric may be asked for under: a histogram has series of its own. */
+const ASKABLE = new Set(
+  Object.entries(METRICS).flatMap(([name, { kind }]) =>
+    kind === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],
+  ),
+);
+const namesIn = (expression: string) => expression.match(/\border_mirror_\w+/g) ?? [];
+const unknownNames = (expression: string) => namesIn(expression).filter((name) => !ASKABLE.has(name));
+
+function isBalanced(expression: string): boolean {
+  const open: string[] = [];
+  for (const character of expression.replaceAll(/"[^"]*"/g, "")) {
+    if ("([{".includes(character)) open.push(character);
+    const wanted = { ")": "(", "]": "[", "}": "{" }[character];
+    if (wanted !== undefined && open.pop() !== wanted) return false;
+  }
+  return open.length === 0;
+}
+
+describe("the alert rules", () => {
+  const text = readFileSync(RULES, "utf8");
+  const rules = text.split(/^ {6}- alert: /m).slice(1);
+  /** Up to the next key of the rule, whether it stands on one line or on several. */
+  const expressionOf = (rule: string) =>
+    (/^ {8}expr: *(?:>-)?([^]*?)^ {8}\w+:/m.exec(rule)?.[1] ?? "").replaceAll(/\s+/g, " ");
+
+  it.runIf(hasPromtool)("pass promtool's check and its own tests", () => {
+    execFileSync(PROMTOOL, ["check", "rules", RULES], { stdio: "pipe" });
+    execFileSync(PROMTOOL, ["test", "rules", "alerts.test.yml"], {
+      cwd: path.join(FOLDER, "prometheus"),
+      stdio: "pipe",
+    });
+  });
+
+  it("have names of their own, a severity, and say what to do", () => {
+    const names = rules.map((rule) => rule.split("\n")[0] ?? "");
+    expect(names.length).toBeGreaterThan(10);
+    expect(new Set(names).size).toBe(names.length);
+    for (const [index, rule] of rules.entries()) {
+      expect(names[index]).toMatch(/^OrderMirror[A-Z]\w+$/);
+      expect(rule).toMatch(/severity: (critical|warning)\n/);
+      expect(rule).toMatch(/ {10}summary: \S/);
+      expect(rule).toMatch(/ {10}description: "\S/);
+    }
+    expect(text).not.toContain("\t");
+  });
+
+  it("ask only for metrics that there are, in expressions that close what they open", () => {
+    for (const rule of rules) {
+      const expression = expressionOf(rule);
+      expect(namesIn(expression).length).toBeGreaterThan(0);
+      expect({ expression, unknown: unknownNames(expression) }).toEqual({ expression, unknown: [] });
+      expect({ expression, balanced: isBalanced(expression) }).toEqual({ expression, balanced: true });
+    }
+  });
+
+  it("are tested with series that there are", () => {
+    const tests = readFileSync(path.join(FOLDER, "prometheus/alerts.test.yml"), "utf8");
+    expect(unknownNames(tests)).toEqual([]);
+  });
+});
+
+interface Dashboard {
+  readonly templating: { readonly list: readonly { readonly query: string }[] };
+  readonly panels: readonly {
+    readonly id: number;
+    readonly title: string;
+    readonly targets: readonly { readonly expr?: string }[];
+  }[];
+}
+
+it("the Prometheus dashboard asks only for metrics that there are, and shows nearly all", () => {
+  const file = path.join(FOLDER, "grafana/order-mirror-prometheus.json");
+  const { panels, templating } = JSON.parse(readFileSync(file, "utf8")) as Dashboard;
+  const expressions = panels.flatMap(({ targets }) => targets.map(({ expr = "" }) => expr));
+  for (const expression of [...expressions, ...templating.list.map(({ query }) => query)]) {
+    expect({ expression, unknown: unknownNames(expression) }).toEqual({ expression, unknown: [] });
+    expect(isBalanced(expression)).toBe(true);
+  }
+  expect(new Set(panels.map(({ id }) => id)).size).toBe(panels.length);
+  const shown = new Set(expressions.flatMap(namesIn));
+  const hidden = [...ASKABLE].filter((name) => !shown.has(name) && !/_(sum|count)$/.test(name));
+  expect(hidden).toEqual([
+    "order_mirror_process_start_timestamp_seconds",
+    "order_mirror_webhook_refusals_total",
+    "order_mirror_database_up",
+    "order_mirror_poll_last_cycle_timestamp_seconds",
+    "order_mirror_poll_failing",
+    "order_mirror_announced_changes_total",
+  ]);
+});
