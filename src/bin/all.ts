@@ -1,4 +1,5 @@
 import { makeApplyQueue } from "../queue/applyQueue.ts";
+import { startKeeper } from "./keeper.ts";
 import { startPoller } from "./poller.ts";
 import type { RoleDeps } from "./role.ts";
 import { startWeb } from "./web.ts";
@@ -12,5 +13,6 @@ export async function startAll(deps: RoleDeps): Promise<{ url: string }> {
   await startWorker({ ...deps, queue });
   const web = await startWeb({ ...deps, queue });
   await startPoller(deps);
+  startKeeper(deps);
   return web;
 }

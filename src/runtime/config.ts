@@ -36,6 +36,8 @@ export interface Config {
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
   readonly metricsToken: string | null;
+  /** Where alerts go; null: nowhere. */
+  readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
   readonly sandboxPort: number;
   readonly sandboxSeed: number;
@@ -73,6 +75,7 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
   }
+  problems.push(...listAlertProblems(values, checks.checkScheme));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
   return freeze(makeConfig(values, sources));
 }
@@ -166,6 +169,7 @@ function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
     opsPassword: values.OPS_PASSWORD,
     opsViewerPassword: values.OPS_VIEWER_PASSWORD,
     metricsToken: values.METRICS_TOKEN,
+    alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,
@@ -173,6 +177,19 @@ function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
     // Logs of commands and roles go to stderr, so that stdout stays for data.
     logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
   };
+}
+
+function makeAlertWebhook({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Values) {
+  return url === null || secret === null ? null : { url, secret };
+}
+
+function listAlertProblems(values: Values, checkScheme: CheckScheme): string[] {
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
+  if (url === null && secret === null) return [];
+  if (secret === null)
+    return ["ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET. Alerts are signed; set both or none."];
+  if (url === null) return ["ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL. Set both or none."];
+  return checkScheme("standard-webhooks", [secret]).map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`);
 }
 
 function freeze<Value>(value: Value): Value {

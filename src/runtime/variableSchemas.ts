@@ -84,6 +84,11 @@ export const tokens = list
     }
   });
 
+export const webAddress = text.refine(
+  (value) => isUrl(value, ["http:", "https:"]),
+  "must be an address that starts with https:// or http://",
+);
+
 export const metricsToken = text.refine(
   (value) => value.length >= TOKEN_LENGTH_MIN && TOKEN.test(value),
   `must be at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -; make one with: openssl rand -hex 24`,

@@ -12,6 +12,7 @@ import {
   seconds,
   text,
   tokens,
+  webAddress,
   wholeNumber,
 } from "./variableSchemas.ts";
 import { LOG_LEVELS } from "./logger.ts";
@@ -166,6 +167,19 @@ export const VARIABLES = {
     secret: true,
     unset: "metrics on loopback only",
     meaning: "bearer token of /metrics for other machines; none: loopback only",
+  },
+  ALERT_WEBHOOK_URL: {
+    schema: webAddress,
+    default: null,
+    secret: true,
+    unset: "no alerts are sent",
+    meaning: "address that alerts are sent to, firing and resolved; none: none are sent",
+  },
+  ALERT_WEBHOOK_SECRET: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "secret that alerts are signed with (Standard Webhooks, whsec_…)",
   },
   WRITE_THROUGH: {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),

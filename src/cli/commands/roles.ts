@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { startAll } from "../../bin/all.ts";
+import { startKeeper } from "../../bin/keeper.ts";
 import { startPoller } from "../../bin/poller.ts";
 import { startWeb } from "../../bin/web.ts";
 import { startWorker } from "../../bin/worker.ts";
@@ -19,7 +20,10 @@ export function addRoleCommands(program: Command): void {
     .command("web")
     .description("run the web process: webhooks, read API, ops pages")
     .action(() =>
-      runRole("web", false, async (deps) => void (await startWeb({ ...deps, queue: await openQueue(deps) }))),
+      runRole("web", false, async (deps) => {
+        await startWeb({ ...deps, queue: await openQueue(deps) });
+        startKeeper(deps);
+      }),
     );
   program
     .command("worker")
@@ -27,6 +31,7 @@ export function addRoleCommands(program: Command): void {
     .action(() =>
       runRole("worker", false, async (deps) => {
         await startWorker({ ...deps, queue: await openQueue(deps) });
+        startKeeper(deps);
         await startSideServer(deps);
       }),
     );
@@ -36,6 +41,7 @@ export function addRoleCommands(program: Command): void {
     .action(() =>
       runRole("poller", false, async (deps) => {
         await startPoller(deps);
+        startKeeper(deps);
         await startSideServer(deps);
       }),
     );

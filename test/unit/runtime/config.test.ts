@@ -66,6 +66,7 @@ it("loads from nothing, with every default, without a source", () => {
     opsPassword: null,
     opsViewerPassword: null,
     metricsToken: null,
+    alertWebhook: null,
     writeThrough: false,
     sandboxPort: 4010,
     sandboxSeed: 1,
@@ -114,6 +115,24 @@ it("counts an empty value as not set, and trims the others", () => {
   const empty = Object.fromEntries(VARIABLE_NAMES.map((name) => [name, " "]));
   expect(load(empty)).toEqual(load());
   expect(load({ PORT: " 8080\n" }).port).toBe(8080);
+});
+
+it("takes the alerts' address and secret together only, and a secret that can sign", () => {
+  const url = "https://alerts.example/hook?team=ops";
+  const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+  expect(load({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }).alertWebhook).toEqual({
+    url,
+    secret,
+  });
+  expect(problemsOf({ ALERT_WEBHOOK_URL: url })).toEqual([
+    expect.stringContaining("without ALERT_WEBHOOK_SECRET"),
+  ]);
+  expect(problemsOf({ ALERT_WEBHOOK_SECRET: secret })).toEqual([
+    expect.stringContaining("without ALERT_WEBHOOK_URL"),
+  ]);
+  expect(problemsOf({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: "canary!" })).toEqual([
+    expect.stringMatching(/^ALERT_WEBHOOK_SECRET: (?!.*canary)/),
+  ]);
 });
 
 it("tells all problems at once, a line each, and no secret in any", () => {
