@@ -73,6 +73,17 @@ describe("the same seed", () => {
     expect(await lookAt(world)).toBe(first);
   });
 
+  it("holds the world still between two moves of the clock, even what is due meanwhile", async () => {
+    const world = await open({ speed: 100_000 });
+    const { references } = await world.steer("POST", "/orders", { count: 30 });
+    await world.sandbox.idle();
+    const statuses = async () =>
+      (await world.steer("GET", "/orders")).orders.map((order: { status: string }) => order.status);
+    expect(await statuses()).toEqual(references.map(() => "created"));
+    await world.sandbox.advance(1);
+    expect(await statuses()).not.toEqual(references.map(() => "created"));
+  });
+
   it("does not depend on how the clock is moved", async () => {
     const [whole, steps] = [
       await open({ speed: 4, trafficPerMinute: 1 }),
