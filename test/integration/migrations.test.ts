@@ -1,7 +1,7 @@
 import pg from "pg";
 import { expect, inject, it } from "vitest";
 import { migrate, pendingMigrations } from "../../src/mirror/migrations.ts";
-import { createDatabase, withDatabase } from "../support/database.ts";
+import { createDatabase, withDatabase } from "../support/createDatabase.ts";
 
 it("runs each migration once, names what is lacking, and accepts a database that is ahead of this release", async () => {
   const serverUrl = inject("postgresUrl");

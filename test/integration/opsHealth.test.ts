@@ -7,7 +7,8 @@ import { makeHealthRouter } from "../../src/ops/healthRouter.ts";
 import type { HealthDeps } from "../../src/ops/healthRouter.ts";
 import { systemClock } from "../../src/runtime/clock.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
-import { makeTestDatabase, withDatabase } from "../support/database.ts";
+import { withDatabase } from "../support/createDatabase.ts";
+import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { serve } from "../support/serve.ts";
 

@@ -1,6 +1,7 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { inject } from "vitest";
+import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 
 export const TEMPLATE_DATABASE = "order_mirror_template";
 
@@ -22,31 +23,7 @@ export async function makeTestDatabase(): Promise<TestDatabase> {
   pool.on("error", () => undefined);
   const drop = async () => {
     await pool.end();
-    await run(serverUrl, `drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
+    await runOnServer(serverUrl, `drop database if exists ${pg.escapeIdentifier(name)} with (force)`);
   };
   return { url, pool, drop };
-}
-
-export async function createDatabase(serverUrl: string, name: string, template = "template0"): Promise<void> {
-  await run(
-    serverUrl,
-    `create database ${pg.escapeIdentifier(name)} with template = ${pg.escapeIdentifier(template)}`,
-  );
-}
-
-/** `serverUrl` with another database name. */
-export function withDatabase(serverUrl: string, name: string): string {
-  const url = new URL(serverUrl);
-  url.pathname = `/${name}`;
-  return url.href;
-}
-
-async function run(serverUrl: string, sql: string): Promise<void> {
-  const client = new pg.Client(serverUrl);
-  await client.connect();
-  try {
-    await client.query(sql);
-  } finally {
-    await client.end();
-  }
 }

@@ -5,7 +5,8 @@ import type { TestProject } from "vitest/node";
 import { migrate } from "../../src/mirror/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
 import { migrateQueue } from "../../src/queue/migrateQueue.ts";
-import { createDatabase, TEMPLATE_DATABASE, withDatabase } from "./database.ts";
+import { createDatabase, withDatabase } from "./createDatabase.ts";
+import { TEMPLATE_DATABASE } from "./database.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {

@@ -1,0 +1,25 @@
+import pg from "pg";
+
+export async function createDatabase(serverUrl: string, name: string, template = "template0"): Promise<void> {
+  await runOnServer(
+    serverUrl,
+    `create database ${pg.escapeIdentifier(name)} with template = ${pg.escapeIdentifier(template)}`,
+  );
+}
+
+/** `serverUrl` with another database name. */
+export function withDatabase(serverUrl: string, name: string): string {
+  const url = new URL(serverUrl);
+  url.pathname = `/${name}`;
+  return url.href;
+}
+
+export async function runOnServer(serverUrl: string, sql: string): Promise<void> {
+  const client = new pg.Client(serverUrl);
+  await client.connect();
+  try {
+    await client.query(sql);
+  } finally {
+    await client.end();
+  }
+}
