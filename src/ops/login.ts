@@ -9,6 +9,13 @@ import { makeLoginThrottle } from "./loginThrottle.ts";
 /** A viewer sees everything and changes nothing. */
 export type Role = "operator" | "viewer";
 
+/** Who looks at a page. */
+export interface Viewer {
+  readonly role: Role;
+  /** False where no password is set: there is nothing to log out of. */
+  readonly loggedIn: boolean;
+}
+
 export interface LoginDeps {
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
@@ -71,6 +78,11 @@ export function makeLogin({ opsPassword, opsViewerPassword, clock, logger }: Log
 /** The role that makeLogin gave to this request. */
 export function roleOf(response: Response): Role {
   return response.locals["role"] === "operator" ? "operator" : "viewer";
+}
+
+/** Who looks at this page. */
+export function viewerOf(response: Response): Viewer {
+  return { role: roleOf(response), loggedIn: false };
 }
 
 function enter(response: Response, role: Role, next: () => void): void {

@@ -7,7 +7,9 @@ import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { makeLogin, roleOf } from "./login.ts";
+import { makeAssetRouter } from "./assets.ts";
+import { makeLogin, roleOf, viewerOf } from "./login.ts";
+import { makeOrderRoutes } from "./orderRoutes.ts";
 import { renderOverview, renderUnavailable } from "./overviewPage.ts";
 import { PAGE_POLICY } from "./page.ts";
 import { makeQueueBoard } from "./queueBoard.ts";
@@ -48,8 +50,9 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(setHeaders(PAGE_POLICY), makeLogin({ opsPassword, opsViewerPassword, clock, logger }), guardWrites);
   ops.get("/", async (_request, response) => {
     const [sources, backlog] = await Promise.all([selectSourceStates(pool), selectBacklog(pool)]);
-    response.type("html").send(renderOverview({ sources, backlog, role: roleOf(response) }));
+    response.type("html").send(renderOverview({ sources, backlog, viewer: viewerOf(response) }));
   });
+  ops.use(makeOrderRoutes(pool));
   const boards = {
     operator: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "operator" }),
     viewer: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "viewer" }),
@@ -59,6 +62,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   );
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
+  router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;
 }

@@ -1,60 +1,51 @@
 import { formatInstant } from "../domain/instant.ts";
-import { COUNT_MAX } from "../mirror/readOverview.ts";
 import type { Backlog, SourceState } from "../mirror/readOverview.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
-import type { Role } from "./login.ts";
 import { renderPage } from "./page.ts";
+import type { Viewer } from "./login.ts";
+import { describeAge, describeCount, renderAlert, renderTime } from "./phrases.ts";
 
 export interface Overview {
   readonly sources: readonly SourceState[];
   readonly backlog: Backlog;
-  readonly role: Role;
+  readonly viewer: Viewer;
 }
 
 /** One screen: how fresh each source is, what waits, and where to look further. */
-export function renderOverview({ sources, backlog, role }: Overview): string {
+export function renderOverview({ sources, backlog, viewer }: Overview): string {
   const states = sources.map(renderSource);
-  const body = html`<header>
-      <h1>order-mirror</h1>
-      <p class="dim">
-        as of ${renderTime(backlog.asOf)} · <a href="/ops">Refresh</a> · you are
-        ${role}${role === "viewer" ? " (read-only)" : ""}
-      </p>
-    </header>
-    <main>
-      <h2>Sources</h2>
-      ${
-        states.length === 0
-          ? html`<p>None was ever configured.</p>`
-          : html`<ul class="cards">
-              ${states}
-            </ul>`
-      }
-      <h2>Waiting</h2>
-      <ul class="cards">
-        ${renderPending(backlog)} ${renderQuarantine(backlog)}
+  const body = html`<h1>Overview</h1>
+    <p class="dim">as of ${renderTime(backlog.asOf)} · <a href="/ops">Refresh</a></p>
+    <h2>Sources</h2>
+    ${
+      states.length === 0
+        ? html`<p>None was ever configured.</p>`
+        : html`<ul class="cards">
+            ${states}
+          </ul>`
+    }
+    <h2>Waiting</h2>
+    <ul class="cards">
+      ${renderPending(backlog)} ${renderQuarantine(backlog)}
+    </ul>
+    <h2 id="more">More</h2>
+    <nav aria-labelledby="more">
+      <ul>
+        <li><a href="/ops/queues">Queues</a></li>
+        <li><a href="/readyz?verbose">Readiness</a></li>
       </ul>
-      <h2 id="more">More</h2>
-      <nav aria-labelledby="more">
-        <ul>
-          <li><a href="/ops/queues">Queues</a></li>
-          <li><a href="/readyz?verbose">Readiness</a></li>
-        </ul>
-      </nav>
-      <p class="dim">Ages are by the database's clock; safe through is a time of the provider's.</p>
-    </main>`;
-  return renderPage({ title: "order-mirror: overview", body });
+    </nav>
+    <p class="dim">Ages are by the database's clock; safe through is a time of the provider's.</p>`;
+  return renderPage({ title: "Overview", body, viewer });
 }
 
 /** What the page says when the database, which it is about, does not answer. */
 export function renderUnavailable(): string {
-  const body = html`<header><h1>order-mirror</h1></header>
-    <main>
-      <p>${renderAlert("The database does not answer, so nothing can be said of the mirror.")}</p>
-      <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>
-    </main>`;
-  return renderPage({ title: "order-mirror: no database", body });
+  const body = html`<h1>No database</h1>
+    <p>${renderAlert("The database does not answer, so nothing can be said of the mirror.")}</p>
+    <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
+  return renderPage({ title: "No database", body });
 }
 
 function renderSource(source: SourceState): Html {
@@ -104,40 +95,4 @@ function renderQuarantine({ quarantined }: Backlog): Html {
     <p>in quarantine: could not be applied and need a person</p>
     <p class="dim">open, all time, all sources</p>
   </li> `;
-}
-
-/** Colour and shape, for those who do not see the one or the other. */
-function renderAlert(text: string): Html {
-  return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
-}
-
-function renderTime(text: string): Html {
-  return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", " UTC")}</time>`;
-}
-
-/** Digits grouped; a count that stopped early says so. */
-export function describeCount(count: number): string {
-  return count > COUNT_MAX ? `more than ${COUNT_MAX.toLocaleString("en-US")}` : count.toLocaleString("en-US");
-}
-
-const MINUTE_SECONDS = 60;
-const HOUR_SECONDS = 3_600;
-const DAY_SECONDS = 86_400;
-
-/** An age in whole units, cut and not rounded, in two of them from a minute on. */
-export function describeAge(ageSeconds: number | null): string {
-  if (ageSeconds === null) return "at an unknown time";
-  if (ageSeconds <= -1) return `${describeSpan(-ageSeconds)} ahead of this clock`;
-  return `${describeSpan(Math.max(0, ageSeconds))} ago`;
-}
-
-/** Number and unit stay on one line. */
-function describeSpan(seconds: number): string {
-  const whole = Math.floor(seconds);
-  const minutes = Math.floor((whole % HOUR_SECONDS) / MINUTE_SECONDS);
-  const hours = Math.floor((whole % DAY_SECONDS) / HOUR_SECONDS);
-  if (whole < MINUTE_SECONDS) return `${whole}\u00a0s`;
-  if (whole < HOUR_SECONDS) return `${minutes}\u00a0min ${whole % MINUTE_SECONDS}\u00a0s`;
-  if (whole < DAY_SECONDS) return `${hours}\u00a0h ${minutes}\u00a0min`;
-  return `${Math.floor(whole / DAY_SECONDS)}\u00a0d ${hours}\u00a0h`;
 }

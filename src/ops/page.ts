@@ -1,48 +1,33 @@
-import { createHash } from "node:crypto";
+import { LIVE_ASSET, STYLE_ASSET } from "./assets.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
+import type { Viewer } from "./login.ts";
 
-const STYLE = `
-:root { color-scheme: light dark; --text: #1a1d21; --dim: #5a6370; --line: #d5dae0; --page: #fff; --card: #f6f7f9; --link: #0b57b0; --alert: #a3260f; }
-@media (prefers-color-scheme: dark) {
-  :root { --text: #e7eaee; --dim: #a3adb9; --line: #353c45; --page: #14171b; --card: #1c2026; --link: #86b7fa; --alert: #ff9b85; }
-}
-* { box-sizing: border-box; }
-body { margin: 0 auto; padding: 1rem; max-width: 60rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); }
-header { display: flex; flex-wrap: wrap; gap: 0 1rem; align-items: baseline; justify-content: space-between; }
-h1 { font-size: 1.25rem; margin: 0; }
-h2 { font-size: 1rem; margin: 1.5rem 0 0.5rem; }
-h3 { font-size: 1rem; margin: 0; }
-p { margin: 0.25rem 0; }
-a { color: var(--link); text-underline-offset: 0.15em; }
-a:focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px; }
-ul.cards { list-style: none; margin: 0; padding: 0; display: grid; gap: 0.75rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 17rem), 1fr)); }
-ul.cards > li { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem 1rem; overflow-wrap: anywhere; }
-dl { margin: 0.25rem 0 0; }
-dt { color: var(--dim); font-size: 0.875rem; margin-top: 0.5rem; }
-dd { margin: 0; font-variant-numeric: tabular-nums; }
-.number { font-size: 1.5rem; line-height: 1.2; font-variant-numeric: tabular-nums; }
-.dim { color: var(--dim); font-size: 0.875rem; }
-.alert { color: var(--alert); font-weight: 600; }
-nav ul { display: flex; flex-wrap: wrap; gap: 0.25rem 1.5rem; margin: 0; padding: 0; list-style: none; }
-`;
-
-/** Whole, because a formatter that indents what is in the element would change what the hash is of. */
-const STYLE_ELEMENT: Html = { markup: `<style>${STYLE}</style>` };
-const STYLE_HASH = createHash("sha256").update(STYLE).digest("base64");
-
-/** Our pages load nothing at all: neither script nor font, image or frame, from here or elsewhere. */
+/** Our pages load their one style sheet and one script from here, and nothing from elsewhere; nothing is inline. */
 export const PAGE_POLICY = [
   "default-src 'none'",
-  `style-src 'sha256-${STYLE_HASH}'`,
+  "style-src 'self'",
+  "script-src 'self'",
+  "connect-src 'self'",
   "img-src data:",
   "base-uri 'none'",
-  "form-action 'none'",
+  "form-action 'self'",
   "frame-ancestors 'none'",
 ].join("; ");
 
+export interface PageParts {
+  readonly title: string;
+  readonly body: Html;
+  /** Absent on pages for people who are not logged in: they get neither search nor ways to other pages. */
+  readonly viewer?: Viewer;
+  /** What was searched for. */
+  readonly query?: string;
+  readonly live?: boolean;
+}
+
 /** A whole document. The empty icon keeps browsers from asking for one. */
-export function renderPage({ title, body }: { title: string; body: Html }): string {
+export function renderPage({ title, body, viewer, query = "", live = false }: PageParts): string {
+  const script = live ? html`<script type="module" src="${LIVE_ASSET.path}"></script>` : html``;
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -50,11 +35,46 @@ export function renderPage({ title, body }: { title: string; body: Html }): stri
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
         <link rel="icon" href="data:," />
-        <title>${title}</title>
-        ${STYLE_ELEMENT}
+        <link rel="stylesheet" href="${STYLE_ASSET.path}" />
+        <title>${title} · order-mirror</title>
+        ${script}
       </head>
       <body>
-        ${body}
+        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, query)}
+        <main id="main">${body}</main>
       </body>
     </html> `.markup;
+}
+
+function renderTop({ role, loggedIn }: Viewer, query: string): Html {
+  const logout = loggedIn
+    ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>`
+    : html``;
+  return html`<a class="skip" href="#main">Skip to the page</a>
+    <header class="top">
+      <a class="name" href="/ops">order-mirror</a>
+      <nav aria-label="Pages">
+        <ul>
+          <li><a href="/ops">Overview</a></li>
+          <li><a href="/ops/quarantine">Quarantine</a></li>
+          <li><a href="/ops/audit">Audit log</a></li>
+          <li><a href="/ops/queues">Queues</a></li>
+        </ul>
+      </nav>
+      <form class="search" role="search" action="/ops/search">
+        <input
+          type="search"
+          name="q"
+          value="${query}"
+          required
+          maxlength="512"
+          autocomplete="off"
+          aria-label="Order reference, external id or event id"
+          placeholder="Order, external id or event id"
+        />
+        <button>Search</button>
+      </form>
+      <span class="dim">${role}${role === "viewer" ? " (read-only)" : ""}</span>
+      ${logout}
+    </header>`;
 }

@@ -1,0 +1,39 @@
+-- What people do on the ops pages, and who is logged in there.
+
+create table mirror.ops_actions (
+  action_id bigint generated always as identity primary key,
+  at        timestamptz not null default clock_timestamp(),
+  role      text not null check (role in ('operator', 'viewer')),
+  action    text not null,
+  source_id text,
+  target    text,
+  note      text,
+  affected  bigint
+);
+comment on table  mirror.ops_actions           is 'Everything that was done on the ops pages: the audit log. A row is written before the deed or together with it.';
+comment on column mirror.ops_actions.role      is 'As whom the person was logged in.';
+comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out.';
+comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: of every source.';
+comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a number of the quarantine, a filter, a request to the queues.';
+comment on column mirror.ops_actions.note      is 'What the person said about it.';
+comment on column mirror.ops_actions.affected  is 'How many things it concerned; null when it was begun and its end is not known.';
+
+create table mirror.ops_sessions (
+  token_hash bytea primary key,
+  role       text not null check (role in ('operator', 'viewer')),
+  created_at timestamptz not null default clock_timestamp(),
+  expires_at timestamptz not null
+);
+comment on table  mirror.ops_sessions            is 'Who is logged in to the ops pages. A row goes at logout.';
+comment on column mirror.ops_sessions.token_hash is 'HMAC of the cookie''s value under the role''s password: neither opens anything by itself, and a new password ends every session of the old one.';
+create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
+
+alter table mirror.quarantine
+  add column dismissed_at timestamptz,
+  add column dismissed_because text;
+comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing is to be done.';
+comment on column mirror.quarantine.dismissed_because is 'What that person said.';
+-- The list by reason, and the exact count of what a retry would take, without a look at the documents.
+create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
+create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
+create index quarantine_by_reference on mirror.quarantine (source_id, reference) where reference is not null;

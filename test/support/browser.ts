@@ -1,0 +1,66 @@
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { chromium } from "playwright-core";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { findChromium } from "./chromium.ts";
+
+export const NO_BROWSER = "not run: no chromium found on the PATH";
+const AXE = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+
+/** The installed Chromium; undefined where there is none. */
+export async function openBrowser(): Promise<Browser | undefined> {
+  const executablePath = findChromium();
+  if (executablePath === undefined) return undefined;
+  return chromium.launch({ executablePath, args: ["--no-sandbox", "--disable-dev-shm-usage"] });
+}
+
+export interface Look {
+  readonly page: Page;
+  /** What the console said that is an error, and requests that left the host: both should stay empty. */
+  readonly troubles: string[];
+  close(): Promise<void>;
+}
+
+/** A tab of its own, with its own cookies. */
+export async function openTab(
+  browser: Browser,
+  baseURL: string,
+  options: BrowserContextOptions = {},
+): Promise<Look> {
+  const context = await browser.newContext({ baseURL, ...options });
+  const page = await context.newPage();
+  const troubles: string[] = [];
+  const { host } = new URL(baseURL);
+  page.on("console", (message) => {
+    if (message.type() === "error" || message.type() === "warning") troubles.push(message.text());
+  });
+  page.on("pageerror", (error) => troubles.push(String(error)));
+  page.on("request", (request) => {
+    const url = new URL(request.url());
+    if (url.protocol !== "data:" && url.host !== host) troubles.push(`request to ${url.host}`);
+  });
+  return { page, troubles, close: () => context.close() };
+}
+
+/** Ids and places of what axe-core calls serious or critical. The policy of the page is none of its business. */
+export async function findBarriers(page: Page): Promise<string[]> {
+  // Through the driver, which the page's policy does not bind.
+  await page.evaluate(`${AXE}; undefined`);
+  const { violations } = await page.evaluate<AxeResult>("globalThis.axe.run()");
+  return violations
+    .filter(({ impact }) => impact === "serious" || impact === "critical")
+    .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);
+}
+
+interface AxeResult {
+  readonly violations: readonly {
+    readonly id: string;
+    readonly impact: string;
+    readonly nodes: readonly { readonly html: string }[];
+  }[];
+}
+
+/** How many pixels the page is wider than the window; 0 when nothing has to be scrolled sideways. */
+export async function overflow(page: Page): Promise<number> {
+  return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth");
+}

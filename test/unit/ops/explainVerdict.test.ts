@@ -1,0 +1,53 @@
+import { describe, expect, it } from "vitest";
+import { VERDICTS } from "../../../src/mirror/applyBatch.ts";
+import type { TimelineEntry } from "../../../src/mirror/timeline.ts";
+import { explainAnnouncement, explainVerdict } from "../../../src/ops/explainVerdict.ts";
+
+const ENTRY: TimelineEntry = {
+  historyId: 1n,
+  via: "poll",
+  verdict: "applied",
+  conflict: false,
+  reason: null,
+  eventId: null,
+  eventType: null,
+  status: "created",
+  version: 5n,
+  settled: true,
+  observedAt: 6n,
+  receivedAt: null,
+  seenAt: 7n,
+  raw: null,
+};
+
+describe("why the mirror decided so", () => {
+  it.each(VERDICTS)("is one sentence for %s, with the reason where there is one", (verdict) => {
+    expect(explainVerdict({ ...ENTRY, verdict })).toMatch(/^[A-Z][^.]+\.$/);
+    const reason = verdict === "confirmed" ? "" : ": because so.";
+    expect(explainVerdict({ ...ENTRY, verdict, reason: "because so" }).endsWith(reason)).toBe(true);
+  });
+
+  it("tells of a conflict", () => {
+    expect(explainVerdict({ ...ENTRY, conflict: true })).toContain("same updatedAt");
+  });
+});
+
+describe("how a change stands to the events", () => {
+  it.each([
+    ["waiting", false, "may still come"],
+    ["late", false, "late, not lost"],
+    ["lost", true, "never came"],
+    ["not_announced", false, "announces no change"],
+  ] as const)("is told when it is %s", (state, lost, words) => {
+    const told = explainAnnouncement(ENTRY, [{ version: 5n, state }]);
+    expect(told?.lost).toBe(lost);
+    expect(told?.sentence).toContain(words);
+  });
+
+  it("is not told of another version, of an event, nor of what changed nothing", () => {
+    const unannounced = [{ version: 5n, state: "lost" }] as const;
+    expect(explainAnnouncement({ ...ENTRY, version: 6n }, unannounced)).toBeNull();
+    expect(explainAnnouncement({ ...ENTRY, via: "webhook" }, unannounced)).toBeNull();
+    expect(explainAnnouncement({ ...ENTRY, verdict: "stale" }, unannounced)).toBeNull();
+  });
+});

@@ -1,0 +1,45 @@
+import { describe, expect, it } from "vitest";
+import { COUNT_MAX } from "../../../src/mirror/readOverview.ts";
+import { describeAge, describeCount, describeDelay, orderAddress } from "../../../src/ops/phrases.ts";
+
+describe("an age", () => {
+  it.each([
+    [0, "0 s ago"],
+    [0.999, "0 s ago"],
+    [-0.5, "0 s ago"],
+    [-1, "1 s ahead of this clock"],
+    [-90, "1 min 30 s ahead of this clock"],
+    [59.9, "59 s ago"],
+    [60, "1 min 0 s ago"],
+    [3_599.9, "59 min 59 s ago"],
+    [3_600, "1 h 0 min ago"],
+    [86_399, "23 h 59 min ago"],
+    [86_400, "1 d 0 h ago"],
+    [694_799, "8 d 0 h ago"],
+    [null, "at an unknown time"],
+  ])("of %s seconds is: %s", (seconds, words) => {
+    expect(describeAge(seconds).replaceAll("\u00a0", " ")).toBe(words);
+  });
+});
+
+it("says when a count stopped early", () => {
+  expect(describeCount(0)).toBe("0");
+  expect(describeCount(COUNT_MAX)).toBe("100,000");
+  expect(describeCount(COUNT_MAX + 1)).toBe("more than 100,000");
+});
+
+it.each([
+  [0.0412, "41 ms"],
+  [-0.2, "0 ms"],
+  [1, "1.0 s"],
+  [59.94, "59.9 s"],
+  [60, "1 min 0 s"],
+])("a delay of %s seconds is: %s", (seconds, words) => {
+  expect(describeDelay(seconds).replaceAll("\u00a0", " ")).toBe(words);
+});
+
+it("an order's address holds whatever its names hold", () => {
+  expect(orderAddress({ sourceId: "a/b", reference: "x?y#z/../ü" })).toBe(
+    "/ops/orders/a%2Fb/x%3Fy%23z%2F..%2F%C3%BC",
+  );
+});
