@@ -47,6 +47,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
       overlapSeconds: config.pollOverlapSeconds,
       backfillSince: config.backfillSince,
       pace: config.pollPace,
+      webhooksConfigured: source.webhookSecrets.length > 0,
       holder: `${hostname()}:${process.pid}`,
     });
     poller.start();

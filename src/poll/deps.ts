@@ -29,6 +29,10 @@ export interface PollDeps {
   readonly holder: string;
   /** Default 10 s (spec, "Limits"): how long a new leader waits, since the one before it may have read just now. */
   readonly rateWindowMs?: number | undefined;
+  /** The source has webhook secrets: what its events miss is watched. Default false. */
+  readonly webhooksConfigured?: boolean | undefined;
+  /** Default 5 min: how long an event may come after the read that found its change, before it counts as lost. */
+  readonly eventGraceSeconds?: number | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;
 }

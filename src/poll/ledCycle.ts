@@ -4,6 +4,7 @@ import { beginCycle, beginPolling, endCycle, readPollState } from "../mirror/pol
 import type { PollState } from "../mirror/pollState.ts";
 import { resolveSince } from "../runtime/duration.ts";
 import { describeMessage } from "../runtime/errorFields.ts";
+import { makeSourceChores } from "./chores.ts";
 import { makeCycle } from "./cycle.ts";
 import type { CycleCounts } from "./cycle.ts";
 import type { PollDeps } from "./deps.ts";
@@ -29,6 +30,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
   const cycle = makeCycle(deps);
+  const chores = makeSourceChores(deps);
   let quietTerm: Term | undefined;
 
   async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
@@ -53,6 +55,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     if (waitMs > 0) return { kind: "not_due", waitMs };
     const counts = await cycle.run({ term, signal, state, dueMs });
     await endCycle(pool, term.lease, { sourceId, error: undefined });
+    await chores.run({ term, signal });
     return { kind: "polled", counts };
   }
 

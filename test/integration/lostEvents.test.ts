@@ -29,7 +29,8 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox,
-    mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor restart identity`);
+    mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.event_delays
+    restart identity`);
 });
 
 const sendEvent = async (id: string, order: { reference: string; updatedAt: string; status: string }) =>

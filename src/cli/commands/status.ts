@@ -1,8 +1,13 @@
 import type { Command } from "commander";
 import { formatInstant, millisFromInstant } from "../../domain/instant.ts";
 import type { Instant } from "../../domain/instant.ts";
+import { judgeWebhooks, lossRate } from "../../domain/lostEvents.ts";
+import type { WebhookHealth } from "../../domain/lostEvents.ts";
+import { readWebhookRecord } from "../../mirror/lostEvents.ts";
+import type { WebhookFigures } from "../../mirror/lostEvents.ts";
 import { readStatus } from "../../mirror/status.ts";
 import type { SourceStatus } from "../../mirror/status.ts";
+import type { Pool } from "../../mirror/database.ts";
 import { withMirror } from "../session.ts";
 import { alignColumns, formatSpan, makePaint, printJson, printLine, printNotice } from "../terminal.ts";
 import type { Paint } from "../terminal.ts";
@@ -13,7 +18,15 @@ export function addStatusCommand(program: Command): void {
     .description("show each source: up to when it is complete, what waits, what is stuck")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
-      const sources = await withMirror(({ pool }) => readStatus(pool));
+      const sources = await withMirror(async ({ pool, config }) => {
+        const withSecrets = new Set(
+          config.sources.flatMap(({ sourceId, webhookSecrets }) =>
+            webhookSecrets.length > 0 ? [sourceId] : [],
+          ),
+        );
+        const known = await readStatus(pool);
+        return Promise.all(known.map((source) => withWebhooks(pool, source, withSecrets)));
+      });
       if (options.json === true) {
         printJson(sources.map(toJson));
         return;
@@ -24,13 +37,29 @@ export function addStatusCommand(program: Command): void {
     });
 }
 
-function printSource(source: SourceStatus, paint: Paint): void {
+interface ShownSource extends SourceStatus {
+  readonly webhooks: WebhookHealth;
+  readonly webhookRecord: WebhookFigures;
+}
+
+async function withWebhooks(
+  pool: Pool,
+  source: SourceStatus,
+  withSecrets: ReadonlySet<string>,
+): Promise<ShownSource> {
+  const { sourceId } = source;
+  const record = await readWebhookRecord(pool, { sourceId, configured: withSecrets.has(sourceId) });
+  return { ...source, webhooks: judgeWebhooks(record), webhookRecord: record };
+}
+
+function printSource(source: ShownSource, paint: Paint): void {
   printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${source.orders} orders`));
   const rows = [
     ["  complete up to", describeMoment(source.safeThrough, source.now)],
     ["  polled up to", describeMoment(source.polledThrough, source.now)],
     ["  last poll ended", describeMoment(source.lastCycleEndedAt, source.now)],
     ["  last event", describeMoment(source.lastEventReceivedAt, source.now)],
+    ["  webhooks", describeWebhooks(source, paint)],
     ["  events waiting", describePending(source)],
     ["  in quarantine", String(source.quarantined)],
     ["  to be read again", String(source.refetches)],
@@ -50,14 +79,47 @@ function describePending({ pending, oldestPendingSeconds }: SourceStatus): strin
   return `${pending}, the oldest for ${formatSpan(oldestPendingSeconds * 1_000)}`;
 }
 
-function toJson(source: SourceStatus) {
+const HEALTH: Record<WebhookHealth, string> = {
+  "not-configured": "polled only: no webhook secret is set",
+  "never-seen": "no event has ever come",
+  working: "working",
+  losing: "losing events",
+  stopped: "stopped",
+};
+
+function describeWebhooks({ webhooks, webhookRecord }: ShownSource, paint: Paint): string {
+  const { lost, announced, lostSinceLastEvent } = webhookRecord;
+  const rate = lossRate({ lost, announced });
+  const share = rate === null ? "" : ` (${(rate * 100).toFixed(1)} %)`;
+  const figures = `${lost} lost${share}, ${announced} announced in 24 h`;
+  const since = webhooks === "stopped" ? `; ${lostSinceLastEvent} changes since the last event` : "";
+  switch (webhooks) {
+    case "not-configured":
+    case "never-seen":
+      return HEALTH[webhooks];
+    case "working":
+      return `${HEALTH[webhooks]}: ${figures}`;
+    case "losing":
+      return paint("yellow", `${HEALTH[webhooks]}: ${figures}`);
+    case "stopped":
+      return paint("red", `${HEALTH[webhooks]}: ${figures}${since}`);
+    default: {
+      const never: never = webhooks;
+      return never;
+    }
+  }
+}
+
+function toJson(source: ShownSource) {
   const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
+  const { lost, announced, lostSinceLastEvent, delays } = source.webhookRecord;
   return {
     ...source,
     safeThrough: moment(source.safeThrough),
     polledThrough: moment(source.polledThrough),
     lastCycleEndedAt: moment(source.lastCycleEndedAt),
     lastEventReceivedAt: moment(source.lastEventReceivedAt),
+    webhookRecord: { lost, announced, lossRate: lossRate({ lost, announced }), lostSinceLastEvent, delays },
     now: formatInstant(source.now),
   };
 }
