@@ -16,7 +16,7 @@ export interface QueueProblem {
 export type OnQueueError = (error: Error) => void;
 
 /** A worker and its connections. */
-export interface OpenWorker {
+interface OpenWorker {
   readonly worker: Worker<ApplyJob, void>;
   /** Breaks the worker's connections without waiting for anything; for one that does not end by itself. */
   readonly cut: () => void | Promise<void>;
