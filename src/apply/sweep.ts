@@ -3,7 +3,7 @@ import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
 
 /** Positions of one look: as many as the apply path takes in one statement. */
-export const SWEEP_LIMIT = 200;
+const SWEEP_LIMIT = 200;
 /** Younger events are left to the job that was rung for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;

@@ -3,7 +3,7 @@ import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
 import { printNotice } from "./terminal.ts";
 
 /** Exit codes, as `--help` explains them. */
-export const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
+const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
 /** The command ran well and found problems; it has said which. Exit code 3. */

@@ -3,7 +3,7 @@ import { lifeCycleRank } from "./order.ts";
 import type { Snapshot } from "./order.ts";
 
 /** How we came to see a snapshot. */
-export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
+const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
 export type Via = (typeof VIAS)[number];
 
 /**

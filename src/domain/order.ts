@@ -9,7 +9,7 @@ export const ORDER_STATUSES = [
   "cancelled",
 ] as const;
 
-export type KnownStatus = (typeof ORDER_STATUSES)[number];
+type KnownStatus = (typeof ORDER_STATUSES)[number];
 
 const RANKS: Readonly<Record<KnownStatus, number>> = {
   created: 1,

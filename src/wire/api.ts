@@ -14,7 +14,7 @@ export const coordinatesSchema = z.object({
 /** Assumed: `coordinates`, given by a caller who knows them ("the caller's coordinates cost nothing"). */
 const deliveryAddressSchema = addressSchema.extend({ coordinates: coordinatesSchema.optional() });
 
-export const customerSchema = z.object({
+const customerSchema = z.object({
   firstName: z.string(),
   phone: z.string(),
   address: deliveryAddressSchema,
@@ -60,7 +60,7 @@ export const listOrdersResponseSchema = z.looseObject({
 });
 export type ListOrdersResponse = z.infer<typeof listOrdersResponseSchema>;
 
-export const branchSchema = z.looseObject({
+const branchSchema = z.looseObject({
   id: z.string(),
   reference: z.string().nullable(),
   name: z.string(),

@@ -23,7 +23,7 @@ export interface Figure {
   readonly ofLimit: number | null;
 }
 
-export const RUNS = 5;
+const RUNS = 5;
 
 /**
  * Runs the subjects in turn, once to warm up and then RUNS times, so that drift of the machine meets all alike. The

@@ -1,0 +1,79 @@
+import { describe, expect, it } from "vitest";
+import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { makeSweep } from "../../../src/apply/sweep.ts";
+import type { Clock } from "../../../src/runtime/clock.ts";
+import { silentLogger } from "../../../src/runtime/logger.ts";
+
+/** A clock whose sleeps end when the test says so. */
+function makeSteppedClock() {
+  const sleepers: (() => void)[] = [];
+  const clock: Clock = {
+    now: () => 0n,
+    monotonicMs: () => 0,
+    sleep: (_ms, signal) =>
+      new Promise((resolve, reject) => {
+        sleepers.push(resolve);
+        signal?.addEventListener("abort", () => reject(signal.reason as Error));
+      }),
+  };
+  return { clock, wake: () => sleepers.splice(0).forEach((wake) => wake()), asleep: () => sleepers.length };
+}
+
+/** An inbox with `pending` positions, of which `held` are another worker's. */
+function makeInbox(pending: number[], held: readonly number[] = []) {
+  const applied: number[] = [];
+  return {
+    applied,
+    takeOverdue: ({ afterSeq, limit }: { afterSeq: number; limit: number }) =>
+      Promise.resolve(pending.filter((seq) => seq > afterSeq).slice(0, limit)),
+    applyEvents: (seqs: readonly number[]) => {
+      const mine = seqs.filter((seq) => !held.includes(seq));
+      applied.push(...mine);
+      for (const seq of mine) pending.splice(pending.indexOf(seq), 1);
+      return Promise.resolve(mine);
+    },
+  };
+}
+
+const positions = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
+
+describe("the sweep", () => {
+  it("applies everything overdue, however many looks that takes", async () => {
+    const inbox = makeInbox(positions(501));
+    const sweep = makeSweep({ ...inbox, clock: makeSteppedClock().clock, logger: silentLogger });
+    expect(await sweep.runOnce()).toBe(501);
+    expect(inbox.applied).toEqual(positions(501));
+    expect(await sweep.runOnce()).toBe(0);
+  });
+
+  it("goes past events that another worker holds, and does not ask for them again and again", async () => {
+    const inbox = makeInbox(positions(450), positions(300));
+    const sweep = makeSweep({ ...inbox, clock: makeSteppedClock().clock, logger: silentLogger });
+    expect(await sweep.runOnce()).toBe(150);
+    expect(inbox.applied[0]).toBe(301);
+  });
+
+  it("runs again after an outage, and ends when it is closed", async () => {
+    const inbox = makeInbox(positions(3));
+    const stepped = makeSteppedClock();
+    let outages = 2;
+    const applyEvents = (seqs: readonly number[]) => {
+      if (outages > 0) {
+        outages -= 1;
+        return Promise.reject(new ApplyInterruptedError("Postgres is away."));
+      }
+      return inbox.applyEvents(seqs);
+    };
+    const { takeOverdue } = inbox;
+    const sweep = makeSweep({ takeOverdue, applyEvents, clock: stepped.clock, logger: silentLogger });
+    sweep.start();
+    await expect
+      .poll(() => {
+        stepped.wake();
+        return inbox.applied.length;
+      })
+      .toBe(3);
+    await expect.poll(stepped.asleep).toBe(1);
+    await sweep.close();
+  });
+});
