@@ -1,5 +1,6 @@
 import { Command } from "commander";
 import { VERSION } from "../runtime/version.ts";
+import { addCompletionCommand } from "./commands/completion.ts";
 import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
@@ -43,6 +44,7 @@ export function makeProgram(): Command {
   addIdentifySignatureCommand(program);
   addSandboxCommand(program);
   addTriggerCommand(program);
+  addCompletionCommand(program);
   // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
   for (const command of program.commands) command.exitOverride();
   return program;

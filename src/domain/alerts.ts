@@ -84,7 +84,7 @@ export const ALERTS: readonly Alert[] = [
     fix: "Look at them on /ops, mend the cause, then `order-mirror replay --quarantine --dry-run`.",
     holds: ({ quarantined }) => quarantined > 0,
     summarize: ({ sourceId, quarantined }) =>
-      `${quarantined} events of source ${sourceId} could not be applied.`,
+      `Source ${sourceId} has ${quarantined} in quarantine, which could not be applied.`,
   },
   {
     name: "OrderMirrorEventsStopped",

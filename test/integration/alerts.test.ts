@@ -73,7 +73,7 @@ it("tells once that something is wrong, signed, with what to do, and once that i
   expect(told()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
   expect(received[0]?.data).toMatchObject({
     severity: "warning",
-    summary: "3 events of source live could not be applied.",
+    summary: "Source live has 3 in quarantine, which could not be applied.",
     fix: expect.stringContaining("order-mirror replay"),
   });
   await run({ ...well, quarantined: 4 });

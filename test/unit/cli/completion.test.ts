@@ -1,0 +1,65 @@
+import { execFileSync } from "node:child_process";
+import { describe, expect, it } from "vitest";
+import { listCommands } from "../../../src/cli/commands/completion.ts";
+import { makeCompletionScript, SHELLS } from "../../../src/cli/completionScripts.ts";
+import { makeProgram } from "../../../src/cli/program.ts";
+import { SCENARIOS } from "../../../src/sandbox/scenarios.ts";
+
+const commands = listCommands(makeProgram());
+const script = (shell: (typeof SHELLS)[number]) => makeCompletionScript(shell, "order-mirror", commands);
+
+function has(shell: string): boolean {
+  try {
+    execFileSync(shell, ["-c", "exit 0"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}
+
+it.each(SHELLS)("%s is told every command and every long option", (shell) => {
+  const text = script(shell);
+  for (const { name, options } of commands) {
+    expect(text).toContain(name);
+    for (const { flag } of options) expect(text).toContain(flag.replace(/^--/, ""));
+  }
+  expect(text).toContain(SCENARIOS[0]?.name);
+});
+
+it.each(SHELLS.map((shell) => ({ shell, present: has(shell) })))(
+  "$shell can read its script",
+  ({ shell, present }) => {
+    if (!present) process.stderr.write(`NOT RUN: ${shell} on its completion script; there is no ${shell}.\n`);
+    const check = () =>
+      execFileSync(shell, ["-n"], { input: script(shell), stdio: ["pipe", "ignore", "pipe"] });
+    expect(present ? check : () => undefined).not.toThrow();
+  },
+);
+
+describe.runIf(has("bash"))("in bash", () => {
+  const complete = (...words: string[]) =>
+    execFileSync("bash", [
+      "-c",
+      `${script("bash")}
+       COMP_WORDS=(order-mirror ${words.map((word) => `'${word}'`).join(" ")}); COMP_CWORD=${words.length}
+       _order_mirror; printf '%s\\n' "\${COMPREPLY[@]}"`,
+    ])
+      .toString()
+      .split("\n")
+      .filter(Boolean);
+
+  it("completes commands, options and scenarios", () => {
+    expect(complete("doc")).toEqual(["doctor"]);
+    expect(complete("doctor", "--")).toEqual(["--url", "--json"]);
+    expect(complete("trigger", "lost-")).toEqual(["lost-webhook", "lost-cancellation"]);
+    expect(complete("nosuch", "")).toEqual([]);
+  });
+});
+
+it("every command that prints something for programs can print JSON", () => {
+  const without = commands.filter(({ options }) => !options.some(({ flag }) => flag === "--json"));
+  // They run until they are stopped, or their output is for one kind of program already.
+  expect(without.map(({ name }) => name).sort()).toEqual(
+    ["completion", "demo", "poller", "sandbox", "up", "web", "worker"].sort(),
+  );
+});
