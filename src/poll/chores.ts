@@ -1,5 +1,6 @@
 import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
+import { makeMirrorBranches } from "./mirrorBranches.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
 export interface ChoreContext {
@@ -25,7 +26,8 @@ const FAILURE_PAUSE_MS = 60_000;
 
 /** The chores of a source's leader. */
 export function makeSourceChores(deps: PollDeps): Chores {
-  return makeChores(deps, [...(deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [])]);
+  const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
+  return makeChores(deps, [...watching, makeMirrorBranches(deps)]);
 }
 
 /** The chores in the order in which they are run. */

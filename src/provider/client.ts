@@ -20,6 +20,7 @@ import type {
 } from "../wire/api.ts";
 import { readPage } from "../wire/page.ts";
 import type { RawPage } from "../wire/page.ts";
+import { rawElements, rawMember } from "../wire/rawJson.ts";
 import type { Budget } from "./budget.ts";
 import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } from "./orderAnswer.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
@@ -57,6 +58,9 @@ export interface OrdersPage extends RawPage {
   readonly readOrders: () => ListOrdersResponse;
 }
 
+/** Branches, with the exact text of each in the same order. */
+type BranchesPage = ListBranchesResponse & { readonly raws: readonly string[] };
+
 /** A preview, with the subscription's warning header: `past_due` or null. */
 type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
 
@@ -88,7 +92,7 @@ export interface ProviderClient {
   listBranches(
     page?: { limit?: number | undefined; offset?: number | undefined },
     options?: RequestOptions,
-  ): Promise<ListBranchesResponse>;
+  ): Promise<BranchesPage>;
   readonly providerClock: ProviderClock;
 }
 
@@ -172,7 +176,8 @@ function makeReads(send: Send): Reads {
     async listBranches(page = {}, options = {}) {
       const request = { method: "GET", route: "/v1/branches", policy: "sustained", safe: true } as const;
       const answer = await send({ ...request, query: encodeQuery(page) }, options);
-      return parseAnswer(listBranchesResponseSchema, "GET /v1/branches", answer);
+      const branches = parseAnswer(listBranchesResponseSchema, "GET /v1/branches", answer);
+      return { ...branches, raws: rawElements(rawMember(answer.text, "data") ?? "[]") };
     },
   };
 }

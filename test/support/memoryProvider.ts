@@ -77,7 +77,7 @@ export function makeMemoryProvider(): MemoryProvider {
       const snapshot = readSnapshot(order.raw, JSON.parse(order.raw));
       return { snapshot, requestedAt, requestId: null, subscriptionState: null, readOrder: refuse };
     },
-    listBranches: refuse,
+    listBranches: () => Promise.resolve({ data: [], hasMore: false, request_id: "memory", raws: [] }),
     providerClock: {
       observe: () => undefined,
       providerNow: now,
@@ -89,7 +89,7 @@ export function makeMemoryProvider(): MemoryProvider {
   return provider;
 }
 
-/** Polling reads pages leniently, and never asks for branches when the time is known. */
+/** Polling reads pages leniently. */
 function refuse(): never {
   throw new TypeError("not asked for by polling");
 }
