@@ -1,4 +1,4 @@
-import { floorTo, formatInstant, NANOS_PER_SECOND } from "../domain/instant.ts";
+import { floorTo, NANOS_PER_SECOND } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Granularity } from "./faults.ts";
 
@@ -20,12 +20,21 @@ export function cutTo(instant: Instant, granularity: Granularity): Instant {
  * time and milliseconds; the spec shows neither the offset nor the digits.
  */
 export function formatTime(instant: Instant, granularity: Granularity, utcOffsetMinutes: number): string {
-  const local = formatInstant(
-    instant + BigInt(utcOffsetMinutes) * 60n * NANOS_PER_SECOND,
-    DIGITS[granularity],
-  );
+  // Not formatInstant: a page of the list writes 1,400 times, and this is three times as fast.
+  const whole = floorTo(instant, NANOS_PER_SECOND);
+  const localMs = Number(whole / 1_000_000n) + utcOffsetMinutes * 60_000;
+  const digits = DIGITS[granularity];
+  const nanos =
+    digits === 0
+      ? ""
+      : `.${String(instant - whole)
+          .padStart(9, "0")
+          .slice(0, digits)}`;
+  return `${new Date(localMs).toISOString().slice(0, 19)}${nanos}${formatOffset(utcOffsetMinutes)}`;
+}
+
+function formatOffset(utcOffsetMinutes: number): string {
   const minutes = Math.abs(utcOffsetMinutes);
   const pad = (part: number) => String(part).padStart(2, "0");
-  const sign = utcOffsetMinutes < 0 ? "-" : "+";
-  return `${local.slice(0, -1)}${sign}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
+  return `${utcOffsetMinutes < 0 ? "-" : "+"}${pad(Math.floor(minutes / 60))}:${pad(minutes % 60)}`;
 }
