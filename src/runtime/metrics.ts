@@ -119,7 +119,7 @@ export const METRICS = {
   },
 } as const satisfies Record<string, Definition>;
 
-export type MetricName = keyof typeof METRICS;
+type MetricName = keyof typeof METRICS;
 type NameOf<Wanted extends Kind> = {
   [Name in MetricName]: (typeof METRICS)[Name]["kind"] extends Wanted ? Name : never;
 }[MetricName];
@@ -127,7 +127,7 @@ type CounterName = NameOf<"counter">;
 type HistogramName = NameOf<"histogram">;
 type ObservedName = NameOf<"observed-counter" | "observed-gauge">;
 
-export type Labels = Readonly<Record<string, string>>;
+type Labels = Readonly<Record<string, string>>;
 
 /** Takes down one value of an observed metric, for this collection only. */
 export type Observe = (name: ObservedName, value: number, labels?: Labels) => void;
