@@ -26,6 +26,9 @@ const READ_CONNECTIONS = 8;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_TIMEOUT_MS = 1_500;
 const READ_TIMEOUT_MS = 10_000;
+const EXPORT_CONNECTIONS = 2;
+/** Also how long a transaction may idle: an export waits that long for its client. */
+const EXPORT_TIMEOUT_MS = 60_000;
 /** Of their own, so that a slow count never takes a connection from a reader. */
 const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
@@ -44,13 +47,18 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
     max: READ_CONNECTIONS,
     statementTimeoutMs: READ_TIMEOUT_MS,
   });
+  const exportPool = openPool(deps, {
+    purpose: "export",
+    max: EXPORT_CONNECTIONS,
+    statementTimeoutMs: EXPORT_TIMEOUT_MS,
+  });
   await recordConfiguredSources(readPool, config);
   const receiver = composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const receive = meterReceiver(metrics, clock, receiver);
   meterQueue(metrics, deps.queue);
   meterDatabase(metrics, clock, openPool(deps, FIGURES_POOL));
-  const app = composeApp(deps, { receivePool, readPool, hub });
+  const app = composeApp(deps, { receivePool, readPool, exportPool, hub });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
     req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
@@ -92,15 +100,16 @@ function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: 
 
 function composeApp(
   deps: RoleDeps & { readonly queue: ApplyQueue },
-  { receivePool, readPool, hub }: { receivePool: Pool; readPool: Pool; hub: ChangeHub },
+  readers: { receivePool: Pool; readPool: Pool; exportPool: Pool; hub: ChangeHub },
 ): Express {
+  const { receivePool, readPool, exportPool, hub } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.disable("x-powered-by");
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;
-  app.use(makeReportRouter({ pool: readPool, hub, sources, apiTokens, clock, logger }));
+  app.use(makeReportRouter({ pool: readPool, exportPool, hub, sources, apiTokens, clock, logger }));
   app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
   return app;
 }

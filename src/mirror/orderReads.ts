@@ -1,12 +1,10 @@
-import { formatInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Pool } from "./database.ts";
+import { toTimestamp, writeOrderFilter } from "./orderFilter.ts";
+import type { Bind, OrderFilter } from "./orderFilter.ts";
 
 export const ORDER_SORTS = ["updatedAt", "pickupTime"] as const;
 export type OrderSort = (typeof ORDER_SORTS)[number];
-
-/** A branch as filters name it: the spec reads a UUID as an id, everything else as a reference. */
-export type BranchName = { readonly id: string } | { readonly reference: string };
 
 /** Where an order stands in a sorted list. `at` is updatedAt or pickupTime; null sorts after every time. */
 export interface OrderPosition {
@@ -14,17 +12,7 @@ export interface OrderPosition {
   readonly reference: string;
 }
 
-/** Filters are combined with AND; each `Since` and `From` is inclusive, each `Until` exclusive. */
-export interface OrdersQuery {
-  readonly sourceId: string;
-  readonly updatedSince?: Instant | undefined;
-  readonly updatedUntil?: Instant | undefined;
-  readonly pickupFrom?: Instant | undefined;
-  readonly pickupUntil?: Instant | undefined;
-  readonly deliveryFrom?: Instant | undefined;
-  readonly deliveryUntil?: Instant | undefined;
-  readonly status?: string | undefined;
-  readonly branch?: BranchName | undefined;
+export interface OrdersQuery extends OrderFilter {
   readonly sort: OrderSort;
   /** Only orders after this position; undefined starts at the first. */
   readonly after?: OrderPosition | undefined;
@@ -58,9 +46,6 @@ interface OrderRow {
   readonly pickup_micros: string | null;
 }
 
-/** Adds a value to the statement and returns its placeholder. */
-type Bind = (value: unknown) => string;
-
 /**
  * One page of a source's orders, ascending by the sort's time and then by reference, at most `limit` of them.
  *
@@ -70,7 +55,7 @@ type Bind = (value: unknown) => string;
 export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<ListedOrder[]> {
   const values: unknown[] = [];
   const bind: Bind = (value) => `$${values.push(value)}`;
-  const filters = writeFilters(query, bind);
+  const filters = writeOrderFilter(query, bind);
   const paging = `order by ${SORT_COLUMNS[query.sort]} limit ${bind(query.limit)}`;
   const offset = bind(query.offset);
   const pages = writeRanges(query, bind).map((range) => {
@@ -102,50 +87,24 @@ export async function selectOrder(
   return rows[0]?.raw;
 }
 
-/** True when some order of the source belongs to the branch. */
-export async function hasOrdersOfBranch(
-  pool: Pool,
-  query: { sourceId: string; branch: BranchName },
-): Promise<boolean> {
-  const values: unknown[] = [query.sourceId];
-  const matches = writeBranch(query.branch, (value) => `$${values.push(value)}`);
-  const { rows } = await pool.query<{ known: boolean }>(
-    `select exists (select from mirror.orders where source_id = $1 and ${matches}) as known`,
-    values,
-  );
-  return rows[0]?.known === true;
+export interface Freshness {
+  /** Every change of the source with updatedAt before it is in the mirror. */
+  readonly safeThrough: Instant;
+  /** How long ago that is, in seconds, by the database's clock. */
+  readonly ageSeconds: number;
 }
 
-/** Every change of the source with updatedAt before the result is in the mirror; undefined when not yet known. */
-export async function selectSafeThrough(pool: Pool, sourceId: string): Promise<Instant | undefined> {
-  const { rows } = await pool.query<{ safe_through: string | null }>(
-    "select safe_through from mirror.poll_state where source_id = $1",
+/** How far a source's data can be trusted; undefined while that is not known. */
+export async function selectFreshness(pool: Pool, sourceId: string): Promise<Freshness | undefined> {
+  const { rows } = await pool.query<{ safe_through: string; age_seconds: number }>(
+    `select safe_through, extract(epoch from clock_timestamp())::float8 - safe_through / 1e9::float8 as age_seconds
+     from mirror.poll_state where source_id = $1 and safe_through is not null`,
     [sourceId],
   );
-  const safeThrough = rows[0]?.safe_through;
-  return typeof safeThrough === "string" ? BigInt(safeThrough) : undefined;
-}
-
-function writeFilters(query: OrdersQuery, bind: Bind): string[] {
-  const filters = [`source_id = ${bind(query.sourceId)}`];
-  const bounds: readonly [string, Instant | undefined][] = [
-    ["pickup_time >=", query.pickupFrom],
-    ["pickup_time <", query.pickupUntil],
-    ["delivery_time >=", query.deliveryFrom],
-    ["delivery_time <", query.deliveryUntil],
-  ];
-  if (query.updatedSince !== undefined) filters.push(`version >= ${bind(query.updatedSince.toString())}`);
-  if (query.updatedUntil !== undefined) filters.push(`version < ${bind(query.updatedUntil.toString())}`);
-  for (const [comparison, bound] of bounds) {
-    if (bound !== undefined) filters.push(`${comparison} ${bind(toTimestamp(bound))}`);
-  }
-  if (query.status !== undefined) filters.push(`status = ${bind(query.status)}`);
-  if (query.branch !== undefined) filters.push(writeBranch(query.branch, bind));
-  return filters;
-}
-
-function writeBranch(branch: BranchName, bind: Bind): string {
-  return "id" in branch ? `branch_id = ${bind(branch.id)}` : `branch_reference = ${bind(branch.reference)}`;
+  const [row] = rows;
+  return row === undefined
+    ? undefined
+    : { safeThrough: BigInt(row.safe_through), ageSeconds: row.age_seconds };
 }
 
 /**
@@ -165,9 +124,4 @@ function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
   if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
   const at = row.pickup_micros === null ? null : BigInt(row.pickup_micros) * NANOS_PER_MICRO;
   return { at, reference: row.reference };
-}
-
-/** Cut to the microsecond, as stored times are: Postgres itself would round. */
-function toTimestamp(instant: Instant): string {
-  return formatInstant(instant, 6);
 }

@@ -1,13 +1,16 @@
 import { z } from "zod";
 import { tryParseInstant } from "../domain/instant.ts";
+import type { BranchName } from "../mirror/branches.ts";
+import type { OrderFilter } from "../mirror/orderFilter.ts";
 import { ORDER_SORTS } from "../mirror/orderReads.ts";
-import type { BranchName, OrdersQuery } from "../mirror/orderReads.ts";
+import type { OrdersQuery } from "../mirror/orderReads.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
 import { readCursor } from "./cursor.ts";
 import { refuseParameter } from "./errors.ts";
 import { parseParameters, wholeNumber } from "./parameters.ts";
 
 /** Spec, "Limits": list page size and offset. */
-const LIMIT_MAX = 200;
+export const LIMIT_MAX = 200;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 1_000_000_000;
 const TEXT_LENGTH_MAX = 255;
@@ -17,7 +20,7 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const TIME_RULE = "an ISO 8601 date-time with offset (a + is written %2B in an address)";
 const TEXT_RULE = `a text of 1 to ${TEXT_LENGTH_MAX} characters`;
 
-const time = z.string({ error: TIME_RULE }).transform((text, context) => {
+export const time = z.string({ error: TIME_RULE }).transform((text, context) => {
   const instant = tryParseInstant(text);
   if (instant !== undefined) return instant;
   context.issues.push({ code: "custom", message: TIME_RULE, input: text });
@@ -30,7 +33,8 @@ const text = z
   .max(TEXT_LENGTH_MAX, TEXT_RULE)
   .refine((value) => !value.includes("\0"), TEXT_RULE);
 
-const parametersSchema = z.object({
+/** Ours are the last four; the others are the spec's ("list orders"). */
+const filterSchema = z.object({
   updatedSince: time.optional(),
   updatedUntil: time.optional(),
   pickupFrom: time.optional(),
@@ -39,34 +43,52 @@ const parametersSchema = z.object({
   deliveryUntil: time.optional(),
   status: text.optional(),
   branch: text.optional(),
+  fleet: text.optional(),
+  scheduleMode: text.optional(),
+  externalOrderIdPrefix: text.optional(),
+  firstSeenSince: time.optional(),
+});
+
+const pageSchema = filterSchema.extend({
   sort: z.enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` }).default("updatedAt"),
   limit: wholeNumber({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT),
   offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional(),
   cursor: z.string({ error: "given once" }).optional(),
 });
 
+/** A filter as the client gave it; its branch is a name that is yet to be looked up. */
+export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId"> & { readonly branch?: BranchName };
+
+export type AskedPage = AskedFilter & Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
+
+/** The parameters that say which orders are meant. Throws RefusedRequestError, 422. */
+export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
+  return readFilter(parseParameters(filterSchema, parameters));
+}
+
 /**
- * The parameters of GET /v1/orders (spec, "list orders"), and `cursor`, which is ours. Throws RefusedRequestError,
- * 422 invalid_parameter.
+ * The parameters of GET /v1/orders (spec, "list orders"), and our own: `cursor`, and those of the filter. Throws
+ * RefusedRequestError, 422.
  */
-export function parseOrderQuery(parameters: URLSearchParams): Omit<OrdersQuery, "sourceId"> {
-  const { branch, cursor, offset: skipped, ...rest } = parseParameters(parametersSchema, parameters);
-  if ((rest.updatedSince === undefined) !== (rest.updatedUntil === undefined)) {
-    throw refuseParameter("updatedSince and updatedUntil must be sent together.");
-  }
-  if (cursor !== undefined && skipped !== undefined) {
+export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
+  const { cursor, offset, sort, limit, ...filter } = parseParameters(pageSchema, parameters);
+  const asked = readFilter(filter);
+  if (cursor !== undefined && offset !== undefined) {
     throw refuseParameter("cursor and offset cannot be sent together.");
   }
-  const after = cursor === undefined ? undefined : readCursor(cursor, rest.sort);
+  const after = cursor === undefined ? undefined : readCursor(cursor, sort);
   if (cursor !== undefined && after === undefined) {
     throw refuseParameter("cursor must be one that an answer with the same sort gave.");
   }
-  return {
-    ...rest,
-    offset: skipped ?? 0,
-    after,
-    branch: branch === undefined ? undefined : nameBranch(branch),
-  };
+  return { ...asked, sort, limit, offset: offset ?? 0, after };
+}
+
+function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {
+  if ((filter.updatedSince === undefined) !== (filter.updatedUntil === undefined)) {
+    const message = "updatedSince and updatedUntil must be sent together.";
+    throw refuseParameter(message, ASSUMED_CODES.updatedPeriodIncomplete);
+  }
+  return branch === undefined ? filter : { ...filter, branch: nameBranch(branch) };
 }
 
 /** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */

@@ -133,7 +133,7 @@ describe("the list of orders", () => {
     await add({ reference: "A", branch: { id: BRANCH_ID, reference: "centre", name: "Centre" } }, "test");
     await add({ reference: "B", branch: { id: BRANCH_ID.replace("6", "7"), reference: "North" } });
     for (const branch of ["centre", "north", BRANCH_ID]) {
-      expect(await refusal(`?branch=${branch}`)).toMatchObject({ status: 422, code: "unknown_branch" });
+      expect(await refusal(`?branch=${branch}`)).toMatchObject({ status: 422, code: "branch_not_found" });
     }
   });
 
@@ -209,7 +209,9 @@ describe("the list of orders", () => {
     ["a cursor with an offset", "cursor=abc&offset=0", "cursor"],
   ])("refuses %s by name, without repeating the value", async (_, query, named) => {
     const answer = await refusal(`?${query}`);
-    expect(answer).toMatchObject({ status: 422, code: "invalid_parameter" });
+    const code =
+      query.startsWith("updated") && !query.includes("&") ? "updated_period_incomplete" : "invalid_request";
+    expect(answer).toMatchObject({ status: 422, code });
     expect(answer.message).toContain(named);
     expect(answer.message).not.toContain("abc");
   });
@@ -226,7 +228,7 @@ describe("the list of orders", () => {
     const next = /<([^>]+)>/.exec(link)?.[1] ?? "";
     expect(await refusal(`${next}&sort=pickupTime`)).toMatchObject({
       status: 422,
-      code: "invalid_parameter",
+      code: "invalid_request",
     });
   });
 });

@@ -35,6 +35,8 @@ export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string):
     external_order_id: fields.externalOrderId,
     status: fields.status,
     livemode: fields.livemode,
+    fleet_name: fields.fleetName,
+    schedule_mode: fields.scheduleMode,
     branch_id: fields.branchId,
     branch_reference: fields.branchReference,
     pickup_time: toTimestamp(fields.pickupTime),

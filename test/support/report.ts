@@ -10,5 +10,5 @@ export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
   const common = { clock: systemClock, logger: silentLogger };
   const hub = makeChangeHub({ pool: deps.pool, ...common });
   const sources = [{ sourceId: "live" }, { sourceId: "test" }];
-  return makeReportRouter({ hub, sources, apiTokens: [], ...common, ...deps });
+  return makeReportRouter({ exportPool: deps.pool, hub, sources, apiTokens: [], ...common, ...deps });
 }

@@ -14,7 +14,10 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   apply: { folders: "domain wire mirror runtime", packages: "node:*" },
   receive: { folders: "domain wire signature mirror queue runtime", packages: "node:* express" },
   poll: { folders: "domain wire provider mirror apply queue runtime", packages: "node:* node-cron" },
-  report: { folders: "domain wire provider mirror apply runtime", packages: "node:* express zod" },
+  report: {
+    folders: "domain wire provider mirror apply runtime",
+    packages: "node:* express zod csv-stringify/sync",
+  },
   ops: { folders: "domain mirror queue runtime", packages: "node:* express @bull-board/*" },
   sandbox: { folders: "domain wire signature runtime", packages: "node:* express knex pg zod" },
   cli: { folders: "*", packages: "*" },

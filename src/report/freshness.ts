@@ -1,0 +1,25 @@
+import type { Response } from "express";
+import { formatInstant } from "../domain/instant.ts";
+import type { Pool } from "../mirror/database.ts";
+import { selectFreshness } from "../mirror/orderReads.ts";
+import { readOrUnavailable } from "./respond.ts";
+
+/** Polls move the mark every few minutes at most; beyond this something is in their way. */
+const STALE_AFTER_SECONDS = 600;
+
+/**
+ * Says how far the answer can be trusted: `X-Safe-Through` when that is known, and `X-Stale-Seconds` when it lies far
+ * back: webhooks may have brought younger changes all the same, but what they lost is missing.
+ *
+ * To be called before the orders are read, never after: the claim must not be younger than what it is made about.
+ */
+export async function stampFreshness(
+  response: Response,
+  { pool, sourceId }: { pool: Pool; sourceId: string },
+): Promise<void> {
+  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
+  if (freshness === undefined) return;
+  response.set("X-Safe-Through", formatInstant(freshness.safeThrough));
+  const ageSeconds = Math.floor(freshness.ageSeconds);
+  if (ageSeconds >= STALE_AFTER_SECONDS) response.set("X-Stale-Seconds", String(ageSeconds));
+}
