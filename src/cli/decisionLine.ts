@@ -10,7 +10,7 @@ const MOVE_WIDTH = 42;
 const OUTCOME_WIDTH = 11;
 
 /** More new orders than this in one page are a history that is read in, and get one line together. */
-const NEW_LINES_MAX = 20;
+const NEW_LINES_MAX = 8;
 
 type Outcome = "applied" | "new" | "repaired" | "stale" | "duplicate" | "quarantined" | "ignored";
 

@@ -52,7 +52,7 @@ describe("formatDecisions", () => {
     }));
 
   it("shows a few new orders one by one, and a history that is read in as one line", () => {
-    expect(formatDecisions(fresh(20), context)).toHaveLength(20);
+    expect(formatDecisions(fresh(8), context)).toHaveLength(8);
     const lines = formatDecisions([...fresh(200), applied], context);
     expect(lines).toHaveLength(2);
     expect(lines[1]).toMatch(/200 orders +new/);
