@@ -12,3 +12,35 @@ comment on table  mirror.event_delays               is 'How long after their cha
 comment on column mirror.event_delays.late          is 'True when a read had found the change before the event came.';
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
 comment on column mirror.event_delays.events        is 'How many changes of status were announced so.';
+
+create table mirror.backfills (
+  backfill_id  bigint generated always as identity primary key,
+  source_id    text not null references mirror.sources,
+  since        bigint not null,
+  until        bigint not null,
+  state        text not null default 'requested'
+    check (state in ('requested', 'running', 'done', 'failed', 'cancelled')),
+  read_down_to bigint not null,
+  unproved     integer not null default 0,
+  requests     bigint not null default 0,
+  orders       bigint not null default 0,
+  failures     integer not null default 0,
+  last_error   text,
+  requested_at timestamptz not null default clock_timestamp(),
+  started_at   timestamptz,
+  ended_at     timestamptz,
+  check (since < until)
+);
+comment on table  mirror.backfills              is 'Periods of updatedAt that a person asked to have read, and how far that has got. Read by the poller that leads, newest first.';
+comment on column mirror.backfills.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
+comment on column mirror.backfills.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
+comment on column mirror.backfills.state        is 'requested, running, done, failed or cancelled.';
+comment on column mirror.backfills.read_down_to is 'From here to the end everything was read; nanoseconds since 1970.';
+comment on column mirror.backfills.unproved     is 'Windows in which orders may be missing: they share a timestamp and came in another order each time.';
+comment on column mirror.backfills.requests     is 'List reads so far.';
+comment on column mirror.backfills.orders       is 'Orders, or states of them, that they showed.';
+comment on column mirror.backfills.failures     is 'Failures in a row.';
+comment on column mirror.backfills.last_error   is 'The last failure, in a sentence.';
+create index backfills_open on mirror.backfills (source_id, backfill_id) where state in ('requested', 'running');
+
+comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';

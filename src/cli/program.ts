@@ -1,6 +1,7 @@
 import { Command } from "commander";
 import { VERSION } from "../runtime/version.ts";
 import { addCompletionCommand } from "./commands/completion.ts";
+import { addBackfillCommand } from "./commands/backfill.ts";
 import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
@@ -38,6 +39,7 @@ export function makeProgram(): Command {
   addOrderCommand(program);
   addTailCommand(program);
   addRefetchCommand(program);
+  addBackfillCommand(program);
   addReplayCommand(program);
   addDoctorCommand(program);
   addConfigCommand(program);

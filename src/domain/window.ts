@@ -64,6 +64,12 @@ export function halve(window: Window, granule: bigint): readonly [Window, Window
   ];
 }
 
+/** The last part of `window`, at most `spanSeconds` long. */
+export function lastPart(window: Window, spanSeconds: number): Window {
+  const since = addSeconds(window.until, -spanSeconds);
+  return since > window.since ? { since, until: window.until } : window;
+}
+
 /** The first part of `window`, at most `spanSeconds` long. */
 export function firstPart(window: Window, spanSeconds: number): Window {
   const until = addSeconds(window.since, spanSeconds);

@@ -30,3 +30,11 @@ export async function recordSources(pool: Pool, sources: readonly SourceRow[]): 
   );
   return result.rows.map((row) => row.source_id);
 }
+
+/** Every source that was ever configured, by name. */
+export async function readSourceIds(pool: Pool): Promise<string[]> {
+  const { rows } = await pool.query<{ source_id: string }>(
+    "select source_id from mirror.sources order by source_id",
+  );
+  return rows.map((row) => row.source_id);
+}

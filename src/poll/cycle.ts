@@ -6,6 +6,7 @@ import { WalkTooLargeError } from "./errors.ts";
 import { makeAwaitTurn } from "./pace.ts";
 import { makeReadPage } from "./readWindow.ts";
 import { refetchOrders } from "./refetch.ts";
+import { makeRequestedSweep } from "./requestedSweep.ts";
 import { makeSpareWork } from "./spareWork.ts";
 import { makeSweepRunner } from "./sweepRunner.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "./sweeps.ts";
@@ -43,7 +44,9 @@ export function makeCycle(deps: PollDeps): Cycle {
       readGaps: (within, limit) => readGaps(pool, { sourceId, within, limit }),
     }),
   );
-  const spare = makeSpareWork(deps, [delayed, backfill]);
+  const requested = makeRunner(makeRequestedSweep(deps));
+  // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
+  const spare = makeSpareWork(deps, [delayed, backfill, requested]);
 
   async function runLive(course: Course): Promise<void> {
     for (let tooLarge = 0; ;) {
@@ -67,7 +70,7 @@ export function makeCycle(deps: PollDeps): Cycle {
       return { ...course.result(), refetches: refetched.requests, spareError };
     },
     abandon() {
-      for (const runner of [live, delayed, backfill]) runner.abandon();
+      for (const runner of [live, delayed, backfill, requested]) runner.abandon();
     },
   };
 }

@@ -15,8 +15,8 @@ export interface SpareWork {
   run(context: CycleContext, course: Course): Promise<unknown>;
 }
 
-/** Per cycle; at least one, so that a busy source gets on with it as well. */
-const PAGES_MAX = 40;
+/** Per cycle, far beyond what the rate allows in one; at least one, so that a busy source gets on with it as well. */
+const PAGES_MAX = 1_000;
 const PAUSE_MAX_MS = 60_000;
 
 interface Worker {
@@ -70,7 +70,7 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
   }
 
   function report(runner: SweepRunner, { window, progress }: CommittedWindow): void {
-    if (runner.name !== "backfill") return;
+    if (runner.name === "delayed") return;
     const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
     const safeThrough = progress.safeThrough === undefined ? null : formatInstant(progress.safeThrough);
     deps.logger.info({ since, until, safe_through: safeThrough }, "read a part of the history");

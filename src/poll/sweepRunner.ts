@@ -53,7 +53,7 @@ export function makeSweepRunner(
   let failures = 0;
 
   async function step({ term, signal, view }: StepContext): Promise<Step | undefined> {
-    const window = underWay?.walk.window ?? (await sweep.next(view));
+    const window = underWay?.walk.window ?? (await sweep.next(view, term));
     if (window === undefined) return undefined;
     const before = underWay ?? startReading(window, clock.monotonicMs());
     underWay = before;
@@ -69,7 +69,9 @@ export function makeSweepRunner(
       failures = 0;
       return { counts: subtract(after.counts, before.counts), window: committed };
     } catch (error) {
-      if (!signal.aborted) noteFailure(error, window);
+      if (signal.aborted) throw error;
+      noteFailure(error, window);
+      await sweep.noteFailure?.(error, term);
       throw error;
     }
   }
@@ -121,7 +123,7 @@ function makeCommit(deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">
       orders,
       durationMs: Math.max(0, Math.round(nowMs - reading.begunAtMs)),
     });
-    sweep.noteRead(window, { proved, requests, nowMs });
+    await sweep.noteRead(window, { proved, requests, orders, nowMs, term });
     if (!whole) {
       logger.warn(
         { sweep: sweep.name, orders },

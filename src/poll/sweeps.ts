@@ -4,6 +4,7 @@ import type { Instant } from "../domain/instant.ts";
 import { firstPart, nextWindow, settledUntil } from "../domain/window.ts";
 import type { Window } from "../domain/window.ts";
 import type { Priority } from "../provider/policies.ts";
+import type { Term } from "./leadership.ts";
 import { makeSpan } from "./span.ts";
 import type { Span } from "./span.ts";
 
@@ -23,7 +24,7 @@ export interface SweepView {
 
 /** A policy: which windows to read, and when. */
 export interface Sweep {
-  readonly name: "fast" | "delayed" | "backfill";
+  readonly name: "fast" | "delayed" | "backfill" | "requested";
   readonly via: "poll" | "backfill";
   readonly priority: Priority;
   readonly movesCursor: boolean;
@@ -32,9 +33,19 @@ export interface Sweep {
   /** How long its windows may be. */
   readonly span: Span;
   /** The window to read next in this cycle; undefined when there is none. */
-  next(view: SweepView): Promise<Window | undefined>;
-  /** `window` was read whole and committed. */
-  noteRead(window: Window, result: { proved: boolean; requests: number; nowMs: number }): void;
+  next(view: SweepView, term: Term): Promise<Window | undefined>;
+  /** `window` was read whole and committed. When this rejects, it is committed once more at the next step. */
+  noteRead(window: Window, result: WindowResult): void | Promise<void>;
+  /** A step failed; it is tried again. */
+  noteFailure?(error: unknown, term: Term): Promise<void>;
+}
+
+export interface WindowResult {
+  readonly proved: boolean;
+  readonly requests: number;
+  readonly orders: number;
+  readonly nowMs: number;
+  readonly term: Term;
 }
 
 export interface SweepOptions {
@@ -141,10 +152,11 @@ export function makeBackfillSweep(
 }
 
 /** After this long no change can appear any more that bears an older timestamp. */
-function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
+export function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
   return settleSeconds + overlapSeconds;
 }
 
-function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
+/** End of what could be proved if it were read now, exclusive. */
+export function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
   return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
 }

@@ -139,17 +139,17 @@ it("runs hourly, after a failure sooner, and a failure costs no other chore", as
 });
 
 it("reads the sandbox's branches as they are", async () => {
-  const { ask, url, close } = await makeTestSandbox();
+  const provider = await makeTestSandbox();
   const client = makeProviderClient({
-    baseUrl: url,
+    baseUrl: provider.url,
     apiKey: LIVE,
     budget: makeBudget({ clock: systemClock }),
     clock: systemClock,
     logger: silentLogger,
   });
   await makeMirrorBranches({ source: { sourceId: "live" }, client, pool, logger: silentLogger }).run(lead());
-  const truth = (await ask("GET", "/v1/branches")).json.data as { id: string; name: string }[];
-  await close();
+  const truth = (await provider.ask("GET", "/v1/branches")).json.data as { id: string; name: string }[];
+  await provider.close();
   const mirrored = (await readAll()).map(({ raw }) => JSON.parse(raw as string) as { id: string });
   expect(mirrored).toEqual(truth.toSorted((left, right) => (left.id < right.id ? -1 : 1)));
   expect(mirrored.length).toBeGreaterThan(1);

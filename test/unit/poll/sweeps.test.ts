@@ -2,9 +2,15 @@ import { describe, expect, it } from "vitest";
 import { gaps } from "../../../src/domain/coverage.ts";
 import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
 import type { Window } from "../../../src/domain/window.ts";
+import type { Term } from "../../../src/poll/leadership.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../../../src/poll/sweeps.ts";
 import type { Sweep, SweepView } from "../../../src/poll/sweeps.ts";
 
+const TERM: Term = {
+  lease: { name: "poll:live", holder: "test", fence: 1n },
+  signal: new AbortController().signal,
+  assertLeading: () => undefined,
+};
 const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
 const options = { settleSeconds: 5, overlapSeconds: 60, intervalSeconds: 30 };
 const view = (more: Partial<SweepView> = {}): SweepView => ({
@@ -19,14 +25,17 @@ const view = (more: Partial<SweepView> = {}): SweepView => ({
 });
 const show = (window: Window | undefined) =>
   window && `${formatInstant(window.since).slice(11, -1)} ${formatInstant(window.until).slice(11, -1)}`;
-const next = async (sweep: Sweep, more: Partial<SweepView> = {}) => show(await sweep.next(view(more)));
+const next = async (sweep: Sweep, more: Partial<SweepView> = {}) => show(await sweep.next(view(more), TERM));
 const note = (
   sweep: Sweep,
   window: string,
   more: { proved?: boolean; requests?: number; nowMs?: number } = {},
 ) => {
   const [since = "", until = ""] = window.split(" ");
-  sweep.noteRead({ since: at(since), until: at(until) }, { proved: true, requests: 1, nowMs: 0, ...more });
+  void sweep.noteRead(
+    { since: at(since), until: at(until) },
+    { proved: true, requests: 1, orders: 0, nowMs: 0, term: TERM, ...more },
+  );
 };
 const HOUR: Window = { since: 0n, until: 3_600n * 10n ** 9n };
 
@@ -120,7 +129,7 @@ describe("the backfill", () => {
     const sweep = makeSut();
     const long = { historySince: at("00:00:00") - 10n * 86_400n * 10n ** 9n };
     const span = async () => {
-      const window = (await sweep.next(view(long)))!;
+      const window = (await sweep.next(view(long), TERM))!;
       return Number(window.until - window.since) / 86_400e9;
     };
     expect(await span()).toBe(1);

@@ -1,0 +1,66 @@
+import { floorTo } from "../domain/instant.ts";
+import { BOUND_GRANULE, lastPart } from "../domain/window.ts";
+import {
+  advanceBackfill,
+  noteBackfillFailure,
+  readOpenBackfill,
+  startBackfill,
+} from "../mirror/backfills.ts";
+import { describeMessage } from "../runtime/errorFields.ts";
+import type { PollDeps } from "./deps.ts";
+import { WalkTooLargeError } from "./errors.ts";
+import { makeSpan } from "./span.ts";
+import { lateSeconds, provableUntil } from "./sweeps.ts";
+import type { Sweep } from "./sweeps.ts";
+
+const SPAN_SECONDS = 86_400;
+const SPAN_MAX_SECONDS = 365 * 86_400;
+/** Each window costs a request or two more than its orders need, so it should have many pages; a kill loses them. */
+const PAGES_WANTED = 30;
+/** With the pauses between them some eight minutes. */
+const FAILURES_MAX = 10;
+
+/** The periods that people asked for, newest part first, beside everything else. */
+export function makeRequestedSweep(
+  deps: Pick<PollDeps, "source" | "pool" | "settleSeconds" | "overlapSeconds">,
+): Sweep {
+  const { pool } = deps;
+  const { sourceId } = deps.source;
+  const span = makeSpan({ seconds: SPAN_SECONDS, max: SPAN_MAX_SECONDS });
+  let backfillId: bigint | undefined;
+  return {
+    name: "requested",
+    via: "backfill",
+    priority: "backfill",
+    movesCursor: false,
+    provesAfterSeconds: lateSeconds(deps),
+    span,
+    async next({ providerNow }, { lease }) {
+      const open = await readOpenBackfill(pool, sourceId);
+      backfillId = open?.backfillId;
+      if (open === undefined) return undefined;
+      let { readDownTo } = open;
+      if (open.state === "requested") {
+        const provable = floorTo(provableUntil(providerNow, deps), BOUND_GRANULE);
+        readDownTo = open.until < provable ? open.until : provable;
+        // Too young to be read for good; it will not be in a minute.
+        if (readDownTo <= open.since) return undefined;
+        await startBackfill(pool, lease, { backfillId: open.backfillId, until: readDownTo });
+      }
+      return lastPart({ since: open.since, until: readDownTo }, span.seconds());
+    },
+    async noteRead(window, { proved, requests, orders, term }) {
+      if (backfillId === undefined) return;
+      const counts = { proved, requests, orders };
+      await advanceBackfill(pool, term.lease, { backfillId, readDownTo: window.since, ...counts });
+      if (requests < PAGES_WANTED) span.lengthen();
+      if (requests * 4 < PAGES_WANTED) span.lengthen();
+    },
+    async noteFailure(error, { lease }) {
+      if (backfillId === undefined || error instanceof WalkTooLargeError) return;
+      const sentence =
+        error instanceof Error ? describeMessage(error) : "something that is no Error was thrown";
+      await noteBackfillFailure(pool, lease, { backfillId, error: sentence, failuresMax: FAILURES_MAX });
+    },
+  };
+}

@@ -1,0 +1,192 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { formatInstant } from "../../src/domain/instant.ts";
+import type { Window } from "../../src/domain/window.ts";
+import { cancelBackfill, readBackfill, requestBackfill } from "../../src/mirror/backfills.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import type { PollDeps } from "../../src/poll/deps.ts";
+import { makePoller } from "../../src/poll/poller.ts";
+import { makeBudget } from "../../src/provider/budget.ts";
+import { makeProviderClient } from "../../src/provider/client.ts";
+import { ProviderUnavailableError } from "../../src/provider/errors.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { startSandbox } from "../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
+import { addSource } from "../support/orders.ts";
+import { LIVE, speakTo } from "../support/testSandbox.ts";
+
+const WAIT = { timeout: 100_000, interval: 50 };
+const DAY = 86_400;
+const floor = (instant: bigint) => (instant / 10n ** 9n) * 10n ** 9n;
+const daysAgo = (days: number) => floor(secondsAgo(days * DAY));
+
+async function startWorld(more: Partial<PollDeps> = {}) {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const provider = makeMemoryProvider();
+  const startPoller = (own: Partial<PollDeps> = {}) => {
+    const poller = makePoller({
+      source: { sourceId: "live" },
+      client: provider,
+      pool,
+      apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+      clock: systemClock,
+      logger: silentLogger,
+      intervalSeconds: 0.05,
+      settleSeconds: 1,
+      overlapSeconds: 2,
+      backfillSince: "PT1M",
+      pace: "cycle",
+      holder: `test-${Math.random()}`,
+      rateWindowMs: 0,
+      leaseTtlMs: 500,
+      ...more,
+      ...own,
+    });
+    onTestFinished(() => poller.close());
+    poller.start();
+    return poller;
+  };
+  const ask = (window: Window) => requestBackfill(pool, { sourceId: "live", ...window });
+  const state = async (backfillId: bigint) => (await readBackfill(pool, backfillId))?.state;
+  const references = async () =>
+    (await pool.query<{ reference: string }>("select reference from mirror.orders order by 1")).rows.map(
+      ({ reference }) => reference,
+    );
+  const progress = async () =>
+    (
+      await pool.query<{ history_since: string; safe_through: string; polled_through: string }>(
+        "select history_since, safe_through, polled_through from mirror.poll_state",
+      )
+    ).rows[0];
+  return { database, pool, provider, startPoller, ask, state, references, progress };
+}
+
+describe("a backfill that was asked for", { timeout: 120_000 }, () => {
+  it("reads the period and lowers the start of what is complete to it", async () => {
+    const world = await startWorld();
+    for (const days of [1, 5, 9.9, 10.1]) {
+      world.provider.put(`D${days}`, secondsAgo(days * DAY));
+    }
+    world.startPoller();
+    await expect.poll(async () => (await world.progress())?.safe_through, WAIT).toBeTruthy();
+    const since = daysAgo(10);
+    const backfillId = await world.ask({ since, until: floor(systemClock.now()) });
+    await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
+    expect(await world.references()).toEqual(["D1", "D5", "D9.9"]);
+    const after = await world.progress();
+    expect(BigInt(after!.history_since)).toBe(since);
+    expect(BigInt(after!.polled_through)).toBeGreaterThan(daysAgo(0.01));
+    expect(await readBackfill(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
+  });
+
+  it("vouches for nothing beyond a period that was never read", async () => {
+    const world = await startWorld();
+    world.provider.put("old", secondsAgo(9 * DAY));
+    world.startPoller();
+    await expect.poll(async () => (await world.progress())?.safe_through, WAIT).toBeTruthy();
+    const before = (await world.progress())!.history_since;
+    const apart = await world.ask({ since: daysAgo(10), until: daysAgo(8) });
+    await expect.poll(() => world.state(apart), WAIT).toBe("done");
+    expect(await world.references()).toEqual(["old"]);
+    expect((await world.progress())!.history_since).toBe(before);
+    const between = await world.ask({ since: daysAgo(8), until: daysAgo(0) });
+    await expect.poll(() => world.state(between), WAIT).toBe("done");
+    // The two periods touch only where their seconds meet; the older one may begin a second lower.
+    expect(BigInt((await world.progress())!.history_since)).toBeLessThanOrEqual(daysAgo(8));
+  });
+
+  it("goes on under the next leader where the last one stopped", async () => {
+    const world = await startWorld();
+    for (let day = 1; day < 40; day += 1) world.provider.put(`D${day}`, secondsAgo(day * DAY));
+    world.provider.limitMax = 1;
+    const first = world.startPoller();
+    const backfillId = await world.ask({ since: daysAgo(40), until: daysAgo(0) });
+    await expect
+      .poll(async () => (await readBackfill(world.pool, backfillId))!.orders, WAIT)
+      .toBeGreaterThan(3);
+    await first.close();
+    const stopped = (await readBackfill(world.pool, backfillId))!;
+    expect(stopped.state).toBe("running");
+    const reads = world.provider.reads.length;
+    world.startPoller();
+    await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
+    const history = world.provider.reads
+      .slice(reads)
+      .filter(({ query }) => query.updatedSince! < daysAgo(0.9));
+    for (const { query } of history)
+      expect(query.updatedUntil).toBeLessThanOrEqual(stopped.readDownTo + 2n * 10n ** 9n);
+    expect(await world.references()).toHaveLength(39);
+  });
+
+  it("stops when it is cancelled, and fails after failing again and again", async () => {
+    const world = await startWorld();
+    world.provider.put("old", secondsAgo(5 * DAY));
+    const cancelled = await world.ask({ since: daysAgo(9), until: daysAgo(8) });
+    expect(await cancelBackfill(world.pool, cancelled)).toBe(true);
+    expect(await cancelBackfill(world.pool, cancelled)).toBe(false);
+    const facts = { status: 503, code: null, requestId: null };
+    world.provider.before = () => {
+      const { query } = world.provider.reads.at(-1)!;
+      if (query.updatedSince! > daysAgo(2)) return;
+      throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
+    };
+    const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });
+    world.startPoller({ intervalSeconds: 0.005 });
+    await expect.poll(() => world.state(failing), WAIT).toBe("failed");
+    expect(await readBackfill(world.pool, failing)).toMatchObject({
+      lastError: "the past is away",
+      orders: 0,
+    });
+    expect(await world.state(cancelled)).toBe("cancelled");
+    expect(await world.references()).toEqual([]);
+  });
+});
+
+const RATE = { requestsMax: 1_000, windowMs: 1_000 };
+const UNLIMITED = { "order-list": RATE, geocoding: RATE, sustained: RATE };
+
+it(
+  "reads 20,000 orders of the sandbox with hardly more requests than they need",
+  { timeout: 240_000 },
+  async () => {
+    const ORDERS = 20_000;
+    const world = await startWorld();
+    const sandbox = await startSandbox({
+      databaseUrl: world.database.url,
+      port: 0,
+      seed: 1,
+      speed: 0,
+      rateLimits: false,
+    });
+    onTestFinished(() => sandbox.close());
+    const { steer } = speakTo(sandbox);
+    await steer("POST", "/seed", { orders: ORDERS, since: formatInstant(daysAgo(60)) });
+    const since = daysAgo(90);
+    const until = floor(systemClock.now());
+    const { rows } = await world.pool.query<{ total: number }>(
+      "select count(*)::int as total from sandbox.orders where livemode and updated_at < $1",
+      [until - 10n ** 10n],
+    );
+    const total = rows[0]!.total;
+    const client = makeProviderClient({
+      baseUrl: sandbox.url,
+      apiKey: LIVE,
+      budget: makeBudget({ clock: systemClock, limits: UNLIMITED }),
+      clock: systemClock,
+      logger: silentLogger,
+    });
+    world.startPoller({ client, intervalSeconds: 5 });
+    const backfillId = await world.ask({ since, until });
+    await expect.poll(() => world.state(backfillId), { timeout: 200_000, interval: 200 }).toBe("done");
+    const done = (await readBackfill(world.pool, backfillId))!;
+    expect(await world.references()).toHaveLength(total);
+    expect(done.requests).toBeLessThanOrEqual(1.1 * Math.ceil(total / 200));
+    expect(done.historySince).toBe(since);
+  },
+);

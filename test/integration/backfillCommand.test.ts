@@ -1,0 +1,104 @@
+import { spawn } from "node:child_process";
+import path from "node:path";
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { makePoller } from "../../src/poll/poller.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
+import { addSource } from "../support/orders.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+const TIMEOUT_MS = 60_000;
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(() => pool.query("truncate mirror.backfills"));
+
+/** Runs the command from its source; sends Ctrl-C once `interruptWhen` resolves. */
+function run(args: readonly string[], interruptWhen?: () => Promise<unknown>) {
+  const child = spawn(process.execPath, ["--import", "tsx", "src/cli/main.ts", "backfill", ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"], DATABASE_URL: database.url, NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  void interruptWhen?.().then(() => child.kill("SIGINT"));
+  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
+    child.on("close", (code) => resolve({ code, stdout, stderr }));
+  });
+}
+
+function startPoller() {
+  const provider = makeMemoryProvider();
+  provider.put("old", secondsAgo(3 * 86_400));
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: provider,
+    pool,
+    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    clock: systemClock,
+    logger: silentLogger,
+    intervalSeconds: 0.1,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    backfillSince: "PT1M",
+    pace: "cycle",
+    holder: "test",
+    rateWindowMs: 0,
+  });
+  poller.start();
+  return poller;
+}
+
+it(
+  "leaves a backfill to the poller, calls it off, and says what it does not know",
+  { timeout: TIMEOUT_MS },
+  async () => {
+    const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
+    const { backfillId, state } = JSON.parse(asked.stdout) as { backfillId: string; state: string };
+    expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
+    expect(asked.stderr).toContain(`order-mirror backfill --watch ${backfillId}`);
+    expect(await run(["--cancel", backfillId])).toMatchObject({
+      code: 0,
+      stdout: `Backfill ${backfillId} is cancelled; what was read stays.\n`,
+    });
+    expect(await run(["--watch", backfillId])).toMatchObject({ code: 1, stdout: "" });
+    for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
+      expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
+    }
+    expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
+  },
+);
+
+it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_MS }, async () => {
+  const isAsked = async () =>
+    expect
+      .poll(async () => (await pool.query("select from mirror.backfills")).rowCount, { timeout: 30_000 })
+      .toBe(1);
+  const left = await run(["--from", "P9D"], isAsked);
+  expect(left.code).toBe(130);
+  const [, number = ""] = /--watch (\d+)/.exec(left.stderr) ?? [];
+  expect(left.stderr).toContain(`--cancel ${number}`);
+  const poller = startPoller();
+  const watched = await run(["--watch", number]);
+  await poller.close();
+  expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 orders with") });
+  expect(watched.stdout).toContain("The mirror is complete from");
+});

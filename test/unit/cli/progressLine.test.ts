@@ -1,0 +1,33 @@
+import { expect, it } from "vitest";
+import { describeProgress, makeProgressLine } from "../../../src/cli/progressLine.ts";
+
+const half = { share: 0.5, elapsedMs: 180_000, done: "600 orders", rate: "3 orders/s" };
+
+it("shows a bar, the rate and how long it will take", () => {
+  expect(describeProgress(half, { bar: true })).toBe(
+    "[############------------]   50 %  600 orders  3 orders/s  about 3 min left",
+  );
+  expect(describeProgress({ ...half, share: 0 }, { bar: false })).toBe("  0 %  600 orders  3 orders/s");
+});
+
+it("writes over one line on a terminal, and a line every ten seconds elsewhere", () => {
+  let nowMs = 0;
+  const shown = (isTTY: boolean) => {
+    const texts: string[] = [];
+    const line = makeProgressLine({ isTTY, write: (text) => texts.push(text) }, () => nowMs);
+    for (nowMs of [0, 9_999, 10_000]) line.show(half);
+    line.end();
+    line.end();
+    return texts;
+  };
+  const terminal = shown(true);
+  expect(terminal).toHaveLength(4);
+  expect(terminal.slice(0, 3).every((text) => text.startsWith("\r\u001b[2K[") && !text.endsWith("\n"))).toBe(
+    true,
+  );
+  expect(terminal[3]).toBe("\n");
+  expect(shown(false)).toEqual([
+    `${describeProgress(half, { bar: false })}\n`,
+    `${describeProgress(half, { bar: false })}\n`,
+  ]);
+});
