@@ -13,6 +13,8 @@ import type { Receiver } from "../receive/receiver.ts";
 import { receiverServerOptions } from "../receive/serverOptions.ts";
 import { makeChangeHub } from "../report/changeHub.ts";
 import type { ChangeHub } from "../report/changeHub.ts";
+import { makeOrderWait } from "../report/orderWait.ts";
+import type { OrderWait } from "../report/orderWait.ts";
 import { makeReportRouter } from "../report/router.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
@@ -55,10 +57,11 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
   await recordConfiguredSources(readPool, config);
   const receiver = composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
+  const orderWait = makeOrderWait({ pool: readPool, clock });
   const receive = meterReceiver(metrics, clock, receiver);
   meterQueue(metrics, deps.queue);
   meterDatabase(metrics, clock, openPool(deps, FIGURES_POOL));
-  const app = composeApp(deps, { receivePool, readPool, exportPool, hub });
+  const app = composeApp(deps, { receivePool, readPool, exportPool, hub, orderWait });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
     req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
@@ -75,7 +78,10 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
     await server.close();
   });
   // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
-  shutdown.onShutdown("change streams", () => hub.close());
+  shutdown.onShutdown("change streams", async () => {
+    orderWait.close();
+    await hub.close();
+  });
   logger.info({ url: server.url }, "web is ready");
   return { url: server.url };
 }
@@ -100,16 +106,18 @@ function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: 
 
 function composeApp(
   deps: RoleDeps & { readonly queue: ApplyQueue },
-  readers: { receivePool: Pool; readPool: Pool; exportPool: Pool; hub: ChangeHub },
+  readers: { receivePool: Pool; readPool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
 ): Express {
-  const { receivePool, readPool, exportPool, hub } = readers;
+  const { receivePool, readPool, exportPool, hub, orderWait } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.disable("x-powered-by");
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;
-  app.use(makeReportRouter({ pool: readPool, exportPool, hub, sources, apiTokens, clock, logger }));
+  app.use(
+    makeReportRouter({ pool: readPool, exportPool, hub, orderWait, sources, apiTokens, clock, logger }),
+  );
   app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
   return app;
 }

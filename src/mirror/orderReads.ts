@@ -3,10 +3,10 @@ import type { Pool } from "./database.ts";
 import { toTimestamp, writeOrderFilter } from "./orderFilter.ts";
 import type { Bind, OrderFilter } from "./orderFilter.ts";
 
-export const ORDER_SORTS = ["updatedAt", "pickupTime"] as const;
+export const ORDER_SORTS = ["updatedAt", "pickupTime", "firstSeenAt"] as const;
 export type OrderSort = (typeof ORDER_SORTS)[number];
 
-/** Where an order stands in a sorted list. `at` is updatedAt or pickupTime; null sorts after every time. */
+/** Where an order stands in a sorted list. `at` is the sort's time; null, a missing pickupTime, sorts last. */
 export interface OrderPosition {
   readonly at: Instant | null;
   readonly reference: string;
@@ -32,18 +32,21 @@ const NANOS_PER_MICRO = 1_000n;
 const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
   updatedAt: "version, reference",
   pickupTime: "pickup_time, reference",
+  firstSeenAt: "first_seen_at, reference",
 };
 
 /** Converted outside, for the rows of the page only: a deep offset would otherwise convert all that it skips. */
-const PAGE_COLUMNS = "raw, reference, version, pickup_time";
+const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at";
 const COLUMNS = `raw::text as raw, reference, version,
-  (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros`;
+  (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros,
+  (extract(epoch from first_seen_at) * 1000000)::bigint as first_seen_micros`;
 
 interface OrderRow {
   readonly raw: string;
   readonly reference: string;
   readonly version: string;
   readonly pickup_micros: string | null;
+  readonly first_seen_micros: string;
 }
 
 /**
@@ -87,6 +90,34 @@ export async function selectOrder(
   return rows[0]?.raw;
 }
 
+/** An order that someone waits for: until its updatedAt is after `after`. */
+export interface AwaitedOrder {
+  readonly sourceId: string;
+  /** The provider's reference or the externalOrderId. */
+  readonly reference: string;
+  readonly after: Instant;
+}
+
+/** Which of the awaited orders are there, by their index. */
+export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]): Promise<number[]> {
+  const { rows } = await pool.query<{ place: string }>({
+    name: "find-arrived",
+    text: `
+      select w.place
+      from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, after, place)
+      where exists (select from mirror.orders o
+          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.after)
+        or exists (select from mirror.orders o
+          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.after)`,
+    values: [
+      awaited.map((order) => order.sourceId),
+      awaited.map((order) => order.reference),
+      awaited.map((order) => order.after.toString()),
+    ],
+  });
+  return rows.map((row) => Number(row.place) - 1);
+}
+
 export interface Freshness {
   /** Every change of the source with updatedAt before it is in the mirror. */
   readonly safeThrough: Instant;
@@ -115,6 +146,9 @@ function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
   if (after === undefined) return [[]];
   const reference = bind(after.reference);
   if (sort === "updatedAt") return [[`(version, reference) > (${bind(String(after.at))}, ${reference})`]];
+  if (sort === "firstSeenAt") {
+    return [[`(first_seen_at, reference) > (${bind(toTimestamp(after.at ?? 0n))}, ${reference})`]];
+  }
   if (after.at === null) return [["pickup_time is null", `reference > ${reference}`]];
   const later = `(pickup_time, reference) > (${bind(toTimestamp(after.at))}, ${reference})`;
   return [[later], ["pickup_time is null"]];
@@ -122,6 +156,6 @@ function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
 
 function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
   if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
-  const at = row.pickup_micros === null ? null : BigInt(row.pickup_micros) * NANOS_PER_MICRO;
-  return { at, reference: row.reference };
+  const micros = sort === "pickupTime" ? row.pickup_micros : row.first_seen_micros;
+  return { at: micros === null ? null : BigInt(micros) * NANOS_PER_MICRO, reference: row.reference };
 }

@@ -1,8 +1,9 @@
 import { z } from "zod";
+import { ORDER_SORTS } from "../mirror/orderReads.ts";
 import type { OrderPosition, OrderSort } from "../mirror/orderReads.ts";
 
 const cursorSchema = z.tuple([
-  z.enum(["updatedAt", "pickupTime"]),
+  z.enum(ORDER_SORTS),
   z
     .string()
     .regex(/^-?\d{1,19}$/)
@@ -29,7 +30,7 @@ export function readCursor(text: string, sort: OrderSort): OrderPosition | undef
   const result = cursorSchema.safeParse(value);
   if (!result.success) return undefined;
   const [writtenFor, at, reference] = result.data;
-  if (writtenFor !== sort || reference.includes("\0") || (at === null && sort === "updatedAt"))
+  if (writtenFor !== sort || reference.includes("\0") || (at === null && sort !== "pickupTime"))
     return undefined;
   return { at, reference };
 }

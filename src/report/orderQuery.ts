@@ -50,7 +50,7 @@ const filterSchema = z.object({
 });
 
 const pageSchema = filterSchema.extend({
-  sort: z.enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` }).default("updatedAt"),
+  sort: z.enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` }).optional(),
   limit: wholeNumber({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT),
   offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional(),
   cursor: z.string({ error: "given once" }).optional(),
@@ -67,11 +67,13 @@ export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
 }
 
 /**
- * The parameters of GET /v1/orders (spec, "list orders"), and our own: `cursor`, and those of the filter. Throws
- * RefusedRequestError, 422.
+ * The parameters of GET /v1/orders (spec, "list orders"), and our own: `cursor`, those of the filter, and
+ * `sort=firstSeenAt`, which is the default together with `firstSeenSince`. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
-  const { cursor, offset, sort, limit, ...filter } = parseParameters(pageSchema, parameters);
+  const { cursor, offset, sort: given, limit, ...filter } = parseParameters(pageSchema, parameters);
+  // What is new lies anywhere in the order of updatedAt: a backfill brings old orders.
+  const sort = given ?? (filter.firstSeenSince === undefined ? "updatedAt" : "firstSeenAt");
   const asked = readFilter(filter);
   if (cursor !== undefined && offset !== undefined) {
     throw refuseParameter("cursor and offset cannot be sent together.");

@@ -1,21 +1,32 @@
-import type { RequestHandler } from "express";
+import type { RequestHandler, Response } from "express";
+import { z } from "zod";
 import type { Pool } from "../mirror/database.ts";
 import { selectOrder, selectOrders } from "../mirror/orderReads.ts";
-import type { OrdersQuery } from "../mirror/orderReads.ts";
+import type { AwaitedOrder, OrdersQuery } from "../mirror/orderReads.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { resolveBranch } from "./branchFilter.ts";
 import { writeCursor } from "./cursor.ts";
 import { RefusedRequestError } from "./errors.ts";
 import { stampFreshness } from "./freshness.ts";
 import { writePage } from "./orderJson.ts";
-import { parseOrderQuery } from "./orderQuery.ts";
-import { readParameters } from "./parameters.ts";
+import { parseOrderQuery, time } from "./orderQuery.ts";
+import type { OrderWait } from "./orderWait.ts";
+import { parseParameters, readParameters, wholeNumber } from "./parameters.ts";
 import { readOrUnavailable, sendJson } from "./respond.ts";
 
 export interface OrderRouteDeps {
   readonly pool: Pool;
   readonly authenticate: Authenticate;
+  readonly orderWait: OrderWait;
 }
+
+/** Longer than a client's patience, shorter than that of the proxies between. */
+const WAIT_MAX_SECONDS = 30;
+
+const waitSchema = z.object({
+  updatedAfter: time.optional(),
+  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS }).default(0),
+});
 
 const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No such order." };
 
@@ -27,7 +38,7 @@ const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No suc
  * A branch is known when the provider listed it or the mirror has an order of it; another value gets 422
  * branch_not_found.
  */
-export function makeListOrders({ pool, authenticate }: OrderRouteDeps): RequestHandler {
+export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "orderWait">): RequestHandler {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readParameters(request.url);
@@ -46,18 +57,40 @@ export function makeListOrders({ pool, authenticate }: OrderRouteDeps): RequestH
   };
 }
 
-/** GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and another source's. */
-export function makeGetOrder({ pool, authenticate }: OrderRouteDeps): RequestHandler<{ reference: string }> {
+/**
+ * GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and another source's.
+ *
+ * With `updatedAfter` and `wait` (seconds) it answers as soon as the mirror holds the order with a later updatedAt, or
+ * with what there is when the time is over; `X-Waited` tells which.
+ */
+export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: string }> {
+  const { pool, authenticate } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { reference } = request.params;
     // Postgres' text holds no NUL and would refuse the statement.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
+    const { updatedAfter, wait } = parseParameters(waitSchema, readParameters(request.url));
+    if (updatedAfter !== undefined) {
+      const awaited = { sourceId, reference, after: updatedAfter };
+      const newer = await waitFor(deps, { awaited, timeoutMs: wait * 1_000, response });
+      if (response.destroyed) return;
+      response.set("X-Waited", newer ? "newer" : "timeout");
+    }
     await stampFreshness(response, { pool, sourceId });
     const raw = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
     sendJson(response, raw);
   };
+}
+
+function waitFor(
+  { orderWait }: OrderRouteDeps,
+  { awaited, timeoutMs, response }: { awaited: AwaitedOrder; timeoutMs: number; response: Response },
+): Promise<boolean> {
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  return orderWait.wait(awaited, { timeoutMs, signal: gone.signal });
 }
 
 /** Reads one order more than asked for: whether it exists is `hasMore`. */

@@ -12,6 +12,7 @@ import { makeStreamChanges } from "./changeStream.ts";
 import { RefusedRequestError } from "./errors.ts";
 import { makeExportOrders } from "./exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "./orderRoutes.ts";
+import type { OrderWait } from "./orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "./respond.ts";
 
 export interface ReportDeps {
@@ -23,6 +24,8 @@ export interface ReportDeps {
   readonly apiTokens: readonly { token: string; sourceId: string }[];
   /** Feeds the streams of changes; closed by who made it. */
   readonly hub: ChangeHub;
+  /** Closed by who made it, as well. */
+  readonly orderWait: OrderWait;
   readonly clock: Clock;
   readonly logger: Logger;
 }
