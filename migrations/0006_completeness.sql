@@ -44,3 +44,41 @@ comment on column mirror.backfills.last_error   is 'The last failure, in a sente
 create index backfills_open on mirror.backfills (source_id, backfill_id) where state in ('requested', 'running');
 
 comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';
+
+create table mirror.verifications (
+  verification_id bigint generated always as identity primary key,
+  source_id    text not null references mirror.sources,
+  since        bigint not null,
+  until        bigint not null,
+  sample       integer,
+  nightly      boolean not null default false,
+  state        text not null default 'requested' check (state in ('requested', 'running', 'done', 'failed')),
+  read_down_to bigint not null,
+  requests     bigint not null default 0,
+  orders       bigint not null default 0,
+  missing      bigint not null default 0,
+  stale        bigint not null default 0,
+  differing    bigint not null default 0,
+  extra        bigint not null default 0,
+  examples     text[] not null default '{}',
+  failures     integer not null default 0,
+  last_error   text,
+  requested_at timestamptz not null default clock_timestamp(),
+  started_at   timestamptz,
+  ended_at     timestamptz,
+  check (since < until)
+);
+comment on table  mirror.verifications              is 'Comparisons of a period of updatedAt with the provider, each difference repaired at once.';
+comment on column mirror.verifications.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
+comment on column mirror.verifications.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
+comment on column mirror.verifications.sample       is 'How many orders of the period are read one by one; null: all are listed.';
+comment on column mirror.verifications.nightly      is 'Asked for by the poller itself.';
+comment on column mirror.verifications.read_down_to is 'From here to the end everything was compared; nanoseconds since 1970.';
+comment on column mirror.verifications.orders       is 'Orders compared.';
+comment on column mirror.verifications.missing      is 'Orders that the mirror did not have.';
+comment on column mirror.verifications.stale        is 'Orders of which the mirror had an older state.';
+comment on column mirror.verifications.differing    is 'Orders with the same updatedAt and other content.';
+comment on column mirror.verifications.extra        is 'Orders that the provider does not have; they stay in the mirror.';
+comment on column mirror.verifications.examples     is 'References of the first orders found so.';
+create index verifications_open on mirror.verifications (source_id, verification_id) where state in ('requested', 'running');
+create index verifications_by_time on mirror.verifications (source_id, requested_at);

@@ -15,6 +15,7 @@ import { addSandboxCommand } from "./commands/sandbox.ts";
 import { addStatusCommand } from "./commands/status.ts";
 import { addTailCommand } from "./commands/tail.ts";
 import { addTriggerCommand } from "./commands/trigger.ts";
+import { addVerifyCommand } from "./commands/verify.ts";
 
 const AFTER_HELP = `
 Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 ran and found problems
@@ -40,6 +41,7 @@ export function makeProgram(): Command {
   addTailCommand(program);
   addRefetchCommand(program);
   addBackfillCommand(program);
+  addVerifyCommand(program);
   addReplayCommand(program);
   addDoctorCommand(program);
   addConfigCommand(program);

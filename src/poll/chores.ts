@@ -1,6 +1,7 @@
 import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
+import { makeAskNightly, makeVerifySamples } from "./verifyChores.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
 export interface ChoreContext {
@@ -27,7 +28,12 @@ const FAILURE_PAUSE_MS = 60_000;
 /** The chores of a source's leader. */
 export function makeSourceChores(deps: PollDeps): Chores {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
-  return makeChores(deps, [...watching, makeMirrorBranches(deps)]);
+  return makeChores(deps, [
+    ...watching,
+    makeMirrorBranches(deps),
+    makeAskNightly(deps),
+    makeVerifySamples(deps),
+  ]);
 }
 
 /** The chores in the order in which they are run. */

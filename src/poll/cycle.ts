@@ -11,6 +11,7 @@ import { makeSpareWork } from "./spareWork.ts";
 import { makeSweepRunner } from "./sweepRunner.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
+import { makeVerifySweep } from "./verifySweep.ts";
 
 /** What a cycle did. */
 export interface CycleCounts extends CourseCounts {
@@ -45,8 +46,9 @@ export function makeCycle(deps: PollDeps): Cycle {
     }),
   );
   const requested = makeRunner(makeRequestedSweep(deps));
+  const verify = makeRunner(makeVerifySweep(deps));
   // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
-  const spare = makeSpareWork(deps, [delayed, backfill, requested]);
+  const spare = makeSpareWork(deps, [delayed, backfill, requested, verify]);
 
   async function runLive(course: Course): Promise<void> {
     for (let tooLarge = 0; ;) {
@@ -70,7 +72,7 @@ export function makeCycle(deps: PollDeps): Cycle {
       return { ...course.result(), refetches: refetched.requests, spareError };
     },
     abandon() {
-      for (const runner of [live, delayed, backfill, requested]) runner.abandon();
+      for (const runner of [live, delayed, backfill, requested, verify]) runner.abandon();
     },
   };
 }

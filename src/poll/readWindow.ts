@@ -30,9 +30,17 @@ export interface ReadCounts {
   readonly unreadable: number;
 }
 
+/** The new orders of a page, and what apply decided on them. */
+export interface AppliedPage {
+  readonly snapshots: readonly Snapshot[];
+  readonly decisions: Awaited<ReturnType<PollDeps["apply"]["applyReads"]>>;
+}
+
 interface ReadOptions {
-  readonly via: "poll" | "backfill";
+  readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
+  /** Told of each page when it has been applied. */
+  readonly notePage?: ((page: AppliedPage) => void) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -70,7 +78,7 @@ export function makeReadPage(
   const { sourceId } = deps.source;
   const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
 
-  return async function readPage(reading, { via, priority, signal }) {
+  return async function readPage(reading, { via, priority, notePage, signal }) {
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
     await awaitTurn(signal);
@@ -94,6 +102,7 @@ export function makeReadPage(
       requestedAt,
       settleNanos,
     });
+    notePage?.({ snapshots, decisions });
     const { counts } = reading;
     return {
       ...reading,

@@ -70,7 +70,7 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
   }
 
   function report(runner: SweepRunner, { window, progress }: CommittedWindow): void {
-    if (runner.name === "delayed") return;
+    if (runner.name !== "backfill" && runner.name !== "requested") return;
     const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
     const safeThrough = progress.safeThrough === undefined ? null : formatInstant(progress.safeThrough);
     deps.logger.info({ since, until, safe_through: safeThrough }, "read a part of the history");

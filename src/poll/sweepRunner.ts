@@ -6,7 +6,7 @@ import type { PollDeps } from "./deps.ts";
 import { WalkStalledError, WalkTooLargeError } from "./errors.ts";
 import type { Term } from "./leadership.ts";
 import { startReading } from "./readWindow.ts";
-import type { ReadCounts, Reading, ReadPage } from "./readWindow.ts";
+import type { AppliedPage, ReadCounts, Reading, ReadPage } from "./readWindow.ts";
 import type { Sweep, SweepView } from "./sweeps.ts";
 
 /** What one step of a sweep did. `window` is there when the step was the last one of a window. */
@@ -61,8 +61,9 @@ export function makeSweepRunner(
       term.assertLeading();
       // A walk whose commit failed is over already.
       const { via, priority } = sweep;
+      const notePage = (page: AppliedPage) => sweep.notePage?.(page);
       const isOver = before.walk.outcome !== undefined;
-      const after = isOver ? before : await readPage(before, { via, priority, signal });
+      const after = isOver ? before : await readPage(before, { via, priority, notePage, signal });
       underWay = after;
       const committed = isRead(after) ? await commit(after, term) : undefined;
       if (committed !== undefined) underWay = undefined;

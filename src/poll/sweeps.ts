@@ -5,6 +5,7 @@ import { firstPart, nextWindow, settledUntil } from "../domain/window.ts";
 import type { Window } from "../domain/window.ts";
 import type { Priority } from "../provider/policies.ts";
 import type { Term } from "./leadership.ts";
+import type { AppliedPage } from "./readWindow.ts";
 import { makeSpan } from "./span.ts";
 import type { Span } from "./span.ts";
 
@@ -24,8 +25,8 @@ export interface SweepView {
 
 /** A policy: which windows to read, and when. */
 export interface Sweep {
-  readonly name: "fast" | "delayed" | "backfill" | "requested";
-  readonly via: "poll" | "backfill";
+  readonly name: "fast" | "delayed" | "backfill" | "requested" | "verify";
+  readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
   readonly movesCursor: boolean;
   /** Its windows are old enough to prove something when `provesAfterSeconds` lie between their end and their reading. */
@@ -34,6 +35,8 @@ export interface Sweep {
   readonly span: Span;
   /** The window to read next in this cycle; undefined when there is none. */
   next(view: SweepView, term: Term): Promise<Window | undefined>;
+  /** A page of its window was applied. */
+  notePage?(page: AppliedPage): void;
   /** `window` was read whole and committed. When this rejects, it is committed once more at the next step. */
   noteRead(window: Window, result: WindowResult): void | Promise<void>;
   /** A step failed; it is tried again. */

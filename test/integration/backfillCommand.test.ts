@@ -1,5 +1,3 @@
-import { spawn } from "node:child_process";
-import path from "node:path";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/mirror/database.ts";
@@ -7,12 +5,12 @@ import type { Pool } from "../../src/mirror/database.ts";
 import { makePoller } from "../../src/poll/poller.ts";
 import { systemClock } from "../../src/runtime/clock.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
+import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
 
-const ROOT = path.resolve(import.meta.dirname, "../..");
 const TIMEOUT_MS = 60_000;
 
 let database: TestDatabase;
@@ -28,22 +26,11 @@ afterAll(async () => {
 });
 beforeEach(() => pool.query("truncate mirror.backfills"));
 
-/** Runs the command from its source; sends Ctrl-C once `interruptWhen` resolves. */
-function run(args: readonly string[], interruptWhen?: () => Promise<unknown>) {
-  const child = spawn(process.execPath, ["--import", "tsx", "src/cli/main.ts", "backfill", ...args], {
-    cwd: ROOT,
-    env: { PATH: process.env["PATH"], DATABASE_URL: database.url, NO_COLOR: "1" },
-    stdio: ["ignore", "pipe", "pipe"],
+const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
+  runCommand(["backfill", ...args], {
+    databaseUrl: database.url,
+    ...(interruptWhen === undefined ? {} : { interruptWhen }),
   });
-  let stdout = "";
-  let stderr = "";
-  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
-  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
-  void interruptWhen?.().then(() => child.kill("SIGINT"));
-  return new Promise<{ code: number | null; stdout: string; stderr: string }>((resolve) => {
-    child.on("close", (code) => resolve({ code, stdout, stderr }));
-  });
-}
 
 function startPoller() {
   const provider = makeMemoryProvider();

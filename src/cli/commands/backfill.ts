@@ -1,19 +1,17 @@
 import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { ceilTo, floorTo, formatInstant } from "../../domain/instant.ts";
-import { BOUND_GRANULE } from "../../domain/window.ts";
+import { formatInstant } from "../../domain/instant.ts";
 import { cancelBackfill, readBackfill, requestBackfill } from "../../mirror/backfills.ts";
 import type { Backfill } from "../../mirror/backfills.ts";
 import type { Pool } from "../../mirror/database.ts";
-import { systemClock } from "../../runtime/clock.ts";
-import { resolveSince } from "../../runtime/duration.ts";
 import { ProblemsFoundError } from "../failure.ts";
 import { runUntilInterrupted } from "../interrupts.ts";
-import { makeProgressLine } from "../progressLine.ts";
+import { readPeriod } from "../period.ts";
 import type { Progress } from "../progressLine.ts";
 import { withMirror } from "../session.ts";
 import { chooseSource } from "../sourceChoice.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+import { watchWork } from "../watchWork.ts";
 
 interface Options {
   readonly from?: string;
@@ -24,10 +22,6 @@ interface Options {
   readonly cancel?: string;
   readonly json?: boolean;
 }
-
-const LOOK_EVERY_MS = 500;
-/** A wish that nobody has begun for so long may have nobody to begin it. */
-const NOBODY_AFTER_MS = 45_000;
 
 class BackfillEndedError extends OrderMirrorError {
   override readonly name = "BackfillEndedError";
@@ -74,15 +68,8 @@ async function ask(pool: Pool, options: Options): Promise<bigint> {
       fix: "For example: order-mirror backfill --from P90D, or --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z.",
     });
   }
-  const now = systemClock.now();
-  const since = floorTo(resolveSince(options.from, now), BOUND_GRANULE);
-  const until = ceilTo(options.to === undefined ? now : resolveSince(options.to, now), BOUND_GRANULE);
-  if (since >= until) {
-    throw new ConfigurationError("The period ends before it begins.", {
-      fix: "--from is earlier than --to.",
-    });
-  }
-  return requestBackfill(pool, { sourceId: await chooseSource(pool, options.source), since, until });
+  const period = readPeriod({ from: options.from, to: options.to });
+  return requestBackfill(pool, { sourceId: await chooseSource(pool, options.source), ...period });
 }
 
 async function cancel(pool: Pool, backfillId: bigint): Promise<void> {
@@ -93,33 +80,17 @@ async function cancel(pool: Pool, backfillId: bigint): Promise<void> {
 }
 
 /** Shows progress until the backfill has ended; undefined when the watching was interrupted before. */
-async function watch(pool: Pool, backfillId: bigint, signal: AbortSignal): Promise<Backfill | undefined> {
-  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
-  const startedMs = systemClock.monotonicMs();
-  let warned = false;
-  for (;;) {
-    const state = await mustRead(pool, backfillId);
-    if (!isOpen(state)) {
-      line.end();
-      return state;
-    }
-    if (state.state === "running") line.show(toProgress(state));
-    else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
-      warned = true;
-      printNotice("Nobody has begun yet: it needs a running poller, and others may be before it.");
-    }
-    await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
-    if (!signal.aborted) continue;
-    line.end();
-    printNotice(`Backfill ${backfillId} goes on without being watched.`);
-    printNotice(`  watch it:  order-mirror backfill --watch ${backfillId}`);
-    printNotice(`  cancel it: order-mirror backfill --cancel ${backfillId}`);
-    return undefined;
-  }
-}
-
-function isOpen({ state }: Backfill): boolean {
-  return state === "requested" || state === "running";
+function watch(pool: Pool, backfillId: bigint, signal: AbortSignal): Promise<Backfill | undefined> {
+  return watchWork({
+    read: () => mustRead(pool, backfillId),
+    toProgress,
+    onInterrupt: [
+      `Backfill ${backfillId} goes on without being watched.`,
+      `  watch it:  order-mirror backfill --watch ${backfillId}`,
+      `  cancel it: order-mirror backfill --cancel ${backfillId}`,
+    ],
+    signal,
+  });
 }
 
 function toProgress({ since, until, readDownTo, orders, elapsedMs }: Backfill): Progress {

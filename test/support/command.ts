@@ -1,0 +1,30 @@
+import { spawn } from "node:child_process";
+import path from "node:path";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+
+export interface CommandResult {
+  readonly code: number | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** Runs a command of the program from its source, without a build; sends Ctrl-C once `interruptWhen` resolves. */
+export function runCommand(
+  args: readonly string[],
+  { databaseUrl, interruptWhen }: { databaseUrl: string; interruptWhen?: () => Promise<unknown> },
+): Promise<CommandResult> {
+  const child = spawn(process.execPath, ["--import", "tsx", "src/cli/main.ts", ...args], {
+    cwd: ROOT,
+    env: { PATH: process.env["PATH"], DATABASE_URL: databaseUrl, NO_COLOR: "1" },
+    stdio: ["ignore", "pipe", "pipe"],
+  });
+  let stdout = "";
+  let stderr = "";
+  child.stdout.setEncoding("utf8").on("data", (text: string) => (stdout += text));
+  child.stderr.setEncoding("utf8").on("data", (text: string) => (stderr += text));
+  void interruptWhen?.().then(() => child.kill("SIGINT"));
+  return new Promise((resolve) => {
+    child.on("close", (code) => resolve({ code, stdout, stderr }));
+  });
+}
