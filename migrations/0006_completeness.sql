@@ -82,3 +82,6 @@ comment on column mirror.verifications.extra        is 'Orders that the provider
 comment on column mirror.verifications.examples     is 'References of the first orders found so.';
 create index verifications_open on mirror.verifications (source_id, verification_id) where state in ('requested', 'running');
 create index verifications_by_time on mirror.verifications (source_id, requested_at);
+
+alter table mirror.sources add column paused_at timestamptz;
+comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received all the same.';

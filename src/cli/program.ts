@@ -12,6 +12,7 @@ import { addRefetchCommand } from "./commands/refetch.ts";
 import { addReplayCommand } from "./commands/replay.ts";
 import { addRoleCommands } from "./commands/roles.ts";
 import { addSandboxCommand } from "./commands/sandbox.ts";
+import { addSourceCommand } from "./commands/source.ts";
 import { addStatusCommand } from "./commands/status.ts";
 import { addTailCommand } from "./commands/tail.ts";
 import { addTriggerCommand } from "./commands/trigger.ts";
@@ -42,6 +43,7 @@ export function makeProgram(): Command {
   addRefetchCommand(program);
   addBackfillCommand(program);
   addVerifyCommand(program);
+  addSourceCommand(program);
   addReplayCommand(program);
   addDoctorCommand(program);
   addConfigCommand(program);

@@ -38,3 +38,25 @@ export async function readSourceIds(pool: Pool): Promise<string[]> {
   );
   return rows.map((row) => row.source_id);
 }
+
+/** True while polling of the source is paused. */
+export async function isPaused(pool: Pool, sourceId: string): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    "select from mirror.sources where source_id = $1 and paused_at is not null",
+    [sourceId],
+  );
+  return rowCount === 1;
+}
+
+/** Pauses polling of a source, or ends the pause; false when nothing had to be changed. */
+export async function setPaused(
+  pool: Pool,
+  { sourceId, paused }: { sourceId: string; paused: boolean },
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `update mirror.sources set paused_at = case when $2 then clock_timestamp() end
+     where source_id = $1 and (paused_at is not null) <> $2`,
+    [sourceId, paused],
+  );
+  return rowCount === 1;
+}

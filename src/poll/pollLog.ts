@@ -7,6 +7,8 @@ import type { CycleCounts } from "./cycle.ts";
 export interface PollLog {
   succeeded(counts: CycleCounts, skewSeconds: number | null): void;
   failed(error: unknown, waitMs: number): void;
+  /** A person has the source at rest, or not. */
+  pausedIs(paused: boolean): void;
 }
 
 const SKEW_SHOWN_SECONDS = 5;
@@ -16,6 +18,7 @@ export function makePollLog(logger: Logger): PollLog {
   const live = makeChange();
   const spare = makeChange();
   const skew = makeChange();
+  const pause = makeChange();
 
   function sayTrouble(error: unknown, waitMs: number): void {
     if (error instanceof InvalidApiKeyError) {
@@ -45,6 +48,10 @@ export function makePollLog(logger: Logger): PollLog {
           "the local clock differs from the provider's; the provider's is used",
         );
       }
+    },
+    pausedIs(paused) {
+      if (pause.is(paused ? "paused" : "") === "same") return;
+      logger.info(paused ? "polling is paused" : "polling is resumed");
     },
     failed(error, waitMs) {
       if (live.is(nameOf(error)) === "changed") sayTrouble(error, waitMs);

@@ -2,6 +2,7 @@ import { schedule } from "node-cron";
 import type { ScheduledTask } from "node-cron";
 import { OrderMirrorError } from "../domain/errors.ts";
 import { LeaseLostError } from "../mirror/leases.ts";
+import { isPaused } from "../mirror/sources.ts";
 import { resolveSince } from "../runtime/duration.ts";
 import type { CycleCounts } from "./cycle.ts";
 import type { PollDeps } from "./deps.ts";
@@ -14,13 +15,14 @@ import { withSignals } from "./signals.ts";
 /**
  * What runOnce did:
  * - `polled`: a cycle was run;
+ * - `paused`: a person has paused the source;
  * - `not_leading`: another process leads;
  * - `not_due`: the next cycle starts in `waitMs`;
  * - `lease_lost`: another process has taken over in the middle of it;
  * - `failed`: `error` says why; it will be tried again, no sooner than in `waitMs`.
  */
 interface CycleReport extends CycleCounts {
-  readonly outcome: "polled" | "not_leading" | "not_due" | "lease_lost" | "failed";
+  readonly outcome: "polled" | "paused" | "not_leading" | "not_due" | "lease_lost" | "failed";
   readonly waitMs: number;
   readonly error: unknown;
 }
@@ -44,6 +46,8 @@ const TICK_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has waited between its own attempts as well. */
 const BACKOFF_MAX_MS = 60_000;
 const CLOSE_WAIT_MS = 1_000;
+/** How often a paused source is looked at. */
+const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError when `backfillSince` cannot be understood. */
 export function makePoller(deps: PollDeps): Poller {
@@ -95,7 +99,7 @@ const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
 
 /** One attempt at a cycle, and when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
-  const { pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
+  const { source, pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
   // Thrown now rather than in the first cycle.
   resolveSince(deps.backfillSince, clock.now());
   const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
@@ -105,7 +109,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   let notBeforeMs = Number.NEGATIVE_INFINITY;
 
   function putOff(
-    outcome: "not_leading" | "not_due" | "failed",
+    outcome: "paused" | "not_leading" | "not_due" | "failed",
     waitMs: number,
     error?: unknown,
   ): CycleReport {
@@ -117,6 +121,8 @@ function makeAttempt(deps: PollDeps, name: string) {
     const waitMs = notBeforeMs - clock.monotonicMs();
     if (waitMs > 0) return putOff("not_due", waitMs);
     try {
+      if (await isPaused(pool, source.sourceId)) return await rest();
+      log.pausedIs(false);
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
@@ -130,6 +136,13 @@ function makeAttempt(deps: PollDeps, name: string) {
       signal.throwIfAborted();
       return recover(error);
     }
+  }
+
+  async function rest(): Promise<CycleReport> {
+    log.pausedIs(true);
+    cycle.abandon();
+    await leadership.resign();
+    return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
   }
 
   function recover(error: unknown): CycleReport {

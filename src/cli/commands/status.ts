@@ -5,6 +5,7 @@ import { judgeWebhooks, lossRate } from "../../domain/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/lostEvents.ts";
 import { readWebhookRecord } from "../../mirror/lostEvents.ts";
 import type { WebhookFigures } from "../../mirror/lostEvents.ts";
+import { isPaused } from "../../mirror/sources.ts";
 import { readStatus } from "../../mirror/status.ts";
 import type { SourceStatus } from "../../mirror/status.ts";
 import type { Pool } from "../../mirror/database.ts";
@@ -40,6 +41,7 @@ export function addStatusCommand(program: Command): void {
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
 
 interface ShownSource extends SourceStatus {
+  readonly paused: boolean;
   readonly webhooks: WebhookHealth;
   readonly webhookRecord: WebhookFigures;
 }
@@ -54,12 +56,14 @@ async function withWebhooks(
   const receives = lastEventReceivedAt !== null && now - lastEventReceivedAt < DAY_NANOS;
   const configured = withSecrets.has(sourceId) || receives;
   const record = await readWebhookRecord(pool, { sourceId, configured });
-  return { ...source, webhooks: judgeWebhooks(record), webhookRecord: record };
+  const paused = await isPaused(pool, sourceId);
+  return { ...source, paused, webhooks: judgeWebhooks(record), webhookRecord: record };
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
   printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${source.orders} orders`));
   const rows = [
+    ...(source.paused ? [["  polling", paint("yellow", "paused")]] : []),
     ["  complete up to", describeMoment(source.safeThrough, source.now)],
     ["  polled up to", describeMoment(source.polledThrough, source.now)],
     ["  last poll ended", describeMoment(source.lastCycleEndedAt, source.now)],
