@@ -4,7 +4,7 @@ const BEGIN = "<!-- prettier-ignore-start -->";
 const END = "<!-- prettier-ignore-end -->";
 
 /** The schema `reporting` as Markdown: a heading and a table of columns for each view and function. */
-export function describeCatalogue(entries: readonly CatalogueEntry[]): string {
+function describeCatalogue(entries: readonly CatalogueEntry[]): string {
   return entries.map(describeEntry).join("\n\n");
 }
 

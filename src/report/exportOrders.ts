@@ -6,7 +6,7 @@ import type { OrderFilter } from "../mirror/orderFilter.ts";
 import { writeCsvHeader, writeCsvRows } from "./orderCsv.ts";
 import type { CsvOptions } from "./orderCsv.ts";
 
-export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
+const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportOptions extends CsvOptions {

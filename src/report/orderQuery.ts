@@ -10,7 +10,7 @@ import { refuseParameter } from "./errors.ts";
 import { parseParameters, wholeNumber } from "./parameters.ts";
 
 /** Spec, "Limits": list page size and offset. */
-export const LIMIT_MAX = 200;
+const LIMIT_MAX = 200;
 const LIMIT_DEFAULT = 50;
 const OFFSET_MAX = 1_000_000_000;
 const TEXT_LENGTH_MAX = 255;

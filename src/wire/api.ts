@@ -6,7 +6,7 @@ import { orderSchema } from "./order.ts";
 export const addressSchema = z.object({ street: z.string(), city: z.string(), postcode: z.string() });
 export type WireAddress = z.infer<typeof addressSchema>;
 
-export const coordinatesSchema = z.object({
+const coordinatesSchema = z.object({
   latitude: z.number().min(-90).max(90),
   longitude: z.number().min(-180).max(180),
 });
