@@ -1,21 +1,19 @@
 import type { Queue, QueueOptions, WorkerOptions } from "bullmq";
 import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
-import { describeError } from "../runtime/errorFields.ts";
-import { makeLogSampler } from "../runtime/logSampler.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { APPLY_QUEUE } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
+import type { QueueBackend, QueueProblem } from "./backend.ts";
 import { startConsumer } from "./consume.ts";
 import type { Consumer } from "./consume.ts";
 import { withDeadline } from "./deadline.ts";
 import { makeDoorbell } from "./doorbell.ts";
 import { openPostgresBackend } from "./postgresBackend.ts";
+import { makeQueueErrorLog } from "./queueErrorLog.ts";
 import { openRedisBackend } from "./redisBackend.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
-const LOG_INTERVAL_MS = 30_000;
 const HOUR_SECONDS = 3_600;
 const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
@@ -95,23 +93,14 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   };
 }
 
-async function openBackend(deps: ApplyQueueDeps): Promise<QueueBackend> {
+async function openBackend(deps: ApplyQueueDeps): Promise<QueueBackend<ApplyJob>> {
   const { databaseUrl, redisUrls, overrides } = deps;
-  const onError = makeErrorLog(deps);
+  const { logger, clock = systemClock } = deps;
+  const onError = makeQueueErrorLog({ logger, clock });
   const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
   const delay = overrides?.backoffMs ?? backoff.delay;
   const options = { ...QUEUE_OPTIONS, defaultJobOptions: { ...jobOptions, backoff: { ...backoff, delay } } };
   return redisUrls.length === 0
-    ? openPostgresBackend({ databaseUrl, options, onError })
-    : openRedisBackend({ redisUrls, options, onError });
-}
-
-/** While a server is away every try to connect fails: one line per kind of error is enough. */
-function makeErrorLog({ logger, clock = systemClock }: ApplyQueueDeps): OnQueueError {
-  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  return (error) => {
-    const { type, code = "" } = describeError(error);
-    const suppressed = sample(`${type} ${code}`);
-    if (suppressed !== undefined) logger.warn({ err: error, suppressed }, "the queue met an error");
-  };
+    ? openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options, onError })
+    : openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
 }

@@ -1,7 +1,6 @@
-import type { Processor, Queue, Worker, WorkerOptions } from "bullmq";
-import type { ApplyJob } from "./applyJob.ts";
+import type { Processor, Queue, QueueOptions, Worker, WorkerOptions } from "bullmq";
 
-export type ApplyProcessor = Processor<ApplyJob, void>;
+export type JobProcessor<Content> = Processor<Content, void>;
 
 /** What may be said against the queue's server; each names its remedy. */
 export interface QueueProblem {
@@ -16,10 +15,17 @@ export interface QueueProblem {
 export type OnQueueError = (error: Error) => void;
 
 /** A worker and its connections. */
-interface OpenWorker {
-  readonly worker: Worker<ApplyJob, void>;
+interface OpenWorker<Content> {
+  readonly worker: Worker<Content, void>;
   /** Breaks the worker's connections without waiting for anything; for one that does not end by itself. */
   readonly cut: () => void | Promise<void>;
+}
+
+export interface BackendDeps {
+  /** Name of the queue. */
+  readonly name: string;
+  readonly options: Omit<QueueOptions, "connection">;
+  readonly onError: OnQueueError;
 }
 
 /**
@@ -28,11 +34,14 @@ interface OpenWorker {
  * The types are those of BullMQ's Redis classes, as bull-board wants them; nothing here or there uses what only
  * Redis has.
  */
-export interface QueueBackend {
-  readonly queue: Queue<ApplyJob, void>;
+export interface QueueBackend<Content> {
+  readonly queue: Queue<Content, void>;
   /** False when a job could not be handed over now; asked before every try, so that none has to time out. */
   isReachable(): boolean;
-  openWorker(process: ApplyProcessor, options: Omit<WorkerOptions, "connection">): Promise<OpenWorker>;
+  openWorker(
+    process: JobProcessor<Content>,
+    options: Omit<WorkerOptions, "connection">,
+  ): Promise<OpenWorker<Content>>;
   check(): Promise<readonly QueueProblem[]>;
   /** Breaks the queue's own connections; the workers' are theirs. */
   readonly cut: () => Promise<void>;

@@ -8,7 +8,7 @@ import type { LogSampler } from "../runtime/logSampler.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { readApplyJob } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { ApplyProcessor, QueueBackend } from "./backend.ts";
+import type { JobProcessor, QueueBackend } from "./backend.ts";
 import { withDeadline } from "./deadline.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
@@ -33,7 +33,7 @@ export interface Consumer {
 }
 
 export interface ConsumeDeps {
-  readonly backend: QueueBackend;
+  readonly backend: QueueBackend<ApplyJob>;
   readonly apply: (seqs: readonly number[]) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -66,7 +66,7 @@ function makeProcessor(deps: {
   apply: (seqs: readonly number[]) => Promise<void>;
   logger: Logger;
   sample: LogSampler;
-}): ApplyProcessor {
+}): JobProcessor<ApplyJob> {
   const { apply, logger, sample } = deps;
   return async (job) => {
     const seqs = readApplyJob(job.data);

@@ -5,13 +5,11 @@ import {
   SchemaVersionMismatchError,
   withBackend,
 } from "bullmq";
-import type { PgPool, Queue, QueueOptions, Worker } from "bullmq";
+import type { PgPool, Queue, Worker } from "bullmq";
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { systemClock } from "../runtime/clock.ts";
-import { APPLY_QUEUE } from "./applyJob.ts";
-import type { ApplyJob } from "./applyJob.ts";
-import type { OnQueueError, QueueBackend, QueueProblem } from "./backend.ts";
+import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
 import { withDeadline } from "./deadline.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 
@@ -32,22 +30,20 @@ const onPostgres = withBackend(createPostgresBackend);
  * Waits for the database, as BullMQ remembers a failed first look for ever and would never work again. Throws
  * UnavailableError when it is away, and ConfigurationError when its queue tables are missing or not ours.
  */
-export async function openPostgresBackend(deps: {
-  databaseUrl: string;
-  options: Omit<QueueOptions, "connection">;
-  onError: OnQueueError;
-}): Promise<QueueBackend> {
-  const { databaseUrl, options, onError } = deps;
+export async function openPostgresBackend<Content>(
+  deps: BackendDeps & { readonly databaseUrl: string },
+): Promise<QueueBackend<Content>> {
+  const { databaseUrl, name, options, onError } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
-  const queue = new onPostgres.Queue<ApplyJob, void>(APPLY_QUEUE, { ...options, connection: asPgPool(pool) });
+  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
-    queue: queue as unknown as Queue<ApplyJob, void>,
+    queue: queue as unknown as Queue<Content, void>,
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
-      const worker = new onPostgres.Worker<ApplyJob, void>(APPLY_QUEUE, process, {
+      const worker = new onPostgres.Worker<Content, void>(name, process, {
         ...workerOptions,
         connection: asPgPool(pauseAfterErrors(workerPool)),
         autorun: false,
@@ -56,7 +52,7 @@ export async function openPostgresBackend(deps: {
       await waitForDatabase(() => worker.waitUntilReady(), workerPool);
       void worker.run().catch(onError);
       return {
-        worker: worker as unknown as Worker<ApplyJob, void>,
+        worker: worker as unknown as Worker<Content, void>,
         cut: () => endPool(workerPool),
       };
     },

@@ -1,10 +1,7 @@
 import { Queue, Worker } from "bullmq";
-import type { QueueOptions } from "bullmq";
 import { Cluster, Redis } from "ioredis";
 import type { RedisOptions } from "ioredis";
-import { APPLY_QUEUE } from "./applyJob.ts";
-import type { ApplyJob } from "./applyJob.ts";
-import type { OnQueueError, QueueBackend } from "./backend.ts";
+import type { BackendDeps, OnQueueError, QueueBackend } from "./backend.ts";
 import { checkRedis } from "./checkRedis.ts";
 
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
@@ -40,14 +37,12 @@ type Purpose = typeof HANDING_OVER | typeof WORKING;
  * The queue in Redis or a Redis cluster. Does not wait for it: while Redis is away, jobs are not rung, workers
  * wait, and both recover by themselves.
  */
-export function openRedisBackend(deps: {
-  redisUrls: readonly string[];
-  options: Omit<QueueOptions, "connection">;
-  onError: OnQueueError;
-}): QueueBackend {
-  const { redisUrls, options, onError } = deps;
+export function openRedisBackend<Content>(
+  deps: BackendDeps & { readonly redisUrls: readonly string[] },
+): QueueBackend<Content> {
+  const { redisUrls, name, options, onError } = deps;
   const client = connect(redisUrls, HANDING_OVER, onError);
-  const queue = new Queue<ApplyJob, void>(APPLY_QUEUE, {
+  const queue = new Queue<Content, void>(name, {
     ...options,
     connection: client,
     prefix: KEY_PREFIX,
@@ -61,7 +56,7 @@ export function openRedisBackend(deps: {
     openWorker(process, workerOptions) {
       const workerClient = connect(redisUrls, WORKING, onError);
       const copies = watchCopies(workerClient, onError);
-      const worker = new Worker<ApplyJob, void>(APPLY_QUEUE, process, {
+      const worker = new Worker<Content, void>(name, process, {
         ...workerOptions,
         connection: workerClient,
         prefix: KEY_PREFIX,
