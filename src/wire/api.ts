@@ -68,7 +68,6 @@ const branchSchema = z.looseObject({
   routesTo: z.looseObject({ fleet: z.looseObject({ name: z.string() }), zone: zoneSchema }).nullable(),
   connectedZones: z.array(z.looseObject({ code: z.string(), name: z.string(), isPrimary: z.boolean() })),
 });
-export type WireBranch = z.infer<typeof branchSchema>;
 
 /** Answer of GET /v1/branches. */
 export const listBranchesResponseSchema = z.looseObject({
@@ -115,4 +114,3 @@ export const errorBodySchema = z.looseObject({
   error: z.looseObject({ code: z.string(), message: z.string().optional() }),
   request_id: z.string().optional(),
 });
-export type ErrorBody = z.infer<typeof errorBodySchema>;

@@ -8,7 +8,6 @@ export const envelopeSchema = z.looseObject({
   livemode: z.boolean(),
   data: z.looseObject({ reference: z.string() }),
 });
-export type WireEnvelope = z.infer<typeof envelopeSchema>;
 
 /** As leniently as the mirror reads: an event is only refused where nothing could be said of it. */
 const readableEnvelope = z.object({
