@@ -85,3 +85,12 @@ create index verifications_by_time on mirror.verifications (source_id, requested
 
 alter table mirror.sources add column paused_at timestamptz;
 comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received all the same.';
+
+create table mirror.open_order_checks (
+  source_id  text not null references mirror.sources,
+  reference  text not null,
+  checked_at timestamptz not null default clock_timestamp(),
+  primary key (source_id, reference)
+);
+comment on table  mirror.open_order_checks            is 'Orders that stayed open for unusually long, and were therefore asked to be read again one by one.';
+comment on column mirror.open_order_checks.checked_at is 'When that was asked for last; a row goes when it is older than any such order.';

@@ -1,6 +1,7 @@
 import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
+import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
 import { makeAskNightly, makeVerifySamples } from "./verifyChores.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
@@ -31,6 +32,7 @@ export function makeSourceChores(deps: PollDeps): Chores {
   return makeChores(deps, [
     ...watching,
     makeMirrorBranches(deps),
+    makeRecheckOpenOrders(deps),
     makeAskNightly(deps),
     makeVerifySamples(deps),
   ]);
