@@ -12,7 +12,7 @@ export interface Difference {
   readonly references: readonly string[];
 }
 
-export const NO_FINDINGS: Findings = { missing: 0, stale: 0, differing: 0, extra: 0 };
+const NO_FINDINGS: Findings = { missing: 0, stale: 0, differing: 0, extra: 0 };
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
 
 export function addDifference(left: Difference, right: Difference): Difference {
