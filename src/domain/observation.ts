@@ -7,7 +7,7 @@ const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as co
 export type Via = (typeof VIAS)[number];
 
 /**
- * Place of an observation in the total order (DESIGN §2.1), compared field by field in this order.
+ * Place of an observation in the total order, compared field by field in this order.
  *
  * `settled` is true for a read whose request started after the version's instant, by the provider's clock, plus
  * the settle time: nothing can change within that version any more. `observedAt` is the provider-clock instant

@@ -228,7 +228,7 @@ function renderSnapshot(timeline: readonly TimelineEntry[]): Html {
 }
 
 /** A document's fields, one per line. */
-export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
+function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
   return html`<ul class="diff">
     ${fields.map(
       ({ path, value }) =>

@@ -43,7 +43,7 @@ export function describeAge(ageSeconds: number | null): string {
 }
 
 /** A span of time in whole units; number and unit stay on one line. */
-export function describeSpan(seconds: number): string {
+function describeSpan(seconds: number): string {
   const whole = Math.floor(seconds);
   const minutes = Math.floor((whole % HOUR_SECONDS) / MINUTE_SECONDS);
   const hours = Math.floor((whole % DAY_SECONDS) / HOUR_SECONDS);
