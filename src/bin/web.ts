@@ -95,10 +95,9 @@ function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: 
       .filter((source) => source.webhookSecrets.length > 0)
       .map((source) => {
         const scheme = loadScheme(source.webhookScheme);
-        return [
-          source.sourceId,
-          { verifier: loadVerifier({ scheme, secrets: source.webhookSecrets }) },
-        ] as const;
+        const verifier = loadVerifier({ scheme, secrets: source.webhookSecrets });
+        for (const warning of verifier.warnings) logger.warn({ source: source.sourceId }, warning);
+        return [source.sourceId, { verifier }] as const;
       }),
   );
   return makeReceiver({ sources, store: commit.store, ring: queue.ring, clock, logger });

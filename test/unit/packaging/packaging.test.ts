@@ -85,7 +85,7 @@ describe("docker-compose.yml", () => {
   });
 
   it("sets variables that the program knows", () => {
-    const set = /^ {2}environment:\n((?: {4}.*\n)+)/m.exec(compose)?.[1] ?? "";
+    const set = /^ {2}environment: &environment\n((?: {4}.*\n)+)/m.exec(compose)?.[1] ?? "";
     const names = [...set.matchAll(/^ {4}([A-Z_]+):/gm)].map((match) => match[1]);
     expect(names).toContain("DATABASE_URL");
     const known = [...read(".env.example").matchAll(/^([A-Z_]+)=/gm)].map((match) => match[1]);
