@@ -1,6 +1,5 @@
 import { createHash } from "node:crypto";
 import { Router } from "express";
-import { LIVE_SCRIPT } from "./liveScript.ts";
 import { STYLE } from "./style.ts";
 
 interface Asset {
@@ -16,18 +15,15 @@ function makeAsset(name: string, type: string, body: string): Asset {
 }
 
 export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
-export const LIVE_ASSET = makeAsset("live.js", "text/javascript", LIVE_SCRIPT);
 
-/** Style and script of our pages: for everybody, as the login page needs them and they tell nothing. */
+/** The style of our pages: for everybody, as the login page needs it and it tells nothing. */
 export function makeAssetRouter(): Router {
   const router = Router();
-  for (const { path, type, body } of [STYLE_ASSET, LIVE_ASSET]) {
-    router.get(path, (_request, response) => {
-      response
-        .set({ "Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff" })
-        .type(type)
-        .send(body);
-    });
-  }
+  router.get(STYLE_ASSET.path, (_request, response) => {
+    response
+      .set({ "Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff" })
+      .type(STYLE_ASSET.type)
+      .send(STYLE_ASSET.body);
+  });
   return router;
 }

@@ -12,8 +12,6 @@ export type Role = "operator" | "viewer";
 /** Who looks at a page. */
 export interface Viewer {
   readonly role: Role;
-  /** False where no password is set: there is nothing to log out of. */
-  readonly loggedIn: boolean;
 }
 
 export interface LoginDeps {
@@ -82,7 +80,7 @@ export function roleOf(response: Response): Role {
 
 /** Who looks at this page. */
 export function viewerOf(response: Response): Viewer {
-  return { role: roleOf(response), loggedIn: false };
+  return { role: roleOf(response) };
 }
 
 function enter(response: Response, role: Role, next: () => void): void {

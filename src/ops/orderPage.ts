@@ -89,7 +89,7 @@ function renderFacts(order: FoundOrder): Html {
 function renderMarks({ timeline, around }: OrderStory): Html {
   const conflicts = timeline.filter(({ conflict }) => conflict).length;
   const lost = around.unannounced.filter(({ state }) => state === "lost").length;
-  const parked = around.quarantineIds.map((id) => html`<a href="/ops/quarantine/${id}">number ${id}</a> `);
+  const parked = around.quarantineIds;
   return html`${
     conflicts > 0
       ? html`<p>
@@ -99,7 +99,15 @@ function renderMarks({ timeline, around }: OrderStory): Html {
       : html``
   }
   ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never came, and reads repaired.</p>` : html``}
-  ${parked.length > 0 ? html`<p>${renderAlert(`${parked.length} in quarantine`)}: ${parked}</p>` : html``}`;
+  ${
+    parked.length > 0
+      ? html`<p>
+          ${renderAlert(`${parked.length} in quarantine`)}: number ${parked.join(", ")}. Put it back to work
+          with
+          <code>order-mirror replay --quarantine --id NUMBER</code>.
+        </p>`
+      : html``
+  }`;
 }
 
 function renderRefetch(story: OrderStory): Html {

@@ -1,14 +1,12 @@
-import { LIVE_ASSET, STYLE_ASSET } from "./assets.ts";
+import { STYLE_ASSET } from "./assets.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 import type { Viewer } from "./login.ts";
 
-/** Our pages load their one style sheet and one script from here, and nothing from elsewhere; nothing is inline. */
+/** Our pages load their one style sheet from here, and nothing from elsewhere; nothing is inline. */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "style-src 'self'",
-  "script-src 'self'",
-  "connect-src 'self'",
   "img-src data:",
   "base-uri 'none'",
   "form-action 'self'",
@@ -22,12 +20,10 @@ export interface PageParts {
   readonly viewer?: Viewer;
   /** What was searched for. */
   readonly query?: string;
-  readonly live?: boolean;
 }
 
 /** A whole document. The empty icon keeps browsers from asking for one. */
-export function renderPage({ title, body, viewer, query = "", live = false }: PageParts): string {
-  const script = live ? html`<script type="module" src="${LIVE_ASSET.path}"></script>` : html``;
+export function renderPage({ title, body, viewer, query = "" }: PageParts): string {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -37,7 +33,6 @@ export function renderPage({ title, body, viewer, query = "", live = false }: Pa
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
         <title>${title} · order-mirror</title>
-        ${script}
       </head>
       <body>
         ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, query)}
@@ -46,18 +41,13 @@ export function renderPage({ title, body, viewer, query = "", live = false }: Pa
     </html> `.markup;
 }
 
-function renderTop({ role, loggedIn }: Viewer, query: string): Html {
-  const logout = loggedIn
-    ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>`
-    : html``;
+function renderTop({ role }: Viewer, query: string): Html {
   return html`<a class="skip" href="#main">Skip to the page</a>
     <header class="top">
       <a class="name" href="/ops">order-mirror</a>
       <nav aria-label="Pages">
         <ul>
           <li><a href="/ops">Overview</a></li>
-          <li><a href="/ops/quarantine">Quarantine</a></li>
-          <li><a href="/ops/audit">Audit log</a></li>
           <li><a href="/ops/queues">Queues</a></li>
         </ul>
       </nav>
@@ -75,6 +65,5 @@ function renderTop({ role, loggedIn }: Viewer, query: string): Html {
         <button>Search</button>
       </form>
       <span class="dim">${role}${role === "viewer" ? " (read-only)" : ""}</span>
-      ${logout}
     </header>`;
 }

@@ -45,13 +45,13 @@ function renderHit(hit: SearchHit): Html {
     hit.status,
     hit.externalOrderId === null ? null : `external id ${hit.externalOrderId}`,
     hit.reference === null ? "names no order that could be read" : event,
+    hit.quarantineId === null ? null : `in quarantine, number ${hit.quarantineId}`,
   ].filter((part) => part !== null && part !== "");
   return html`<li>
     ${address === undefined ? name : html`<a href="${address}">${name}</a>`} · ${about.join(" · ")}
   </li> `;
 }
 
-function addressOf({ sourceId, reference, quarantineId }: SearchHit): string | undefined {
-  if (reference !== null) return orderAddress({ sourceId, reference });
-  return quarantineId === null ? undefined : `/ops/quarantine/${quarantineId}`;
+function addressOf({ sourceId, reference }: SearchHit): string | undefined {
+  return reference === null ? undefined : orderAddress({ sourceId, reference });
 }

@@ -4,7 +4,7 @@ import { renderOverview } from "../../../src/ops/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/page.ts";
 
 const BACKLOG = { asOf: "2026-11-20T14:32:07Z", pending: 0, oldestPendingAgeSeconds: null, quarantined: 0 };
-const OPERATOR = { role: "operator", loggedIn: false } as const;
+const OPERATOR = { role: "operator" } as const;
 const NEVER: SourceState = {
   sourceId: "live",
   mode: "live",
@@ -58,7 +58,7 @@ describe("the overview", () => {
     const page = renderOverview({
       sources: [{ ...NEVER, lastError: "<script>alert(1)</script>", lastErrorAgeSeconds: 5 }],
       backlog: BACKLOG,
-      viewer: { role: "viewer", loggedIn: true },
+      viewer: { role: "viewer" },
     });
     expect(page).not.toContain("<script");
     expect(read(page)).toContain("&lt;script&gt;");
