@@ -48,6 +48,7 @@ th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem
 th { font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ol.timeline { list-style: none; margin: 0; padding: 0; }
 ol.timeline > li { display: grid; grid-template-columns: 11.5rem 11.5rem 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
+ol.timeline .told { grid-column: 3; }
 ol.timeline .clock { font-variant-numeric: tabular-nums; }
 ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
