@@ -1,4 +1,4 @@
-import { fold } from "../domain/fold.ts";
+import { fold, orderIdentity } from "../domain/fold.ts";
 import { formatInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import { isConflict } from "../domain/observation.ts";
@@ -45,7 +45,7 @@ export function toBatchRows(subjects: readonly Subject[]): BatchRow[] {
   const placed = subjects.flatMap((subject, n) =>
     subject.kind === "observation" ? { ...subject.observation, n } : [],
   );
-  const greatest = new Map(fold(placed).map((observation) => [orderOf(observation), observation]));
+  const greatest = new Map(fold(placed).map((observation) => [orderIdentity(observation), observation]));
   return subjects.map((subject, n) => ({
     ...originColumns(subject, n),
     ...contentColumns(subject, n, greatest),
@@ -87,7 +87,7 @@ function contentColumns(subject: Subject, n: number, greatest: ReadonlyMap<strin
 function orderColumns(observation: Placed, greatestByOrder: ReadonlyMap<string, Placed>) {
   const { key, snapshot } = observation;
   const { fields } = snapshot;
-  const winner = greatestByOrder.get(orderOf(observation)) ?? observation;
+  const winner = greatestByOrder.get(orderIdentity(observation)) ?? observation;
   const greatest = winner.n === observation.n;
   return {
     greatest,
@@ -122,8 +122,4 @@ function toTimestamp(instant: Instant): string;
 function toTimestamp(instant: Instant | null): string | null;
 function toTimestamp(instant: Instant | null): string | null {
   return instant === null ? null : formatInstant(instant, TIMESTAMPTZ_DIGITS);
-}
-
-function orderOf({ sourceId, snapshot }: Observation): string {
-  return JSON.stringify([sourceId, snapshot.fields.reference]);
 }

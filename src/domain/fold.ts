@@ -19,7 +19,8 @@ export function fold<Seen extends Observation>(observations: readonly Seen[]): S
     .map(([, observation]) => observation);
 }
 
-function orderIdentity({ sourceId, snapshot }: Observation): string {
+/** Names the order of an observation, over all sources. */
+export function orderIdentity({ sourceId, snapshot }: Observation): string {
   // JSON keeps the two parts apart whatever characters they hold.
   return JSON.stringify([sourceId, snapshot.fields.reference]);
 }

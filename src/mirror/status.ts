@@ -1,4 +1,5 @@
 import type { Instant } from "../domain/instant.ts";
+import { toInstant } from "./columns.ts";
 import type { Pool } from "./database.ts";
 
 /** Where one source stands. Times of ours are the database's. */
@@ -73,8 +74,4 @@ export async function readStatus(pool: Pool): Promise<SourceStatus[]> {
     refetches: Number(row.refetches),
     now: BigInt(row.now),
   }));
-}
-
-function toInstant(text: string | null): Instant | null {
-  return text === null ? null : BigInt(text);
 }

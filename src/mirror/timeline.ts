@@ -1,6 +1,7 @@
 import type { Instant } from "../domain/instant.ts";
 import type { Via } from "../domain/observation.ts";
 import type { Verdict } from "./applyBatch.ts";
+import { toInstant } from "./columns.ts";
 import type { Pool } from "./database.ts";
 
 /** One observation of an order, and what was decided on it. */
@@ -118,8 +119,4 @@ export async function findOrders(
     revision: row.revision,
     firstSeenVia: row.first_seen_via,
   }));
-}
-
-function toInstant(text: string | null): Instant | null {
-  return text === null ? null : BigInt(text);
 }
