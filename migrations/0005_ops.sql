@@ -19,13 +19,15 @@ comment on column mirror.ops_actions.note      is 'What the person said about it
 comment on column mirror.ops_actions.affected  is 'How many things it concerned; null when it was begun and its end is not known.';
 
 create table mirror.ops_sessions (
-  token_hash bytea primary key,
-  role       text not null check (role in ('operator', 'viewer')),
-  created_at timestamptz not null default clock_timestamp(),
-  expires_at timestamptz not null
+  token_hash   bytea primary key,
+  role         text not null check (role in ('operator', 'viewer')),
+  created_at   timestamptz not null default clock_timestamp(),
+  last_seen_at timestamptz not null default clock_timestamp(),
+  expires_at   timestamptz not null
 );
-comment on table  mirror.ops_sessions            is 'Who is logged in to the ops pages. A row goes at logout.';
-comment on column mirror.ops_sessions.token_hash is 'HMAC of the cookie''s value under the role''s password: neither opens anything by itself, and a new password ends every session of the old one.';
+comment on table  mirror.ops_sessions              is 'Who is logged in to the ops pages. A row goes at logout, or at the first login after its end.';
+comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value under the role''s password: neither opens anything by itself, and a new password ends every session of the old one.';
+comment on column mirror.ops_sessions.last_seen_at is 'To the minute: a session that nobody uses ends before expires_at.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 
 alter table mirror.quarantine

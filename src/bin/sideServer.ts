@@ -1,6 +1,7 @@
 import express from "express";
 import { makeHealthRouter } from "../ops/healthRouter.ts";
 import { makeMetricsRouter } from "../ops/metricsRouter.ts";
+import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
@@ -13,7 +14,7 @@ export async function startSideServer(deps: RoleDeps): Promise<void> {
   if (config.healthPort === null) return;
   const pool = openPool(deps, HEALTH_POOL);
   const app = express();
-  app.disable("x-powered-by");
+  app.use(setAnswerHeaders);
   app.use(makeHealthRouter({ pool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics, metricsToken: config.metricsToken, logger }));
   const { host, healthPort: port } = config;

@@ -18,6 +18,7 @@ import type { OrderWait } from "../report/orderWait.ts";
 import { makeReportRouter } from "../report/router.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
+import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
 import { meterDatabase, meterQueue, meterReceiver } from "./metering.ts";
 import { openPool, recordConfiguredSources } from "./role.ts";
@@ -110,7 +111,7 @@ function composeApp(
   const { receivePool, readPool, exportPool, hub, orderWait } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
-  app.disable("x-powered-by");
+  app.use(setAnswerHeaders);
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;

@@ -47,7 +47,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, config, logger, clock = systemClock } = deps;
   const { opsPassword, opsViewerPassword } = config;
   const ops = Router();
-  ops.use(setHeaders(PAGE_POLICY), makeLogin({ opsPassword, opsViewerPassword, clock, logger }), guardWrites);
+  const passwords = { operator: opsPassword, viewer: opsViewerPassword };
+  ops.use(setHeaders(PAGE_POLICY), makeLogin({ pool, passwords, clock, logger }), guardWrites);
   ops.get("/", async (_request, response) => {
     const [sources, backlog] = await Promise.all([selectSourceStates(pool), selectBacklog(pool)]);
     response.type("html").send(renderOverview({ sources, backlog, viewer: viewerOf(response) }));
@@ -72,7 +73,8 @@ function setHeaders(policy: string): RequestHandler {
     response.set({
       "Content-Security-Policy": policy,
       "Cache-Control": "no-store",
-      "Referrer-Policy": "no-referrer",
+      // With "no-referrer" browsers send "Origin: null" with our own forms, and guardWrites would refuse them.
+      "Referrer-Policy": "same-origin",
       "X-Content-Type-Options": "nosniff",
     });
     next();

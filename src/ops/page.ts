@@ -41,7 +41,7 @@ export function renderPage({ title, body, viewer, query = "" }: PageParts): stri
     </html> `.markup;
 }
 
-function renderTop({ role }: Viewer, query: string): Html {
+function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
   return html`<a class="skip" href="#main">Skip to the page</a>
     <header class="top">
       <a class="name" href="/ops">order-mirror</a>
@@ -65,5 +65,6 @@ function renderTop({ role }: Viewer, query: string): Html {
         <button>Search</button>
       </form>
       <span class="dim">${role}${role === "viewer" ? " (read-only)" : ""}</span>
+      ${loggedIn ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
     </header>`;
 }

@@ -2,7 +2,7 @@ import { createBullBoard } from "@bull-board/api";
 import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { ExpressAdapter } from "@bull-board/express";
 import type { Express, RequestHandler } from "express";
-import type { Role } from "./login.ts";
+import type { Role } from "./passwords.ts";
 
 /** A BullMQ `Queue`, on whichever backend. */
 export interface BoardQueue {

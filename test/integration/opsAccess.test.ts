@@ -1,11 +1,11 @@
-import { request } from "node:http";
-import type { IncomingHttpHeaders } from "node:http";
 import { appRoutes } from "@bull-board/api/dist/routes.js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { setAnswerHeaders } from "../../src/bin/answerHeaders.ts";
 import { makePool } from "../../src/mirror/database.ts";
 import type { Pool } from "../../src/mirror/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
+import { ask } from "../support/ask.ts";
 import { openBoardQueue } from "../support/boardQueue.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -46,27 +46,7 @@ const basic = (user: string, password: string) =>
 const OPERATOR = basic("operator", LOGINS.opsPassword);
 const VIEWER = basic("viewer", LOGINS.opsViewerPassword);
 
-interface Answer {
-  status: number | undefined;
-  headers: IncomingHttpHeaders;
-}
-
-/** Not fetch, which chooses Host, Origin and Sec-Fetch-Site by itself. */
-function ask(
-  url: string,
-  options: { method?: string; headers?: Record<string, string> } = {},
-): Promise<Answer> {
-  return new Promise((resolve, reject) => {
-    const { method = "GET", headers = {} } = options;
-    request(url, { method, headers }, (response) => {
-      response.resume().on("end", () => resolve({ status: response.statusCode, headers: response.headers }));
-    })
-      .on("error", reject)
-      .end();
-  });
-}
-
-describe("the login", () => {
+describe("the login of programs", () => {
   it("asks for user and password, on every page", async () => {
     const url = await start();
     for (const path of [
@@ -128,7 +108,7 @@ describe("the login", () => {
     expect(Number(blocked.headers["retry-after"])).toBeGreaterThan(50);
   });
 
-  it("does not count a browser's first request, which has no password yet", async () => {
+  it("does not count a request without a password", async () => {
     const url = await start();
     for (let time = 0; time < 15; time += 1) expect((await ask(`${url}/ops`)).status).toBe(401);
     expect((await ask(`${url}/ops`, { headers: { Authorization: OPERATOR } })).status).toBe(200);
@@ -201,4 +181,22 @@ describe("writes", () => {
       expect(await pause(headers)).toEqual({ status: 200, paused: true });
     },
   );
+});
+
+describe("the headers", () => {
+  it("let nothing be loaded, framed or guessed, on whatever is no page of ours too", async () => {
+    const config = { opsPassword: null, opsViewerPassword: null };
+    const ops = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
+    const server = await serve(setAnswerHeaders, ops);
+    servers.push(server);
+    for (const path of ["/ops", "/ops/queues", "/nothing"]) {
+      const { headers } = await ask(server.url + path);
+      expect(headers["content-security-policy"]).toMatch(/^default-src 'none'/);
+      expect(headers["x-content-type-options"]).toBe("nosniff");
+      expect(headers["x-frame-options"]).toBe("DENY");
+      expect(headers["x-powered-by"]).toBeUndefined();
+      // With no-referrer browsers would send "Origin: null" with our own forms.
+      expect(headers["referrer-policy"]).toBe("same-origin");
+    }
+  });
 });
