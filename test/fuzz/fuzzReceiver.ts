@@ -1,0 +1,164 @@
+import { createHash } from "node:crypto";
+import type pg from "pg";
+import { makeApply } from "../../src/apply/apply.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { at, makeEventBody } from "../support/orders.ts";
+import { makeHead, openRaw } from "../support/rawHttp.ts";
+import { post, signHeaders, startReceiving } from "../support/receiving.ts";
+import type { Receiving } from "../support/receiving.ts";
+import { makeRandom, mutateBytes, mutateJson } from "./mutate.ts";
+import type { Random } from "./mutate.ts";
+
+const SENDERS = 16;
+/** Shots between two looks at the database. */
+const ROUND_SHOTS = 400;
+/** Stands in every body and header of an attack, so that a log line that repeats either is found. */
+const CANARY = "canary7f3a";
+/** Ends a head and fills a body that announce more than was sent: else most shots would wait for a time-out. */
+const FILLER = "\r\n".repeat(1_024);
+/** What an endpoint may say to nonsense; null is a connection closed without a word. */
+const ANSWERS_TO_NONSENSE = new Set([200, 400, 401, 404, 405, 408, 413, 415, 431, null]);
+
+export interface FuzzReport {
+  readonly shots: number;
+  /** How many requests were answered with which status; `closed` without any. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** How many events were decided in which way. */
+  readonly verdicts: Readonly<Record<string, number>>;
+}
+
+/** What a fuzzing run found wrong: the same seed finds it again. */
+export class FuzzFinding extends Error {
+  override readonly name = "FuzzFinding";
+}
+
+/**
+ * Fires mutated requests at a receiver until `isDone`, and applies what it stored.
+ *
+ * Throws FuzzFinding when something signed was not stored, something unsigned was, an answer was a 5xx, a decision
+ * could not be made, or a log line repeated what was sent.
+ */
+export async function fuzzReceiver(options: {
+  url: string;
+  pool: pg.Pool;
+  seed: number;
+  isDone: (shots: number) => boolean;
+}): Promise<FuzzReport> {
+  const { url, pool, seed, isDone } = options;
+  const receiving = await startReceiving({
+    url,
+    mount: "by http.createServer",
+    // Some mutations announce more bytes than they send: those need not wait for as long as in production.
+    serverOptions: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
+  });
+  const random = makeRandom(seed);
+  const run = { receiving, pool, answers: {}, verdicts: {}, signed: new Set<string>(), applied: 0 };
+  let shots = 0;
+  try {
+    while (!isDone(shots)) {
+      const round = Array.from({ length: ROUND_SHOTS }, (_, place) => makeShot(random, shots + place));
+      shots += round.length;
+      await fireAll(run, round);
+      await checkRound(run);
+    }
+  } catch (error) {
+    if (error instanceof FuzzFinding) error.message += ` (seed ${seed}, within the first ${shots} shots)`;
+    throw error;
+  } finally {
+    await receiving.close();
+  }
+  return { shots, answers: run.answers, verdicts: run.verdicts };
+}
+
+interface Run {
+  readonly receiving: Receiving;
+  readonly pool: pg.Pool;
+  readonly answers: Record<string, number>;
+  readonly verdicts: Record<string, number>;
+  /** Hashes of all bodies that were signed. */
+  readonly signed: Set<string>;
+  /** How many of the rung positions have been applied. */
+  applied: number;
+}
+
+/** `body` is what was signed; `raw` the request that is sent instead of a good one. */
+interface Shot {
+  readonly body: Buffer;
+  readonly raw?: Buffer;
+}
+
+/** One in two is authentic with a mutated body, the others are mutated after they were signed. */
+function makeShot(random: Random, place: number): Shot {
+  const order = { reference: `R${place % 50}`, updatedAt: at(place % 1_000), more: { note: CANARY } };
+  let text = makeEventBody({ id: `evt_${CANARY}_${place}`, order }).toString();
+  for (let left = Math.floor(random() * 3); left > 0; left -= 1) text = mutateJson(random, text);
+  const body = random() < 0.2 ? mutateBytes(random, Buffer.from(text)) : Buffer.from(text);
+  if (random() < 0.5) return { body };
+  const head = makeHead("POST /webhooks/live", [
+    ["Content-Type", "application/json"],
+    ["Content-Length", body.length],
+    ["X-Note", CANARY],
+    ...Object.entries(signHeaders(body, { id: `msg_${place}` })),
+  ]);
+  const bytes = Buffer.from(head);
+  const raw =
+    random() < 0.6
+      ? Buffer.concat([mutateBytes(random, bytes), body])
+      : Buffer.concat([bytes, mutateBytes(random, body)]);
+  return { body, raw };
+}
+
+async function fireAll(run: Run, shots: readonly Shot[]): Promise<void> {
+  const left = [...shots];
+  const sender = async () => {
+    for (let shot = left.pop(); shot !== undefined; shot = left.pop()) await fire(run, shot);
+  };
+  await Promise.all(Array.from({ length: SENDERS }, sender));
+}
+
+async function fire({ receiving, answers, signed }: Run, { body, raw }: Shot): Promise<void> {
+  signed.add(hashOf(body));
+  const status =
+    raw === undefined ? (await post(receiving.port, body)).status : await sendBytes(receiving, raw);
+  answers[status ?? "closed"] = (answers[status ?? "closed"] ?? 0) + 1;
+  if (raw === undefined && status !== (body.length === 0 ? 400 : 200)) {
+    throw new FuzzFinding(`a signed event of ${body.length} bytes was answered ${status}`);
+  }
+  if (!ANSWERS_TO_NONSENSE.has(status)) throw new FuzzFinding(`a mutated request was answered ${status}`);
+}
+
+async function sendBytes({ port }: Receiving, bytes: Buffer): Promise<number | null> {
+  const connection = await openRaw(port);
+  connection.write(bytes);
+  connection.write(FILLER);
+  try {
+    return (await connection.readAnswer()).status;
+  } catch {
+    return null;
+  } finally {
+    connection.abort();
+  }
+}
+
+/** Nothing unsigned is stored; everything stored is decided; no log line says what was sent. */
+async function checkRound(run: Run): Promise<void> {
+  const { receiving, pool, signed, verdicts } = run;
+  const stored = await pool.query<{ body_hash: Buffer }>("select body_hash from mirror.inbox");
+  const unsigned = stored.rows.filter((row) => !signed.has(row.body_hash.toString("hex")));
+  if (unsigned.length > 0) throw new FuzzFinding(`${unsigned.length} bodies are stored that nobody signed`);
+  if (stored.rows.length !== receiving.rung.length) throw new FuzzFinding("a stored event was not rung");
+  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  for (const { verdict } of await apply.applyEvents(receiving.rung.slice(run.applied))) {
+    verdicts[verdict] = (verdicts[verdict] ?? 0) + 1;
+  }
+  run.applied = receiving.rung.length;
+  const pending = await pool.query("select from mirror.pending");
+  if (pending.rowCount !== 0)
+    throw new FuzzFinding(`${pending.rowCount} events were left without a decision`);
+  const log = JSON.stringify(receiving.lines);
+  if (log.includes(CANARY)) throw new FuzzFinding("a log line repeats what was sent");
+  if (receiving.lines.some(({ level }) => level === "error")) throw new FuzzFinding("an error was logged");
+  if ("polluted" in {}) throw new FuzzFinding("a body reached the prototype of all objects");
+}
+
+const hashOf = (body: Buffer) => createHash("sha256").update(body).digest("hex");
