@@ -4,10 +4,17 @@ import { makePoller } from "../poll/poller.ts";
 import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
+import { SPEC_LIMITS } from "../provider/policies.ts";
 import type { SourceConfig } from "../runtime/config.ts";
 import { meterBudget, meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+
+/** The other half is the writes' (bin/writes.ts); a poller needs a few requests per second at most. */
+const BESIDE_WRITES = {
+  ...SPEC_LIMITS,
+  sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },
+};
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
@@ -22,7 +29,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
     const owner = JSON.stringify([organization, mode]);
     const known = budgets.get(owner);
     if (known) return known;
-    const budget = makeBudget({ clock });
+    const budget = makeBudget({ clock, limits: config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS });
     meterBudget(metrics, budget, { organization, mode });
     budgets.set(owner, budget);
     return budget;

@@ -23,6 +23,7 @@ import { listen } from "./httpServer.ts";
 import { meterDatabase, meterQueue, meterReceiver } from "./metering.ts";
 import { openPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { composeWrites } from "./writes.ts";
 
 const RECEIVE_CONNECTIONS = 2;
 const READ_CONNECTIONS = 8;
@@ -115,9 +116,9 @@ function composeApp(
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;
-  app.use(
-    makeReportRouter({ pool: readPool, exportPool, hub, orderWait, sources, apiTokens, clock, logger }),
-  );
+  const writes = composeWrites(deps);
+  const reads = { pool: readPool, exportPool, hub, orderWait };
+  app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
   app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
   return app;
 }

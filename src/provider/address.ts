@@ -27,9 +27,13 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
   const base = parseBaseUrl(baseUrl);
   const prefix = base.origin + base.pathname.replace(/\/+$/, "");
   return {
-    prepare({ method, route, reference, query, body }) {
-      const path = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
-      const url = new URL(prefix + path);
+    prepare({ method, route, reference, path, query, body, bytes }) {
+      const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
+      const url = new URL(prefix + (path ?? own));
+      // Dot segments, encoded ones too, would lead a path that somebody else has written out of the interface.
+      if (!url.href.startsWith(`${prefix}/v1/`)) {
+        throw new InvalidReferenceError("this path leads out of the provider's interface");
+      }
       if (query !== undefined) url.search = query.toString();
       const headers = {
         authorization: `Bearer ${apiKey}`,
@@ -38,9 +42,10 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
       };
       // The key must never follow a redirect to another address, so none is followed.
       const init = { method, headers, redirect: "manual" } as const;
-      if (body === undefined) return { url, init };
+      const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
+      if (sent === undefined) return { url, init };
       const typed = { ...headers, "content-type": "application/json" };
-      return { url, init: { ...init, headers: typed, body: JSON.stringify(body) } };
+      return { url, init: { ...init, headers: typed, body: sent } };
     },
   };
 }

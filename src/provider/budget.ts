@@ -1,7 +1,7 @@
 import { PriorityQueue } from "p-queue";
 import type { RateRule } from "../domain/budget.ts";
 import type { Clock } from "../runtime/clock.ts";
-import { mapPolicies, PRIORITIES, SPEC_LIMITS, zeroCounts } from "./policies.ts";
+import { mapPolicies, policiesOf, PRIORITIES, SPEC_LIMITS, zeroCounts } from "./policies.ts";
 import type { PolicyName, Priority } from "./policies.ts";
 import { RateLedger } from "./rateLedger.ts";
 import type { PolicyReport, RateLesson } from "./rateLedger.ts";
@@ -108,6 +108,17 @@ export function makeBudget(deps: { clock: Clock; limits?: Readonly<Record<Policy
         .report(clock.monotonicMs())
         .map((report) => ({ ...report, waiting: line.waiting(report.policy) })),
   };
+}
+
+/** When a request that joins now would have its turn, at the rates as they are known; at least 0. */
+export function expectWaitMs(budget: Budget, lane: PolicyName): number {
+  const waits = budget.spent().map(({ policy, requestsMax, windowMs, waitMs, waiting }) => {
+    if (!policiesOf(lane).includes(policy)) return 0;
+    const before = Object.values(waiting).reduce((sum, count) => sum + count, 0);
+    // Unknown while it depends on a request under way.
+    return (Number.isFinite(waitMs) ? waitMs : windowMs) + Math.floor(before / requestsMax) * windowMs;
+  });
+  return Math.max(0, ...waits);
 }
 
 interface Line {

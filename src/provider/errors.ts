@@ -1,11 +1,20 @@
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Retry } from "../domain/errors.ts";
 
+/** An answer as it came, for whoever it is passed on to. */
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+}
+
 /** What is known of the answer that an error stands for. Status and code are null when there was none. */
 export interface AnswerFacts {
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
+  /** Only where there was one, with a JSON body. */
+  readonly answer?: RawAnswer | undefined;
 }
 
 /**
@@ -16,12 +25,20 @@ export abstract class ProviderError extends OrderMirrorError {
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
+  /** Private, so that no log and no inspection shows it. */
+  readonly #answer: RawAnswer | undefined;
 
   constructor(message: string, facts: AnswerFacts, options: { cause?: unknown; fix?: string } = {}) {
     super(message, options);
+    this.#answer = facts.answer;
     this.status = facts.status;
     this.code = facts.code;
     this.requestId = facts.requestId;
+  }
+
+  /** The refusal as the provider wrote it, personal data included: to pass on to the caller, never to log. */
+  readAnswer(): RawAnswer | undefined {
+    return this.#answer;
   }
 }
 

@@ -56,10 +56,12 @@ export function makeExchange(deps: {
     const refused = permit.learn({ ...readRateHeaders(headers), refusedForMs });
     // Before the body, which may come late: others wait for this one's end.
     permit.release();
-    const refusal = await readRefusalOf(response);
+    const { refusal, text } = await readRefusalOf(response);
     const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
     const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
-    return makeRefusalError({ endpoint: describeEndpoint(request), status, refusal, retryAfterMs, policy });
+    const answer = text === null ? undefined : { status, headers, text };
+    const endpoint = describeEndpoint(request);
+    return makeRefusalError({ endpoint, status, refusal, retryAfterMs, policy, answer });
   }
 
   return exchange;
@@ -76,17 +78,18 @@ function readRetryAfterMs({ status, headers }: Response, providerClock: Provider
   return parseRetryAfter(field, sentAt);
 }
 
-async function readRefusalOf(response: Response): Promise<Refusal> {
+async function readRefusalOf(response: Response): Promise<{ refusal: Refusal; text: string | null }> {
+  const unread = { refusal: NO_REFUSAL, text: null };
   if (response.status < 400) {
     await discardBody(response);
-    return NO_REFUSAL;
+    return unread;
   }
   try {
-    const { value } = await readJsonBody(response);
-    return readRefusal(value);
+    const { text, value } = await readJsonBody(response);
+    return { refusal: readRefusal(value), text };
   } catch {
     // The status alone says enough, whatever became of the body.
-    return NO_REFUSAL;
+    return unread;
   }
 }
 

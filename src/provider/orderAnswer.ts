@@ -5,6 +5,7 @@ import type { Snapshot } from "../domain/order.ts";
 import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
 import type { WireOrder } from "../wire/order.ts";
 import { ProviderUnavailableError } from "./errors.ts";
+import type { RawAnswer } from "./errors.ts";
 import type { Answer } from "./request.ts";
 
 /** The answer of an endpoint that returns one order. */
@@ -14,6 +15,8 @@ export interface OrderAnswer {
   /** Lower bound of the provider's time at which the request started. */
   readonly requestedAt: Instant;
   readonly requestId: string | null;
+  /** Status, headers and text as they came. */
+  readonly answer: RawAnswer;
   /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
   readonly subscriptionState: string | null;
   /** The order as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
@@ -26,6 +29,7 @@ export function readOrderAnswer(endpoint: string, answer: Answer): OrderAnswer {
     snapshot: readSnapshotOf(endpoint, answer),
     requestedAt: answer.requestedAt,
     requestId: answer.requestId,
+    answer,
     subscriptionState: readSubscriptionState(answer),
     readOrder: () => parseAnswer(orderResponseSchema, endpoint, answer),
   };

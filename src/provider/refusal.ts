@@ -14,7 +14,7 @@ import {
   RateLimitedError,
   SubscriptionInactiveError,
 } from "./errors.ts";
-import type { AnswerFacts, ProviderError } from "./errors.ts";
+import type { AnswerFacts, ProviderError, RawAnswer } from "./errors.ts";
 
 /** The parts of an error body that are read; null where they are missing or not what they should be. */
 export interface Refusal {
@@ -33,6 +33,7 @@ export interface RefusedAnswer {
   readonly retryAfterMs: number | null;
   /** The exceeded policy of a 429. */
   readonly policy: string | null;
+  readonly answer?: RawAnswer | undefined;
 }
 
 /** The body was missing, or said nothing that can be read. */
@@ -99,7 +100,7 @@ export function readRequestId(value: unknown): string | null {
  */
 export function makeRefusalError(answer: RefusedAnswer): ProviderError {
   const { status, refusal, retryAfterMs } = answer;
-  const facts = { status, code: refusal.code, requestId: refusal.requestId };
+  const facts = { status, code: refusal.code, requestId: refusal.requestId, answer: answer.answer };
   const text = `${answer.endpoint} was refused: ${refusal.code ?? "no code"} (${describe(facts)})`;
   if (status < 400) {
     return new ProviderRedirectError(`${answer.endpoint} was redirected (${describe(facts)})`, facts, {

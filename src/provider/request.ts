@@ -2,13 +2,17 @@ import type { Instant } from "../domain/instant.ts";
 import type { PolicyName, Priority } from "./policies.ts";
 
 export interface ProviderRequest {
-  readonly method: "GET" | "POST" | "PATCH";
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
   /** The spec's form of the path, such as `/v1/orders/{reference}`: all that errors and log lines show. */
   readonly route: string;
   /** The value of `{reference}` in `route`. */
   readonly reference?: string;
   readonly query?: URLSearchParams;
   readonly body?: unknown;
+  /** Goes out in the place of `route`: path and query that somebody else has written, from `/v1/` on. */
+  readonly path?: string;
+  /** Goes out in the place of `body`, as it is. */
+  readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
   readonly policy: PolicyName;
   /** True when the request changes nothing at the provider, so that it may be sent again at will. */
   readonly safe: boolean;
@@ -18,6 +22,8 @@ export interface RequestOptions {
   /** Default `live`. */
   readonly priority?: Priority | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** Gives up the wait for a turn in the budget, and nothing that has been sent. */
+  readonly turnSignal?: AbortSignal | undefined;
 }
 
 /** A success: 2xx with a JSON body. */

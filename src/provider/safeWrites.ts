@@ -14,26 +14,26 @@ import { ATTEMPTS_MAX, backoffMs } from "./retrying.ts";
 import type { RequestOptions } from "./request.ts";
 
 /** The plain requests, each sent once (after a 429 again). */
-export interface PlainOrderRequests {
-  createOrder(body: CreateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
+export interface PlainOrderRequests<Creation = CreateOrderRequest> {
+  createOrder(body: Creation, options?: RequestOptions): Promise<OrderAnswer>;
   cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
 }
 
-export interface SafeWritesDeps {
-  readonly plain: PlainOrderRequests;
+interface SafeWritesDeps<Creation> {
+  readonly plain: PlainOrderRequests<Creation>;
   readonly clock: Clock;
   readonly providerClock: ProviderClock;
   readonly random: () => number;
 }
 
 /** Writes that are sent again after an unknown outcome, and only after looking what became of them. */
-export function makeSafeWrites(
-  deps: SafeWritesDeps,
-): Pick<PlainOrderRequests, "createOrder" | "cancelOrder"> {
+export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "externalOrderId">>(
+  deps: SafeWritesDeps<Creation>,
+): Pick<PlainOrderRequests<Creation>, "createOrder" | "cancelOrder"> {
   const { plain, clock, providerClock, random } = deps;
 
-  async function createOrder(body: CreateOrderRequest, options: RequestOptions = {}): Promise<OrderAnswer> {
+  async function createOrder(body: Creation, options: RequestOptions = {}): Promise<OrderAnswer> {
     const externalOrderId = body.externalOrderId ?? "";
     // Without an id to look for, sending again could create a second delivery.
     if (externalOrderId === "") return plain.createOrder(body, options);

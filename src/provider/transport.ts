@@ -26,9 +26,9 @@ export function makeTransport(deps: TransportDeps): Send {
   const exchange = makeExchange({ clock, providerClock });
 
   return async function send(request, options) {
-    const { priority = "live", signal } = options;
+    const { priority = "live", signal, turnSignal = signal } = options;
     const prepared = address.prepare(request);
-    const permit = await budget.acquire({ policy: request.policy, priority, signal });
+    const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
     const startedAtMs = clock.monotonicMs();
     const log = (outcome: string) => {
       const durationMs = Math.round(clock.monotonicMs() - startedAtMs);

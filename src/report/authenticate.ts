@@ -33,7 +33,7 @@ export function makeAuthenticate(deps: {
       if (!sourceIds.has(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
       return sourceId;
     }
-    const sourceId = findSource(keys, BEARER.exec(request.headers.authorization ?? "")?.[1]);
+    const sourceId = findSource(keys, readToken(request));
     if (sourceId === undefined) throw refuseKey("The API token is missing or unknown.");
     if (asked !== undefined && asked !== sourceId)
       throw refuseSource("X-Source is not the source of this token.");
@@ -41,9 +41,32 @@ export function makeAuthenticate(deps: {
   };
 }
 
+/**
+ * Who may write: the holder of a token that may, never anybody for being on this machine; a page in a browser there
+ * could otherwise order couriers. As `authenticate`, and 403 write_not_allowed.
+ */
+export function makeAuthorizeWrite(deps: {
+  authenticate: Authenticate;
+  apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
+}): Authenticate {
+  const writers = deps.apiTokens
+    .filter(({ mayWrite }) => mayWrite === true)
+    .map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
+  return (request) => {
+    const sourceId = deps.authenticate(request);
+    if (findSource(writers, readToken(request)) !== undefined) return sourceId;
+    const message = "This token may only read.";
+    throw new RefusedRequestError({ status: 403, code: "write_not_allowed", message });
+  };
+}
+
 /** Compares with every key, so that the time does not tell which one matched. */
 function findSource(keys: readonly { digest: Buffer; sourceId: string }[], token = ""): string | undefined {
   return keys.filter((key) => matchesDigest(token, key.digest))[0]?.sourceId;
+}
+
+function readToken(request: IncomingMessage): string | undefined {
+  return BEARER.exec(request.headers.authorization ?? "")?.[1];
 }
 
 function readSourceHeader(request: IncomingMessage): string | undefined {

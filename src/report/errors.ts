@@ -26,6 +26,12 @@ export class RefusedRequestError extends OrderMirrorError {
   }
 }
 
+export const NO_SUCH_ADDRESS = {
+  status: 404,
+  code: "not_found",
+  message: "There is nothing at this address.",
+};
+
 /** 422; the code is assumed, as the spec names none. */
 export function refuseParameter(
   message: string,

@@ -72,13 +72,15 @@ function toRefusal(error: unknown): RefusedRequestError {
     const message = "The mirror cannot be read at the moment.";
     return new RefusedRequestError({ status: 503, code: "temporarily_unavailable", message, headers });
   }
-  // Express itself refuses an address that cannot be decoded.
-  if ((error as { status?: unknown }).status === 400) {
-    return new RefusedRequestError({
-      status: 400,
-      code: "invalid_request",
-      message: "The address cannot be read.",
-    });
+  // Express itself refuses an address that cannot be decoded, and a body that is too large or cannot be read.
+  const { status } = error as { status?: unknown };
+  if (status === 413) {
+    const message = "The body is too large.";
+    return new RefusedRequestError({ status, code: "payload_too_large", message });
+  }
+  if (status === 400 || status === 415) {
+    const message = "The address or the body cannot be read.";
+    return new RefusedRequestError({ status, code: "invalid_request", message });
   }
   return new RefusedRequestError({ status: 500, code: "internal_error", message: "Something went wrong." });
 }

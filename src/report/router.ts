@@ -3,17 +3,19 @@ import type { RequestHandler } from "express";
 import type { Pool } from "../mirror/database.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
-import { makeAuthenticate } from "./authenticate.ts";
+import { makeAuthenticate, makeAuthorizeWrite } from "./authenticate.ts";
 import type { Authenticate } from "./authenticate.ts";
 import { makeListBranches } from "./branchRoutes.ts";
 import type { ChangeHub } from "./changeHub.ts";
 import { makeListChanges } from "./changeRoutes.ts";
 import { makeStreamChanges } from "./changeStream.ts";
-import { RefusedRequestError } from "./errors.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "./errors.ts";
 import { makeExportOrders } from "./exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "./orderRoutes.ts";
 import type { OrderWait } from "./orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "./respond.ts";
+import { makeWriteThrough } from "./writeThrough.ts";
+import type { WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
   readonly pool: Pool;
@@ -21,7 +23,9 @@ export interface ReportDeps {
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
   /** None: only programs on this machine may read. */
-  readonly apiTokens: readonly { token: string; sourceId: string }[];
+  readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
+  /** Undefined: writes are refused. */
+  readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
   /** Feeds the streams of changes; closed by who made it. */
   readonly hub: ChangeHub;
   /** Closed by who made it, as well. */
@@ -38,7 +42,7 @@ export interface ReportDeps {
  * absent while that is not known.
  */
 export function makeReportRouter(deps: ReportDeps): Router {
-  const { sources, apiTokens, logger } = deps;
+  const { sources, apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate({ sources, apiTokens });
   const routeDeps = { ...deps, authenticate };
   const v1 = Router();
@@ -50,7 +54,16 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/changes", makeListChanges(routeDeps));
   v1.get("/changes/stream", makeStreamChanges(routeDeps));
-  v1.use(makeRefusal(authenticate));
+  v1.use(makeReadRefusal(authenticate));
+  if (writes === undefined) v1.use(refuseWrite);
+  else
+    v1.use(
+      makeWriteThrough({
+        ...writes,
+        authorizeWrite: makeAuthorizeWrite({ authenticate, apiTokens }),
+        logger,
+      }),
+    );
   v1.use(makeErrorAnswer(logger));
   const router = Router();
   router.use("/v1", v1);
@@ -63,13 +76,16 @@ const READ_ONLY = {
   message: "The mirror is read-only: send this request to the provider.",
   headers: { Allow: "GET, HEAD" },
 };
-const NOT_FOUND = { status: 404, code: "not_found", message: "There is nothing at this address." };
 
-/** Whatever else is under /v1: writes get a word of where to send them. */
-function makeRefusal(authenticate: Authenticate): RequestHandler {
-  return (request) => {
+/** Whatever else is under /v1, when it is only asked for. */
+function makeReadRefusal(authenticate: Authenticate): RequestHandler {
+  return (request, _response, next) => {
     authenticate(request);
-    const reads = request.method === "GET" || request.method === "HEAD";
-    throw new RefusedRequestError(reads ? NOT_FOUND : READ_ONLY);
+    if (request.method === "GET" || request.method === "HEAD") throw new RefusedRequestError(NO_SUCH_ADDRESS);
+    next();
   };
 }
+
+const refuseWrite: RequestHandler = () => {
+  throw new RefusedRequestError(READ_ONLY);
+};

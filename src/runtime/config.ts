@@ -32,7 +32,11 @@ export interface Config {
   readonly pollPace: "cycle" | "request";
   /** ISO 8601 duration or instant; see resolveSince. */
   readonly backfillSince: string;
-  readonly apiTokens: readonly { readonly token: string; readonly sourceId: string }[];
+  readonly apiTokens: readonly {
+    readonly token: string;
+    readonly sourceId: string;
+    readonly mayWrite: boolean;
+  }[];
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
   readonly metricsToken: string | null;

@@ -95,7 +95,7 @@ function listSharedSecrets(sources: readonly NamedSource[]): string[] {
   return problems;
 }
 
-function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS }: Values): string[] {
+function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS, WRITE_THROUGH }: Values): string[] {
   // Without sources the product can only be a demo, which brings live and test.
   const known = sources.length === 0 ? ["live", "test"] : sources.map(({ sourceId }) => sourceId);
   const problems: string[] = [];
@@ -109,6 +109,11 @@ function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS }: Valu
     }
     if (seen.has(token)) problems.push(`${name} stands there twice. Give each token once.`);
     seen.add(token);
+  }
+  if (WRITE_THROUGH && !API_TOKENS?.some(({ mayWrite }) => mayWrite)) {
+    problems.push(
+      "WRITE_THROUGH is on, but no token may write. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
+    );
   }
   return problems;
 }

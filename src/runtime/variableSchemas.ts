@@ -67,13 +67,18 @@ export const redisUrls = list.superRefine((urls, context) => {
   }
 });
 
-/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source. */
+const MAY_WRITE = "+write";
+
+/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` may write as well. */
 export const tokens = list
   .transform((entries) =>
     entries.map((entry) => {
       const at = entry.lastIndexOf("@");
-      if (at === -1) return { token: entry, sourceId: "live" };
-      return { token: entry.slice(0, at), sourceId: entry.slice(at + 1) };
+      if (at === -1) return { token: entry, sourceId: "live", mayWrite: false };
+      const right = entry.slice(at + 1);
+      const mayWrite = right.endsWith(MAY_WRITE);
+      const sourceId = mayWrite ? right.slice(0, -MAY_WRITE.length) : right;
+      return { token: entry.slice(0, at), sourceId, mayWrite };
     }),
   )
   .superRefine((entries, context) => {

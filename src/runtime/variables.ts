@@ -145,7 +145,8 @@ export const VARIABLES = {
     default: null,
     secret: true,
     unset: "read API on loopback only",
-    meaning: "tokens of the read API, comma separated, TOKEN or TOKEN@SOURCE; none: loopback only",
+    meaning:
+      "tokens of the read API, comma separated, TOKEN or TOKEN@SOURCE, with the right to write TOKEN@SOURCE+write; none: loopback only",
   },
   OPS_PASSWORD: {
     schema: text,
@@ -184,7 +185,7 @@ export const VARIABLES = {
   WRITE_THROUGH: {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),
     default: "false",
-    meaning: "pass writes of the read API on to the provider",
+    meaning: "pass writes on to the provider, for tokens with +write",
   },
   SANDBOX_PORT: {
     schema: wholeNumber(0, PORT_MAX),

@@ -75,7 +75,8 @@ export function makeMemoryProvider(): MemoryProvider {
       const facts = { status: 404, code: "order_not_found", requestId: null };
       if (order === undefined) throw new OrderNotFoundError("GET /v1/orders/{reference} was refused", facts);
       const snapshot = readSnapshot(order.raw, JSON.parse(order.raw));
-      return { snapshot, requestedAt, requestId: null, subscriptionState: null, readOrder: refuse };
+      const answer = { status: 200, headers: new Headers(), text: order.raw };
+      return { snapshot, requestedAt, requestId: null, answer, subscriptionState: null, readOrder: refuse };
     },
     listBranches: () => Promise.resolve({ data: [], hasMore: false, request_id: "memory", raws: [] }),
     providerClock: {

@@ -170,7 +170,7 @@ describe("takes the edges of what is allowed and nothing beyond", () => {
     ["POLL_SETTLE_SECONDS", ["0", "3600"], ["3601", "-1"]],
     ["POLL_OVERLAP_SECONDS", ["0", "86400"], ["86401"]],
     ["POLL_PACE", ["cycle", "request"], ["Cycle", "requests"]],
-    ["WRITE_THROUGH", ["true", "false"], ["1", "yes", "TRUE"]],
+    ["WRITE_THROUGH", ["false"], ["1", "yes", "TRUE"]],
     ["LOG_LEVEL", ["trace", "silent"], ["verbose"]],
     ["LOG_FORMAT", ["json", "pretty"], ["text"]],
     [
@@ -313,8 +313,26 @@ it("polls a provider on this machine as often as wanted", () => {
 it("gives a token to the source that it names, or to live", () => {
   const env = { ...LIVE, DELIVERY_TEST_API_KEY: "dos_test_a", API_TOKENS: `${TOKEN}@test,${TOKEN}-2` };
   expect(load(env).apiTokens).toEqual([
-    { token: TOKEN, sourceId: "test" },
-    { token: `${TOKEN}-2`, sourceId: "live" },
+    { token: TOKEN, sourceId: "test", mayWrite: false },
+    { token: `${TOKEN}-2`, sourceId: "live", mayWrite: false },
+  ]);
+});
+
+it("gives a token the right to write where that is said", () => {
+  const env = { ...LIVE, API_TOKENS: `${TOKEN}@live+write,${TOKEN}+write`, WRITE_THROUGH: "true" };
+  expect(load(env)).toMatchObject({
+    writeThrough: true,
+    apiTokens: [
+      { token: TOKEN, sourceId: "live", mayWrite: true },
+      // Without a source the plus belongs to the token.
+      { token: `${TOKEN}+write`, sourceId: "live", mayWrite: false },
+    ],
+  });
+});
+
+it("does not pass writes on for nobody", () => {
+  expect(problemsOf({ ...LIVE, API_TOKENS: TOKEN, WRITE_THROUGH: "true" })).toEqual([
+    expect.stringMatching(/^WRITE_THROUGH is on, but no token may write\./),
   ]);
 });
 

@@ -1,0 +1,181 @@
+import type { Instant } from "../domain/instant.ts";
+import type { Clock } from "../runtime/clock.ts";
+import type { Logger } from "../runtime/logger.ts";
+import { expectWaitMs } from "./budget.ts";
+import type { Budget } from "./budget.ts";
+import { RateLimitedError } from "./errors.ts";
+import type { RawAnswer } from "./errors.ts";
+import { readOrderAnswer } from "./orderAnswer.ts";
+import type { OrderAnswer } from "./orderAnswer.ts";
+import type { PolicyName } from "./policies.ts";
+import { makeProviderClock } from "./providerClock.ts";
+import type { ProviderRequest, RequestOptions } from "./request.ts";
+import { makeRetrying } from "./retrying.ts";
+import { makeSafeWrites } from "./safeWrites.ts";
+import { makeTransport } from "./transport.ts";
+
+/** A request that somebody else has written, to be sent with our key. */
+export interface PassedRequest {
+  readonly method: "POST" | "PUT" | "PATCH" | "DELETE";
+  /** Path and query as they came, from `/v1/` on. */
+  readonly path: string;
+  readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
+  /** Aborted: it is not sent any more. What has been sent is seen through. */
+  readonly gone: AbortSignal;
+}
+
+export interface PassedAnswer extends RawAnswer {
+  /** Lower bound of the provider's time at which the request started. */
+  readonly requestedAt: Instant;
+}
+
+/**
+ * Sends the request within the budget, and returns the provider's answer as it came, if it is a success.
+ *
+ * A creation with an `externalOrderId`, and a cancellation, are sent again after an unknown outcome, and only after
+ * looking what became of them; quotes and address checks at will; everything else is sent once. Throws
+ * RateLimitedError, without an answer, when its turn is further away than anybody waits; every other ProviderError
+ * has the provider's refusal where there was one; InvalidReferenceError for a path that leads elsewhere.
+ */
+export type PassOn = (request: PassedRequest) => Promise<PassedAnswer>;
+
+export interface PassOnDeps {
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  /** One per organization and mode. */
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** Per request, without waiting for its turn. */
+  readonly deadlineMs?: number;
+  /** How long a request waits for its turn at most. */
+  readonly waitMaxMs?: number;
+  /** Jitter of retries, [0, 1). */
+  readonly random?: () => number;
+}
+
+/** A caller has a time-out of its own, and often a person waiting. */
+const WAIT_MAX_MS = 5_000;
+const DEADLINE_MS = 15_000;
+const CREATED = 201;
+
+/** Throws ConfigurationError for a base address or key that no request can carry. */
+export function makePassOn(deps: PassOnDeps): PassOn {
+  const { budget, clock, deadlineMs = DEADLINE_MS, waitMaxMs = WAIT_MAX_MS, random = Math.random } = deps;
+  const providerClock = makeProviderClock(clock);
+  const send = makeRetrying({
+    send: makeTransport({ ...deps, deadlineMs, providerClock }),
+    clock,
+    random,
+  });
+
+  async function sendSafely(
+    { kind, reference, externalOrderId }: Recognized,
+    first: RequestOptions,
+    request: ProviderRequest,
+  ): Promise<PassedAnswer> {
+    const endpoint = `${request.method} ${request.route}`;
+    let options = first;
+    const write = async () => {
+      const chosen = options;
+      // Once it has been sent, only the provider can say that it was not done: no more giving up.
+      options = {};
+      return readOrderAnswer(endpoint, await send(request, chosen));
+    };
+    const getOrder = async (name: string): Promise<OrderAnswer> => {
+      const route = "/v1/orders/{reference}";
+      const look = { method: "GET", route, reference: name, policy: "sustained", safe: true } as const;
+      const found = readOrderAnswer(`GET ${route}`, await send(look, {}));
+      return kind === "create" ? { ...found, answer: { ...found.answer, status: CREATED } } : found;
+    };
+    const plain = { createOrder: write, cancelOrder: write, getOrder };
+    const safe = makeSafeWrites({ plain, clock, providerClock, random });
+    const done =
+      kind === "create" ? await safe.createOrder({ externalOrderId }) : await safe.cancelOrder(reference);
+    return { ...done.answer, requestedAt: done.requestedAt };
+  }
+
+  return async function passOn({ method, path, bytes, gone }) {
+    const recognized = recognize({ method, path, bytes });
+    const { kind, route, policy } = recognized;
+    const refuse = (waitMs: number) => makeCrowdedError(`${method} ${route}`, policy, waitMs);
+    const waitMs = expectWaitMs(budget, policy);
+    if (waitMs > waitMaxMs) throw refuse(waitMs);
+    const turn = new AbortController();
+    const leave = () => turn.abort(gone.reason);
+    const timer = setTimeout(() => turn.abort(refuse(expectWaitMs(budget, policy))), waitMaxMs);
+    gone.addEventListener("abort", leave);
+    const options = { turnSignal: turn.signal };
+    const request = { method, route, path, bytes, policy, safe: kind === "read" };
+    try {
+      gone.throwIfAborted();
+      if (kind === "create" || kind === "cancel") return await sendSafely(recognized, options, request);
+      return await send(request, options);
+    } finally {
+      clearTimeout(timer);
+      gone.removeEventListener("abort", leave);
+    }
+  };
+}
+
+interface Recognized {
+  /** `read` changes nothing at the provider. */
+  readonly kind: "create" | "cancel" | "read" | "write";
+  /** All that errors and log lines show. */
+  readonly route: string;
+  readonly policy: PolicyName;
+  readonly reference: string;
+  readonly externalOrderId: string | undefined;
+}
+
+const CANCEL = /^\/v1\/orders\/([^/]+)\/cancel$/;
+const READS = new Set(["/v1/orders/quote", "/v1/addresses/validate"]);
+
+/** What the spec says of the endpoint; a path that it does not show is a write like any other. */
+function recognize({ method, path, bytes }: Pick<PassedRequest, "method" | "path" | "bytes">): Recognized {
+  const [route = ""] = path.split("?");
+  const other = {
+    kind: "write",
+    route: "/v1/{other}",
+    policy: "sustained",
+    reference: "",
+    externalOrderId: undefined,
+  } as const;
+  if (method !== "POST") return other;
+  if (READS.has(route)) return { ...other, kind: "read", route, policy: "geocoding" };
+  if (route === "/v1/orders") {
+    const externalOrderId = readExternalOrderId(bytes);
+    return { ...other, kind: "create", route, policy: "geocoding", externalOrderId };
+  }
+  const reference = decode(CANCEL.exec(route)?.[1] ?? "");
+  return reference === ""
+    ? other
+    : { ...other, kind: "cancel", route: "/v1/orders/{reference}/cancel", reference };
+}
+
+/** Undefined where there is none, or the body is not what the spec asks for: then the provider will say so. */
+function readExternalOrderId(bytes: Uint8Array | undefined): string | undefined {
+  try {
+    const body: unknown = JSON.parse(new TextDecoder().decode(bytes));
+    const id = typeof body === "object" && body !== null && "externalOrderId" in body && body.externalOrderId;
+    return typeof id === "string" ? id : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function decode(segment: string): string {
+  try {
+    return decodeURIComponent(segment);
+  } catch {
+    return "";
+  }
+}
+
+function makeCrowdedError(endpoint: string, policy: PolicyName, waitMs: number): RateLimitedError {
+  const facts = { status: null, code: "rate_limit_exceeded", requestId: null };
+  return new RateLimitedError(`${endpoint} was not sent: its turn is too far away`, facts, {
+    retryAfterMs: waitMs,
+    policy,
+  });
+}
