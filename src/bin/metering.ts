@@ -2,6 +2,7 @@ import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Decision } from "../apply/applySubjects.ts";
 import { NANOS_PER_SECOND } from "../domain/instant.ts";
 import type { Pool } from "../mirror/database.ts";
+import { readOutgoingEndpoints } from "../mirror/outgoingReads.ts";
 import { readSourceFigures } from "../mirror/readMetrics.ts";
 import type { SourceFigures } from "../mirror/readMetrics.ts";
 import type { Budget } from "../provider/budget.ts";
@@ -98,8 +99,13 @@ function observeSource(observe: Observe, figures: SourceFigures): void {
   observe("order_mirror_refetches_waiting", figures.refetches, labels);
 }
 
+/** What of a queue of ours is measured, whatever its jobs carry. */
+interface MeteredQueue {
+  readonly bull: Pick<ApplyQueue["bull"], "name" | "getJobCounts">;
+}
+
 /** Has the queue's jobs shown; when its server does not answer in time, they are left out. */
-export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">): void {
+export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
   metrics.observe(async (observe) => {
     const counts = await withDeadline(
       bull.getJobCounts().catch(() => "late" as const),
@@ -111,6 +117,19 @@ export function meterQueue(metrics: Metrics, { bull }: Pick<ApplyQueue, "bull">)
       observe("order_mirror_queue_jobs", count, { queue, state });
     }
     observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
+  });
+}
+
+/** Has shown how the endpoints of outgoing webhooks are doing, as far as the database can be read. */
+export function meterOutgoing(metrics: Metrics, pool: Pool): void {
+  metrics.observe(async (observe) => {
+    const endpoints = await readOutgoingEndpoints(pool).catch(() => []);
+    for (const { endpointId: endpoint, pending, dead, oldestPendingAt } of endpoints) {
+      observe("order_mirror_outgoing_pending", pending, { endpoint });
+      observe("order_mirror_outgoing_dead", dead, { endpoint });
+      if (oldestPendingAt !== null)
+        observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, { endpoint });
+    }
   });
 }
 

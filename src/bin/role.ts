@@ -2,6 +2,7 @@ import type { Decision } from "../apply/applySubjects.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { makePool } from "../mirror/database.ts";
 import type { Pool } from "../mirror/database.ts";
+import { settleFeed } from "../mirror/feedEpoch.ts";
 import { recordSources } from "../mirror/sources.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
@@ -46,10 +47,12 @@ export function modesOf(config: Config): ReadonlyMap<string, "live" | "test"> {
 }
 
 /**
- * Records the configured sources in the database, before anything refers to them. Throws ConfigurationError when a
- * source was of the other mode before: its orders would mix.
+ * Records the configured sources in the database, before anything refers to them, and notices when the database is
+ * another one than before (see settleFeed). Throws ConfigurationError when a source was of the other mode before: its
+ * orders would mix.
  */
 export async function recordConfiguredSources(pool: Pool, config: Config): Promise<void> {
+  await settleFeed(pool);
   const changed = await recordSources(pool, config.sources);
   if (changed.length === 0) return;
   throw new ConfigurationError(`The mode of source ${changed.join(", ")} differs from what is stored.`, {

@@ -6,7 +6,6 @@ import type { Pool } from "../mirror/database.ts";
 import { makeHealthRouter } from "../ops/healthRouter.ts";
 import { makeMetricsRouter } from "../ops/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
-import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";
@@ -20,7 +19,8 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
-import { meterDatabase, meterQueue, meterReceiver } from "./metering.ts";
+import { meterDatabase, meterOutgoing, meterQueue, meterReceiver } from "./metering.ts";
+import type { Queues } from "./queues.ts";
 import { openPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { composeWrites } from "./writes.ts";
@@ -38,7 +38,7 @@ const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
 
 /** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
-export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<{ url: string }> {
+export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }> {
   const { config, clock, logger, shutdown, metrics } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
@@ -62,7 +62,12 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
   const orderWait = makeOrderWait({ pool: readPool, clock });
   const receive = meterReceiver(metrics, clock, receiver);
   meterQueue(metrics, deps.queue);
-  meterDatabase(metrics, clock, openPool(deps, FIGURES_POOL));
+  const figuresPool = openPool(deps, FIGURES_POOL);
+  meterDatabase(metrics, clock, figuresPool);
+  if (deps.outgoingQueue) {
+    meterQueue(metrics, deps.outgoingQueue);
+    meterOutgoing(metrics, figuresPool);
+  }
   const app = composeApp(deps, { receivePool, readPool, exportPool, hub, orderWait });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
@@ -88,7 +93,7 @@ export async function startWeb(deps: RoleDeps & { readonly queue: ApplyQueue }):
   return { url: server.url };
 }
 
-function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: Pool): Receiver {
+function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const sources = new Map(
@@ -106,7 +111,7 @@ function composeReceiver(deps: RoleDeps & { readonly queue: ApplyQueue }, pool: 
 }
 
 function composeApp(
-  deps: RoleDeps & { readonly queue: ApplyQueue },
+  deps: RoleDeps & Queues,
   readers: { receivePool: Pool; readPool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
 ): Express {
   const { receivePool, readPool, exportPool, hub, orderWait } = readers;
@@ -119,6 +124,7 @@ function composeApp(
   const writes = composeWrites(deps);
   const reads = { pool: readPool, exportPool, hub, orderWait };
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
-  app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, logger }));
+  const outgoingQueue = deps.outgoingQueue?.bull;
+  app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, outgoingQueue, logger }));
   return app;
 }

@@ -1,13 +1,14 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
-import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { meterDecisions } from "./metering.ts";
+import { startOutgoing } from "./outgoing.ts";
+import type { Queues } from "./queues.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
-/** Starts applying events: on every job of the queue, and by the sweep what no job brought. */
-export async function startWorker(deps: RoleDeps & { readonly queue: ApplyQueue }): Promise<void> {
+/** Starts applying events, on every job of the queue, and by the sweep what no job brought; and outgoing webhooks. */
+export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
@@ -27,5 +28,6 @@ export async function startWorker(deps: RoleDeps & { readonly queue: ApplyQueue 
     await apply.applyEvents(seqs);
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());
+  await startOutgoing(deps);
   logger.info({ sources: sourceIds }, "worker is ready");
 }

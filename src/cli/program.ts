@@ -7,6 +7,7 @@ import { addDemoCommand } from "./commands/demo.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
+import { addOutgoingCommand } from "./commands/outgoing.ts";
 import { addOrderCommand } from "./commands/order.ts";
 import { addRefetchCommand } from "./commands/refetch.ts";
 import { addReplayCommand } from "./commands/replay.ts";
@@ -45,6 +46,7 @@ export function makeProgram(): Command {
   addVerifyCommand(program);
   addSourceCommand(program);
   addReplayCommand(program);
+  addOutgoingCommand(program);
   addDoctorCommand(program);
   addConfigCommand(program);
   addIdentifySignatureCommand(program);

@@ -24,6 +24,12 @@ const RENUMBER = `
       return;
     end if;
     if split_part(known.server, '/', 1) <> split_part(present, '/', 1) then
+      -- Put back to before the first change that is not yet planned, found by the old numbers: what comes behind it
+      -- may be sent a second time, and nothing is missed.
+      update mirror.outgoing_cursors o set tx = '1', position = coalesce(
+        (select min(c.position) - 1 from mirror.changes c
+          where c.source_id = o.source_id and (c.tx, c.position) > (o.tx, o.position)),
+        (select max(c.position) from mirror.changes c where c.source_id = o.source_id), 0);
       update mirror.changes set tx = '1';
       update mirror.orders set feed_tx = '1';
       update mirror.lost_event_cursor set tx = '1';

@@ -19,6 +19,8 @@ import { guardWrites } from "./writeGuard.ts";
 export interface OpsDeps {
   readonly pool: Pool;
   readonly queue: BoardQueue;
+  /** Shown beside the other where there is one. */
+  readonly outgoingQueue?: BoardQueue | undefined;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword">;
   readonly logger: Logger;
   readonly clock?: Clock;
@@ -44,7 +46,8 @@ const BOARD_POLICY = [
 
 /** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
 export function makeOpsRouter(deps: OpsDeps): Router {
-  const { pool, queue, config, logger, clock = systemClock } = deps;
+  const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
+  const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
   const { opsPassword, opsViewerPassword } = config;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
@@ -55,8 +58,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   });
   ops.use(makeOrderRoutes(pool));
   const boards = {
-    operator: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "operator" }),
-    viewer: makeQueueBoard({ queue, basePath: QUEUES_PATH, role: "viewer" }),
+    operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
+    viewer: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "viewer" }),
   };
   ops.use("/queues", setHeaders(BOARD_POLICY), (request, response, next) =>
     boards[roleOf(response)](request, response, next),

@@ -15,12 +15,16 @@ type RedisQueue = ConstructorParameters<typeof BullMQAdapter>[0];
 /**
  * bull-board under `basePath`, as the role may see it. Its read-only mode also refuses writes by itself (405).
  */
-export function makeQueueBoard(options: { queue: BoardQueue; basePath: string; role: Role }): RequestHandler {
-  const { queue, basePath, role } = options;
+export function makeQueueBoard(options: {
+  queues: readonly BoardQueue[];
+  basePath: string;
+  role: Role;
+}): RequestHandler {
+  const { queues, basePath, role } = options;
   const adapter = new ExpressAdapter().setBasePath(basePath);
   const readOnlyMode = role === "viewer";
   createBullBoard({
-    queues: [new BullMQAdapter(queue as RedisQueue, { readOnlyMode })],
+    queues: queues.map((queue) => new BullMQAdapter(queue as RedisQueue, { readOnlyMode })),
     serverAdapter: adapter,
     options: {
       uiConfig: {

@@ -2,6 +2,8 @@ import { ConfigurationError } from "../domain/errors.ts";
 import { ENV_FILE, readEnvironment } from "./environment.ts";
 import type { FoundText } from "./environment.ts";
 import type { LogFormat, LogLevel } from "./logger.ts";
+import { readOutgoingFile } from "./outgoingFile.ts";
+import type { OutgoingWebhook } from "./outgoingFile.ts";
 import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { keyVariable, MODES, readVariableSources } from "./sources.ts";
@@ -10,6 +12,7 @@ import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
 
+export type { OutgoingWebhook } from "./outgoingFile.ts";
 export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;
@@ -43,6 +46,8 @@ export interface Config {
   /** Where alerts go; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
+  /** Endpoints of the business's own that are told of changes. */
+  readonly outgoingWebhooks: readonly OutgoingWebhook[];
   readonly sandboxPort: number;
   readonly sandboxSeed: number;
   readonly logLevel: LogLevel;
@@ -71,17 +76,22 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   const problems = [...environment.problems];
   const values = parseValues(environment.found, problems);
   const sources: NamedSource[] = [];
+  const outgoing: OutgoingWebhook[] = [];
   // A secret whose file cannot be read would be told a second time, as a source that lacks it.
   if (environment.problems.length === 0) {
     sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
     problems.push(...listSourceProblems(sources, values, checks.checkScheme));
+    const file = values.OUTGOING_WEBHOOKS_FILE;
+    // Without any, this is the demo or a command beside it, whose sources are named after the modes.
+    const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+    outgoing.push(...readOutgoingFile({ file, sourceIds, checkScheme: checks.checkScheme, problems }));
   }
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
   }
   problems.push(...listAlertProblems(values, checks.checkScheme));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
-  return freeze(makeConfig(values, sources));
+  return freeze(makeConfig(values, sources, outgoing));
 }
 
 /** Throws ConfigurationError, with the fix, when no source is configured: for commands that need the provider. */
@@ -155,7 +165,11 @@ function show({ secret }: { secret?: true }, text: string): string {
   return `, not ${JSON.stringify(text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text)}`;
 }
 
-function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
+function makeConfig(
+  values: Values,
+  sources: readonly NamedSource[],
+  outgoingWebhooks: readonly OutgoingWebhook[],
+): Config {
   return {
     databaseUrl: values.DATABASE_URL,
     dataDir: values.DATA_DIR,
@@ -175,6 +189,7 @@ function makeConfig(values: Values, sources: readonly NamedSource[]): Config {
     metricsToken: values.METRICS_TOKEN,
     alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,
+    outgoingWebhooks,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,
     logLevel: values.LOG_LEVEL,

@@ -17,7 +17,7 @@ const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900,
 /**
  * Every metric of the product; their names are a contract with dashboards and alert rules. Watermarks are moments
  * and not ages, so that they tell the truth when a process no longer moves them. No label holds an id of an order
- * or an event: `source`, `organization` and `queue` come from the configuration, all others from fixed lists.
+ * or an event: `source`, `organization`, `queue` and `endpoint` come from the configuration, all others from fixed lists.
  */
 export const METRICS = {
   order_mirror_build_info: { kind: "observed-gauge", help: "1, with the program's version." },
@@ -104,6 +104,18 @@ export const METRICS = {
   order_mirror_dead_jobs: {
     kind: "observed-gauge",
     help: "Jobs that failed for good; their events are applied by the sweep.",
+  },
+  order_mirror_outgoing_pending: {
+    kind: "observed-gauge",
+    help: "Outgoing webhooks that are still to be delivered.",
+  },
+  order_mirror_outgoing_dead: {
+    kind: "observed-gauge",
+    help: "Outgoing webhooks that were given up and wait for a person.",
+  },
+  order_mirror_outgoing_oldest_pending_timestamp_seconds: {
+    kind: "observed-gauge",
+    help: "When the oldest outgoing webhook was made that is still to be delivered; absent when none is.",
   },
   order_mirror_provider_requests_total: {
     kind: "observed-counter",

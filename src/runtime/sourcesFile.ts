@@ -1,7 +1,6 @@
-import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
-import { describeReadError, readSecretFile } from "./environment.ts";
+import { makeSecretReader, readListFile } from "./listFile.ts";
 import { trimAddress } from "./providerAddress.ts";
 import { MODES } from "./sources.ts";
 import type { NamedSource } from "./sources.ts";
@@ -29,7 +28,8 @@ type ListedSource = z.output<typeof sourceSchema>;
 export function readFileSources(values: Values, problems: string[]): NamedSource[] {
   const file = values.SOURCES_FILE;
   if (file === null) return [];
-  return parseFile(file, problems).flatMap((source) => {
+  const listed = readListFile({ variable: "SOURCES_FILE", file, schema: sourceSchema, problems });
+  return listed.flatMap((source) => {
     const place = `SOURCES_FILE, source ${source.sourceId},`;
     const read = makeSecretReader({ folder: path.dirname(file), place, problems });
     const apiKey = source.apiKey ?? read("apiKeyFile", source.apiKeyFile);
@@ -60,43 +60,12 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
   });
 }
 
-function parseFile(file: string, problems: string[]): ListedSource[] {
-  const place = path.resolve(file);
-  let json: unknown;
-  try {
-    json = JSON.parse(readFileSync(file, "utf8"));
-  } catch (error) {
-    // What JSON.parse says quotes the file, which holds keys.
-    const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
-    problems.push(`SOURCES_FILE names ${place}, which ${reason}.`);
-    return [];
-  }
-  const result = z.array(sourceSchema).safeParse(json);
-  if (result.success) return result.data;
-  for (const issue of result.error.issues) {
-    const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-    problems.push(`SOURCES_FILE names ${place}, which does not fit${where}: ${issue.message}.`);
-  }
-  return [];
-}
-
 function refuseDoubles(source: ListedSource, place: string, problems: string[]): void {
   for (const name of ["apiKey", "webhookSecrets"] as const) {
     if (source[name] !== undefined && source[`${name}File`] !== undefined) {
       problems.push(`${place} has ${name} and ${name}File. Keep one of them.`);
     }
   }
-}
-
-function makeSecretReader(context: { folder: string; place: string; problems: string[] }) {
-  const { folder, place, problems } = context;
-  return (name: string, file: string | undefined): string | undefined => {
-    if (file === undefined) return undefined;
-    const found = readSecretFile(path.resolve(folder, file));
-    if ("text" in found) return found.text;
-    problems.push(`${place} ${name} names ${path.resolve(folder, file)}, which ${found.problem}.`);
-    return undefined;
-  };
 }
 
 function schemeText({ webhookScheme }: ListedSource): string | undefined {

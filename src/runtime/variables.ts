@@ -187,6 +187,12 @@ export const VARIABLES = {
     default: "false",
     meaning: "pass writes on to the provider, for tokens with +write",
   },
+  OUTGOING_WEBHOOKS_FILE: {
+    schema: text,
+    default: null,
+    unset: "no webhooks are sent",
+    meaning: "JSON file that lists endpoints of your own that are told of changes; none: none are sent",
+  },
   SANDBOX_PORT: {
     schema: wholeNumber(0, PORT_MAX),
     default: "4010",

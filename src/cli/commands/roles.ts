@@ -2,11 +2,11 @@ import type { Command } from "commander";
 import { startAll } from "../../bin/all.ts";
 import { startKeeper } from "../../bin/keeper.ts";
 import { startPoller } from "../../bin/poller.ts";
+import { openQueues } from "../../bin/queues.ts";
 import { startWeb } from "../../bin/web.ts";
 import { startWorker } from "../../bin/worker.ts";
 import type { RoleDeps } from "../../bin/role.ts";
 import { startSideServer } from "../../bin/sideServer.ts";
-import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { requireSources } from "../../runtime/config.ts";
 import { readConfig, runService } from "../session.ts";
 
@@ -21,7 +21,7 @@ export function addRoleCommands(program: Command): void {
     .description("run the web process: webhooks, read API, ops pages")
     .action(() =>
       runRole("web", false, async (deps) => {
-        await startWeb({ ...deps, queue: await openQueue(deps) });
+        await startWeb({ ...deps, ...(await openQueues(deps)) });
         startKeeper(deps);
       }),
     );
@@ -30,7 +30,7 @@ export function addRoleCommands(program: Command): void {
     .description("run a worker: applies events to the mirror")
     .action(() =>
       runRole("worker", false, async (deps) => {
-        await startWorker({ ...deps, queue: await openQueue(deps) });
+        await startWorker({ ...deps, ...(await openQueues(deps)) });
         startKeeper(deps);
         await startSideServer(deps);
       }),
@@ -55,10 +55,4 @@ function runRole(
   const config = readConfig();
   requireSources(config);
   return runService({ service, config, migrates, start });
-}
-
-async function openQueue({ config, databaseUrl, logger, shutdown }: RoleDeps) {
-  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
-  shutdown.onShutdown("queue", () => queue.close());
-  return queue;
 }

@@ -68,6 +68,7 @@ it("loads from nothing, with every default, without a source", () => {
     metricsToken: null,
     alertWebhook: null,
     writeThrough: false,
+    outgoingWebhooks: [],
     sandboxPort: 4010,
     sandboxSeed: 1,
     logLevel: "info",
@@ -528,5 +529,70 @@ describe("the description", () => {
         "live mode of acme at https://acme.example.com; key set, 16 characters; 1 webhook secrets (file)",
     });
     expect(Object.keys(rows)).not.toContain("source live");
+  });
+});
+
+describe("OUTGOING_WEBHOOKS_FILE", () => {
+  const endpoint = { name: "erp", url: "https://erp.example.com/orders", secret: SECRET, sources: ["live"] };
+  const outgoing = (...endpoints: object[]) => ({
+    ...LIVE,
+    OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
+  });
+
+  it("lists endpoints that are told of changes, of all kinds unless it says which", () => {
+    const events = ["order.new", "order.status_changed"];
+    const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
+    const env = outgoing(endpoint, {
+      name: "bi",
+      url: "http://bi:8080/",
+      secretFile,
+      sources: ["live", "live"],
+      events,
+      statuses: ["picked_up"],
+    });
+    expect(load(env).outgoingWebhooks).toEqual([
+      {
+        endpointId: "erp",
+        url: endpoint.url,
+        secret: SECRET,
+        sourceIds: ["live"],
+        types: null,
+        statuses: null,
+      },
+      {
+        endpointId: "bi",
+        url: "http://bi:8080/",
+        secret: OTHER_SECRET,
+        sourceIds: ["live"],
+        types: events,
+        statuses: ["picked_up"],
+      },
+    ]);
+  });
+
+  it.each([
+    [
+      "a source that is not configured",
+      { ...endpoint, sources: ["test"] },
+      /endpoint erp, names the source test/,
+    ],
+    ["no secret", { ...endpoint, secret: undefined }, /needs secret or secretFile/],
+    ["a secret of another format", { ...endpoint, secret: "secret" }, /endpoint erp, secret: /],
+    ["an address that is none", { ...endpoint, url: "erp" }, /does not fit at 0\.url/],
+    [
+      "a kind of change that there is not",
+      { ...endpoint, events: ["order.lost"] },
+      /does not fit at 0\.events\.0/,
+    ],
+    ["a name for a file", { ...endpoint, name: "../erp" }, /does not fit at 0\.name/],
+    ["something unknown", { ...endpoint, secrets: [] }, /does not fit/],
+  ])("refuses %s", (_, listed, problem) => {
+    const problems = problemsOf(outgoing(listed));
+    expect(problems).toEqual([expect.stringMatching(problem)]);
+    expect(problems.join()).not.toContain(SECRET);
+  });
+
+  it("refuses two endpoints of one name", () => {
+    expect(problemsOf(outgoing(endpoint, endpoint))).toEqual([expect.stringContaining("listed twice")]);
   });
 });

@@ -1,0 +1,70 @@
+-- Webhooks to the business's own systems, made from the change feed.
+
+create table mirror.outgoing_endpoints (
+  endpoint_id     text primary key,
+  failures_in_row integer not null default 0,
+  paused_until    timestamptz,
+  created_at      timestamptz not null default clock_timestamp()
+);
+comment on table  mirror.outgoing_endpoints                 is 'Where changes are sent to, as configured; address and secret stay in the configuration.';
+comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
+comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
+comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this: an endpoint that fails again and again is left alone for a while.';
+
+create table mirror.outgoing_cursors (
+  endpoint_id text not null references mirror.outgoing_endpoints,
+  source_id   text not null references mirror.sources,
+  tx          xid8 not null,
+  position    bigint not null,
+  primary key (endpoint_id, source_id)
+);
+comment on table mirror.outgoing_cursors is 'Up to where the change feed of a source was made into deliveries, in the order (tx, position).';
+
+create table mirror.outgoing_deliveries (
+  delivery_id     bigint generated always as identity primary key,
+  endpoint_id     text not null references mirror.outgoing_endpoints,
+  source_id       text not null,
+  position        bigint not null,
+  reference       text not null,
+  event_type      text not null,
+  state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
+  round           integer not null default 1,
+  attempts        integer not null default 0,
+  next_attempt_at timestamptz not null default clock_timestamp(),
+  last_attempt_at timestamptz,
+  last_outcome    text,
+  delivered_at    timestamptz,
+  created_at      timestamptz not null default clock_timestamp(),
+  unique (endpoint_id, source_id, position)
+);
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint. The queue only says when to look; what is due stands here.';
+comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes; it makes the message''s id, the same in every attempt.';
+comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed or order.changed.';
+comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint said so. dead: given up; kept to be sent again by hand.';
+comment on column mirror.outgoing_deliveries.round           is '1, and one more each time it was replayed.';
+comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
+comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not before this; while an attempt is under way, when it is taken for lost.';
+comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
+create index outgoing_due on mirror.outgoing_deliveries (next_attempt_at) where state = 'pending';
+create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
+create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
+
+create view reporting.outgoing_webhooks as
+select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
+  e.failures_in_row, e.paused_until
+from mirror.outgoing_endpoints e
+cross join lateral (
+  select
+    (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
+    (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
+    (select min(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
+    (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at
+) d;
+comment on view   reporting.outgoing_webhooks                     is 'One row per endpoint of the business''s own that is told of changes: whether it gets them.';
+comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
+comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
+comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';
+comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest message was made that is still to be delivered.';
+comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
+comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
+comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this, because attempts failed again and again.';

@@ -1,0 +1,194 @@
+import type { Command } from "commander";
+import { ConfigurationError } from "../../domain/errors.ts";
+import type { FeedPosition } from "../../mirror/changeFeed.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { replayFrom, reviveDead } from "../../mirror/outgoingPlan.ts";
+import {
+  countReplay,
+  readDeadDeliveries,
+  readFeedEpoch,
+  readFeedPositionAt,
+  readOutgoingEndpoints,
+} from "../../mirror/outgoingReads.ts";
+import type { DeadDelivery, OutgoingEndpoint } from "../../mirror/outgoingReads.ts";
+import { readFeedCursor } from "../../report/feedCursor.ts";
+import { systemClock } from "../../runtime/clock.ts";
+import { resolveSince } from "../../runtime/duration.ts";
+import { confirm } from "../confirm.ts";
+import { withMirror } from "../session.ts";
+import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+
+interface Answer {
+  readonly json?: boolean;
+  readonly yes?: boolean;
+}
+
+interface ReplayOptions extends Answer {
+  readonly source?: string;
+  readonly since?: string;
+  readonly after?: string;
+}
+
+const DEAD_SHOWN = 50;
+const NOT_A_POSITION =
+  "Give it as a message or the feed has it, in data.position; or say --since with an instant.";
+
+/** `outgoing`: how the business's own endpoints get their webhooks, and what to send them again. */
+export function addOutgoingCommand(program: Command): void {
+  const outgoing = program
+    .command("outgoing")
+    .description("see how outgoing webhooks arrive, and send them again");
+  outgoing
+    .command("list")
+    .description("every endpoint: what waits, what was given up, when one was last delivered")
+    .option("--json", "print JSON")
+    .action((options: Answer) => withMirror(({ pool }) => list(pool, options)));
+  outgoing
+    .command("dead")
+    .argument("[endpoint]", "only of this endpoint")
+    .description(`the newest ${DEAD_SHOWN} messages that were given up`)
+    .option("--json", "print JSON")
+    .action((endpoint: string | undefined, options: Answer) =>
+      withMirror(({ pool }) => showDead(pool, endpoint, options)),
+    );
+  outgoing
+    .command("retry")
+    .argument("<endpoint>", "name of the endpoint")
+    .description("send again all messages that were given up")
+    .option("--yes", "do not ask")
+    .option("--json", "print JSON")
+    .action((endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)));
+  outgoing
+    .command("replay")
+    .argument("<endpoint>", "name of the endpoint")
+    .description("send all changes from a place in the feed on again, under the ids that they had")
+    .option("--since <when>", "changes since this instant, or so long ago, such as PT2H")
+    .option("--after <position>", "changes after this one: data.position of a message")
+    .option("--source <id>", "of this source; needed when the endpoint has several")
+    .option("--yes", "do not ask")
+    .option("--json", "print JSON")
+    .action((endpoint: string, options: ReplayOptions) =>
+      withMirror(({ pool }) => replay(pool, endpoint, options)),
+    );
+}
+
+async function list(pool: Pool, { json }: Answer): Promise<void> {
+  const endpoints = await readOutgoingEndpoints(pool);
+  if (json === true) return printJson(endpoints);
+  if (endpoints.length === 0)
+    return printNotice("No endpoint was ever configured; see OUTGOING_WEBHOOKS_FILE.");
+  const head = ["endpoint", "sources", "waiting", "given up", "last delivered", "state"];
+  for (const line of alignColumns([head, ...endpoints.map(describeEndpoint)])) printLine(line);
+}
+
+function describeEndpoint(endpoint: OutgoingEndpoint): string[] {
+  const { endpointId, sourceIds, pending, dead, newestDeliveredAt, failuresInRow, pausedUntil } = endpoint;
+  const failing =
+    pausedUntil === null
+      ? `failed ${failuresInRow} times in a row`
+      : `failed ${failuresInRow} times in a row, left alone for a while`;
+  return [
+    endpointId,
+    sourceIds.join(","),
+    String(pending),
+    String(dead),
+    formatAgo(newestDeliveredAt),
+    failuresInRow === 0 ? "ok" : failing,
+  ];
+}
+
+async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answer): Promise<void> {
+  if (endpoint !== undefined) await requireEndpoint(pool, endpoint);
+  const dead = await readDeadDeliveries(pool, { endpointId: endpoint ?? null, limit: DEAD_SHOWN });
+  if (json === true) return printJson(dead);
+  if (dead.length === 0) return printNotice("Nothing was given up.");
+  const head = ["endpoint", "source", "order", "type", "attempts", "last answer", "when"];
+  for (const line of alignColumns([head, ...dead.map(describeDead)])) printLine(line);
+  printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
+}
+
+function describeDead(dead: DeadDelivery): string[] {
+  const { endpointId, sourceId, reference, type, attempts, outcome, lastAttemptAt } = dead;
+  return [
+    endpointId,
+    sourceId,
+    reference,
+    type,
+    String(attempts),
+    outcome ?? "none",
+    formatAgo(lastAttemptAt),
+  ];
+}
+
+async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {
+  const { dead } = await requireEndpoint(pool, endpoint);
+  if (dead > 0 && yes !== true && !(await confirm(`Send ${dead} messages to ${endpoint} again?`))) {
+    return printNotice("Nothing was done.");
+  }
+  const revived = await reviveDead(pool, endpoint);
+  if (json === true) return printJson({ endpoint, revived });
+  printLine(`${revived} messages are to be sent to ${endpoint} again, within a minute.`);
+}
+
+async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
+  const { sourceIds } = await requireEndpoint(pool, endpoint);
+  const sourceId = chooseAmong(sourceIds, options.source);
+  const from = await readPlace(pool, { ...options, sourceId });
+  const wanted = { endpointId: endpoint, sourceId, from };
+  const changes = await countReplay(pool, wanted);
+  const question = `Send ${endpoint} what it wants of ${changes} changes of source ${sourceId} again?`;
+  if (changes > 0 && options.yes !== true && !(await confirm(question))) {
+    return printNotice("Nothing was done.");
+  }
+  const replayed = changes > 0 && (await replayFrom(pool, wanted));
+  if (options.json === true) return printJson({ endpoint, sourceId, changes, replayed });
+  printLine(
+    replayed
+      ? `${changes} changes of source ${sourceId} are looked through again for ${endpoint}, from now on.`
+      : "There is no change since then that was sent already.",
+  );
+}
+
+async function readPlace(
+  pool: Pool,
+  { since, after, sourceId }: { since?: string; after?: string; sourceId: string },
+): Promise<FeedPosition> {
+  if ((since === undefined) === (after === undefined)) {
+    throw new ConfigurationError("It is not clear from where on.", {
+      fix: "Give --since or --after, one of them.",
+    });
+  }
+  if (since !== undefined) {
+    return readFeedPositionAt(pool, { sourceId, instant: resolveSince(since, systemClock.now()) });
+  }
+  const cursor = readFeedCursor(after ?? "");
+  if (cursor === undefined)
+    throw new ConfigurationError("That is no position of the feed.", { fix: NOT_A_POSITION });
+  if (cursor.epoch !== (await readFeedEpoch(pool))) {
+    throw new ConfigurationError("That position is from before the database was restored.", {
+      fix: "Say --since with an instant instead.",
+    });
+  }
+  return cursor.at;
+}
+
+async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEndpoint> {
+  const endpoints = await readOutgoingEndpoints(pool);
+  const found = endpoints.find(({ endpointId }) => endpointId === endpoint);
+  if (found !== undefined) return found;
+  const names = endpoints.map(({ endpointId }) => endpointId).join(", ") || "none";
+  throw new ConfigurationError(`There is no endpoint ${endpoint}.`, { fix: `There are: ${names}.` });
+}
+
+function chooseAmong(sourceIds: readonly string[], named: string | undefined): string {
+  const [only, ...others] = sourceIds;
+  const chosen = named ?? (others.length === 0 ? only : undefined);
+  if (chosen !== undefined && sourceIds.includes(chosen)) return chosen;
+  throw new ConfigurationError("It is not clear which source is meant.", {
+    fix: `Say it with --source. The endpoint is told of: ${sourceIds.join(", ") || "none"}.`,
+  });
+}
+
+function formatAgo(seconds: number | null): string {
+  return seconds === null ? "never" : `${formatSpan(Math.max(0, Date.now() - seconds * 1_000))} ago`;
+}

@@ -1,0 +1,43 @@
+import { readFileSync } from "node:fs";
+import path from "node:path";
+import { z } from "zod";
+import { describeReadError, readSecretFile } from "./environment.ts";
+
+/** The elements of the JSON list in a file that a variable names; none, and a problem for each mistake, when it is not in order. */
+export function readListFile<Element extends z.ZodType>(options: {
+  variable: string;
+  file: string;
+  schema: Element;
+  problems: string[];
+}): z.output<Element>[] {
+  const { variable, file, schema, problems } = options;
+  const place = path.resolve(file);
+  let json: unknown;
+  try {
+    json = JSON.parse(readFileSync(file, "utf8"));
+  } catch (error) {
+    // What JSON.parse says quotes the file, which holds keys.
+    const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
+    problems.push(`${variable} names ${place}, which ${reason}.`);
+    return [];
+  }
+  const result = z.array(schema).safeParse(json);
+  if (result.success) return result.data;
+  for (const issue of result.error.issues) {
+    const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
+    problems.push(`${variable} names ${place}, which does not fit${where}: ${issue.message}.`);
+  }
+  return [];
+}
+
+/** Reads the files that elements of a list name instead of a secret, from the folder of the list. */
+export function makeSecretReader(context: { folder: string; place: string; problems: string[] }) {
+  const { folder, place, problems } = context;
+  return (name: string, file: string | undefined): string | undefined => {
+    if (file === undefined) return undefined;
+    const found = readSecretFile(path.resolve(folder, file));
+    if ("text" in found) return found.text;
+    problems.push(`${place} ${name} names ${path.resolve(folder, file)}, which ${found.problem}.`);
+    return undefined;
+  };
+}
