@@ -82,14 +82,17 @@ export function meterDatabase(metrics: Metrics, clock: Clock, pool: Pool): void 
 
 function observeSource(observe: Observe, figures: SourceFigures): void {
   const labels = { source: figures.sourceId };
-  const observeMoment = (name: Parameters<Observe>[0], seconds: number | null) => {
+  const observeKnown = (name: Parameters<Observe>[0], seconds: number | null) => {
     if (seconds !== null) observe(name, seconds, labels);
   };
-  observeMoment("order_mirror_poll_watermark_timestamp_seconds", figures.polledThrough);
-  observeMoment("order_mirror_safe_through_timestamp_seconds", figures.safeThrough);
-  observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", figures.lastCycleEndedAt);
-  observeMoment("order_mirror_last_event_timestamp_seconds", figures.lastEventAt);
-  observeMoment("order_mirror_pending_oldest_timestamp_seconds", figures.oldestPendingAt);
+  observeKnown("order_mirror_poll_watermark_timestamp_seconds", figures.polledThrough);
+  observeKnown("order_mirror_safe_through_timestamp_seconds", figures.safeThrough);
+  observeKnown("order_mirror_poll_last_cycle_timestamp_seconds", figures.lastCycleEndedAt);
+  observeKnown("order_mirror_last_event_timestamp_seconds", figures.lastEventAt);
+  observeKnown("order_mirror_pending_oldest_timestamp_seconds", figures.oldestPendingAt);
+  observeKnown("order_mirror_provider_changed_timestamp_seconds", figures.traitChangedAt);
+  observeKnown("order_mirror_poll_overlap_seconds", figures.overlapSeconds);
+  observeKnown("order_mirror_late_arrival_seconds", figures.lateTailSeconds);
   observe("order_mirror_poll_failing", figures.lastError === null ? 0 : 1, labels);
   observe("order_mirror_poll_window_gaps", figures.gaps, labels);
   observe("order_mirror_lost_events_total", figures.lost, labels);

@@ -1,3 +1,5 @@
+import { TAIL_NEAR_SHARE } from "./lateness.ts";
+
 /** What alerts are judged by, of one source. Moments are seconds since 1970 of one clock; null where unknown. */
 export interface AlertFacts {
   readonly sourceId: string;
@@ -10,6 +12,10 @@ export interface AlertFacts {
   readonly gaps: number;
   readonly lastEventAt: number | null;
   readonly lostSinceLastEvent: number;
+  /** When the provider was last found to answer otherwise than before. */
+  readonly traitChangedAt: number | null;
+  readonly overlapSeconds: number | null;
+  readonly lateTailSeconds: number | null;
 }
 
 /** A condition that people should be told of, without a monitoring system; the rules for one are in config/. */
@@ -28,6 +34,7 @@ export interface Alert {
 const HOUR_SECONDS = 3_600;
 const NOT_POLLED_SECONDS = 180;
 const PENDING_SECONDS = 300;
+const DAY_SECONDS = 86_400;
 /** So many changes lost in a row, with no event for an hour, are not chance. */
 const STOPPED_AFTER_LOST = 3;
 
@@ -95,5 +102,25 @@ export const ALERTS: readonly Alert[] = [
       isOlder(lastEventAt, now, HOUR_SECONDS) && lostSinceLastEvent >= STOPPED_AFTER_LOST,
     summarize: ({ sourceId }) =>
       `Events of source ${sourceId} have stopped; changes are found by polling only.`,
+  },
+  {
+    name: "OrderMirrorProviderChanged",
+    severity: "warning",
+    forSeconds: 0,
+    fix: "`order-mirror doctor` says what changed. Polling copes with it; ask the provider whether it was meant.",
+    holds: ({ traitChangedAt, now }) => traitChangedAt !== null && now - traitChangedAt <= DAY_SECONDS,
+    summarize: ({ sourceId }) => `The provider of source ${sourceId} answers otherwise than before.`,
+  },
+  {
+    name: "OrderMirrorLateArrivals",
+    severity: "warning",
+    forSeconds: 600,
+    fix: "Set POLL_OVERLAP_SECONDS to twice that age; until then the delayed sweep finds what polls miss.",
+    holds: ({ lateTailSeconds, overlapSeconds }) =>
+      lateTailSeconds !== null &&
+      overlapSeconds !== null &&
+      lateTailSeconds > TAIL_NEAR_SHARE * overlapSeconds,
+    summarize: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
+      `Changes of source ${sourceId} appear up to ${lateTailSeconds} s late, and polls reach back ${overlapSeconds} s.`,
   },
 ];

@@ -32,6 +32,12 @@ export interface SourceFigures {
   readonly lostLastDay: number;
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: number | null;
+  /** When a trait of the provider was last found to have changed. */
+  readonly traitChangedAt: number | null;
+  /** The overlap in force; null before it was first tuned, as with the next one. */
+  readonly overlapSeconds: number | null;
+  /** Age at which the latest change of the last week was seen, of those that an earlier read had missed. */
+  readonly lateTailSeconds: number | null;
 }
 
 /** Counting further would cost a busy database more than the digits are worth. */
@@ -72,7 +78,9 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   (select upper(gap) / 1e9 from unnest(proved.missing) as gap order by gap limit 1)::float8 as "gapUntil",
   extract(epoch from last.event_at)::float8 as "lastEventAt", coalesce(announced.announced, 0) as announced,
   lost.lost, lost.last_day as "lostLastDay", lost.since_event as "lostSinceLastEvent",
-  extract(epoch from lost.first_since_event)::float8 as "firstLostSinceLastEventAt"
+  extract(epoch from lost.first_since_event)::float8 as "firstLostSinceLastEventAt",
+  (select extract(epoch from max(changed_at))::float8 from mirror.provider_traits t where t.source_id = s.source_id) as "traitChangedAt",
+  poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds"
 from mirror.sources s
 left join mirror.poll_state poll using (source_id)
 left join waiting using (source_id)

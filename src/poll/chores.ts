@@ -26,8 +26,8 @@ export interface Chores {
 
 const FAILURE_PAUSE_MS = 60_000;
 
-/** The chores of a source's leader. */
-export function makeSourceChores(deps: PollDeps): Chores {
+/** The chores of a source's leader, with `more` at the end. */
+export function makeSourceChores(deps: PollDeps, more: readonly Chore[]): Chores {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
   return makeChores(deps, [
     ...watching,
@@ -35,6 +35,7 @@ export function makeSourceChores(deps: PollDeps): Chores {
     makeRecheckOpenOrders(deps),
     makeAskNightly(deps),
     makeVerifySamples(deps),
+    ...more,
   ]);
 }
 

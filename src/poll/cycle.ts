@@ -3,12 +3,14 @@ import { startCourse } from "./course.ts";
 import type { Course, CourseCounts, CycleContext } from "./course.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkTooLargeError } from "./errors.ts";
-import { makeAwaitTurn } from "./pace.ts";
+import type { AwaitTurn } from "./pace.ts";
 import { makeReadPage } from "./readWindow.ts";
+import type { ShownPage } from "./readWindow.ts";
 import { refetchOrders } from "./refetch.ts";
 import { makeRequestedSweep } from "./requestedSweep.ts";
 import { makeSpareWork } from "./spareWork.ts";
 import { makeSweepRunner } from "./sweepRunner.ts";
+import type { CommittedWindow } from "./sweepRunner.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 import { makeVerifySweep } from "./verifySweep.ts";
@@ -27,23 +29,28 @@ export interface Cycle {
   readonly abandon: () => void;
 }
 
+/** Told of what the sweeps read. */
+export interface CycleWatch {
+  readonly showPage: (page: ShownPage) => void;
+  readonly noteRead: (read: CommittedWindow) => void;
+}
+
 /** Live windows that may prove too large in one cycle, each next one half as long. */
 const TOO_LARGE_MAX = 12;
 
-export function makeCycle(deps: PollDeps): Cycle {
-  const { clock, logger, pool, source } = deps;
+export function makeCycle(
+  deps: PollDeps,
+  { awaitTurn, showPage, noteRead }: { awaitTurn: AwaitTurn } & Partial<CycleWatch>,
+): Cycle {
+  const { logger, pool, source } = deps;
   const { sourceId } = source;
-  const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
-  const readPage = makeReadPage(deps, makeAwaitTurn({ clock, gapMs }));
-  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage });
+  const readPage = makeReadPage(deps, awaitTurn, showPage);
+  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage, noteRead });
 
   const live = makeRunner(makeFastSweep(deps));
   const delayed = makeRunner(makeDelayedSweep(deps));
   const backfill = makeRunner(
-    makeBackfillSweep({
-      ...deps,
-      readGaps: (within, limit) => readGaps(pool, { sourceId, within, limit }),
-    }),
+    makeBackfillSweep(deps, (within, limit) => readGaps(pool, { sourceId, within, limit })),
   );
   const requested = makeRunner(makeRequestedSweep(deps));
   const verify = makeRunner(makeVerifySweep(deps));

@@ -17,9 +17,9 @@ export interface PollDeps {
   readonly logger: Logger;
   /** From the start of a cycle to that of the next. */
   readonly intervalSeconds: number;
-  /** How long the provider may still change what it dates to an instant. */
+  /** How long the provider may still change what it dates to an instant. Read at each use: it is tuned. */
   readonly settleSeconds: number;
-  /** How far each window reaches back into the one before: longer than any change takes to appear. */
+  /** How far each window reaches back into the one before: longer than any change takes to appear; tuned too. */
   readonly overlapSeconds: number;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */
   readonly backfillSince: string;

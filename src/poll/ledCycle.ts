@@ -4,12 +4,17 @@ import { beginCycle, beginPolling, endCycle, readPollState } from "../mirror/pol
 import type { PollState } from "../mirror/pollState.ts";
 import { resolveSince } from "../runtime/duration.ts";
 import { describeMessage } from "../runtime/errorFields.ts";
+import { ArrivalLog } from "./arrivalLog.ts";
 import { makeSourceChores } from "./chores.ts";
+import type { Chores } from "./chores.ts";
 import { makeCycle } from "./cycle.ts";
-import type { CycleCounts } from "./cycle.ts";
+import type { Cycle, CycleCounts } from "./cycle.ts";
 import type { PollDeps } from "./deps.ts";
 import type { Term } from "./leadership.ts";
+import { makeProviderGauge } from "./measureProvider.ts";
+import { makeAwaitTurn } from "./pace.ts";
 import { synchronizeClock } from "./synchronizeClock.ts";
+import { makeTuner } from "./tuneMargins.ts";
 
 type LedCycleResult =
   | { readonly kind: "polled"; readonly counts: CycleCounts }
@@ -29,8 +34,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
-  const cycle = makeCycle(deps);
-  const chores = makeSourceChores(deps);
+  const { cycle, chores } = makeWork(deps);
   let quietTerm: Term | undefined;
 
   async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
@@ -76,6 +80,36 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   }
 
   return { run, abandon: cycle.abandon };
+}
+
+/** The cycle and the chores, with what they learn of the provider and are tuned by. */
+function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores } {
+  const { clock } = deps;
+  const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
+  const awaitTurn = makeAwaitTurn({ clock, gapMs });
+  const arrivals = new ArrivalLog();
+  const tuner = makeTuner(deps, arrivals);
+  const tuned: PollDeps = {
+    ...deps,
+    get settleSeconds() {
+      return tuner.current().settleSeconds;
+    },
+    get overlapSeconds() {
+      return tuner.current().overlapSeconds;
+    },
+  };
+  const gauge = makeProviderGauge(tuned, awaitTurn);
+  const cycle = makeCycle(tuned, {
+    awaitTurn,
+    showPage(page) {
+      gauge.showPage(page);
+      arrivals.showPage(page);
+    },
+    noteRead({ window, whole, begunAt }) {
+      if (whole && begunAt !== undefined) arrivals.noteRead({ window, begunAt });
+    },
+  });
+  return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]) };
 }
 
 function describe(error: unknown): string {

@@ -4,8 +4,9 @@ import { NANOS_PER_SECOND } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import type { Snapshot } from "../domain/order.ts";
 import { nextRequest, receivePage, startWalk } from "../domain/walk.ts";
-import type { Walk, WalkRow } from "../domain/walk.ts";
+import type { Walk, WalkRequest, WalkRow } from "../domain/walk.ts";
 import type { Window } from "../domain/window.ts";
+import type { OrdersPage } from "../provider/client.ts";
 import type { Priority } from "../provider/policies.ts";
 import { readSnapshot } from "../wire/order.ts";
 import type { PageElement } from "../wire/page.ts";
@@ -28,6 +29,20 @@ export interface ReadCounts {
   readonly applied: number;
   /** Elements that could not be read as orders; they are in quarantine. */
   readonly unreadable: number;
+}
+
+/** A page as it was shown, for whoever measures the provider. */
+export interface ShownPage {
+  readonly request: WalkRequest;
+  readonly requestedAt: Instant;
+  readonly rows: readonly ShownRow[];
+  readonly hasMore: boolean;
+  readonly rates: OrdersPage["rates"];
+}
+
+export interface ShownRow extends WalkRow {
+  /** Undefined, as the version is, for an element that could not be read as an order. */
+  readonly reference: string | undefined;
 }
 
 /** The new orders of a page, and what apply decided on them. */
@@ -73,10 +88,10 @@ export function startReading(window: Window, nowMs: number): Reading {
 export function makeReadPage(
   deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds">,
   awaitTurn: (signal: AbortSignal) => Promise<void>,
+  showPage?: (page: ShownPage) => void,
 ): ReadPage {
   const { client, apply } = deps;
   const { sourceId } = deps.source;
-  const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
 
   return async function readPage(reading, { via, priority, notePage, signal }) {
     const request = nextRequest(reading.walk);
@@ -90,10 +105,12 @@ export function makeReadPage(
     const elements = page.elements.map(readElement);
     const rows = elements.map(({ row }) => row);
     const walk = receivePage(reading.walk, { rows, hasMore: page.hasMore, limit: page.limit });
+    showPage?.({ request, requestedAt: page.requestedAt, rows, hasMore: page.hasMore, rates: page.rates });
     const fresh = walk.fresh.flatMap((index) => elements[index] ?? []);
     const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
     const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
     const { requestedAt } = page;
+    const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
     const decisions = await apply.applyReads({
       sourceId,
       via,
@@ -119,19 +136,24 @@ export function makeReadPage(
 }
 
 interface ReadElement {
-  readonly row: WalkRow;
+  readonly row: ShownRow;
   readonly snapshot?: Snapshot;
   readonly refused?: { readonly raw: string; readonly detail: string };
 }
 
-function readElement({ raw, value }: PageElement): ReadElement {
+/** An element of a page as a row of a walk, with its order or with what is wrong with it. */
+export function readElement({ raw, value }: PageElement): ReadElement {
   try {
     const snapshot = readSnapshot(raw, value);
     const { fields, hash, version } = snapshot;
-    return { row: { key: `${hash} ${fields.reference}`, version }, snapshot };
+    const { reference } = fields;
+    return { row: { key: `${hash} ${reference}`, version, reference }, snapshot };
   } catch (error) {
     if (!(error instanceof UnreadableSnapshotError)) throw error;
     const key = createHash("sha256").update(raw).digest("hex");
-    return { row: { key, version: undefined }, refused: { raw, detail: error.message } };
+    return {
+      row: { key, version: undefined, reference: undefined },
+      refused: { raw, detail: error.message },
+    };
   }
 }

@@ -33,7 +33,9 @@ export function makeRequestedSweep(
     via: "backfill",
     priority: "backfill",
     movesCursor: false,
-    provesAfterSeconds: lateSeconds(deps),
+    get provesAfterSeconds() {
+      return lateSeconds(deps);
+    },
     span,
     async next({ providerNow }, { lease }) {
       const open = await readOpenBackfill(pool, sourceId);

@@ -1,4 +1,5 @@
 import { addSeconds } from "../domain/instant.ts";
+import type { Instant } from "../domain/instant.ts";
 import type { Window } from "../domain/window.ts";
 import { commitWindow } from "../mirror/coverage.ts";
 import type { Progress } from "../mirror/coverage.ts";
@@ -20,6 +21,8 @@ export interface CommittedWindow {
   readonly progress: Progress;
   /** Every order of the window was on a page, beyond doubt. */
   readonly whole: boolean;
+  /** Lower bound of the provider's time at which its first page was asked for. */
+  readonly begunAt: Instant | undefined;
 }
 
 interface StepContext {
@@ -45,8 +48,14 @@ export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, un
 
 export function makeSweepRunner(
   deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">,
-  { sweep, readPage }: { sweep: Sweep; readPage: ReadPage },
+  options: {
+    sweep: Sweep;
+    readPage: ReadPage;
+    /** Told of each window that was committed. */
+    noteRead?: ((read: CommittedWindow) => void) | undefined;
+  },
 ): SweepRunner {
+  const { sweep, readPage, noteRead } = options;
   const { clock } = deps;
   const commit = makeCommit(deps, sweep);
   let underWay: Reading | undefined;
@@ -66,7 +75,10 @@ export function makeSweepRunner(
       const after = isOver ? before : await readPage(before, { via, priority, notePage, signal });
       underWay = after;
       const committed = isRead(after) ? await commit(after, term) : undefined;
-      if (committed !== undefined) underWay = undefined;
+      if (committed !== undefined) {
+        underWay = undefined;
+        noteRead?.(committed);
+      }
       failures = 0;
       return { counts: subtract(after.counts, before.counts), window: committed };
     } catch (error) {
@@ -131,7 +143,7 @@ function makeCommit(deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">
         "orders that share a timestamp come in another order each time; a later sweep must find what is missing",
       );
     }
-    return { window, progress, whole };
+    return { window, progress, whole, begunAt: reading.begunAt };
   };
 }
 

@@ -1,6 +1,7 @@
 import { gaps } from "../domain/coverage.ts";
 import { addSeconds } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
+import type { Margins } from "../domain/lateness.ts";
 import { firstPart, nextWindow, settledUntil } from "../domain/window.ts";
 import type { Window } from "../domain/window.ts";
 import type { Priority } from "../provider/policies.ts";
@@ -51,10 +52,8 @@ export interface WindowResult {
   readonly term: Term;
 }
 
-export interface SweepOptions {
-  readonly settleSeconds: number;
-  readonly overlapSeconds: number;
-}
+/** Read at each use: they are tuned while polling goes on. */
+export type SweepOptions = Margins;
 
 /** The longest window of the fast sweep, so that catching up after a day away is committed hour by hour. */
 const FAST_SPAN_SECONDS = 3_600;
@@ -70,7 +69,7 @@ const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
 const UNPROVED_REST_MS = 600_000;
 
 /** From the cursor up to the settled present, every cycle: what makes the mirror fresh. */
-export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): Sweep {
+export function makeFastSweep(options: SweepOptions): Sweep {
   const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
   return {
     name: "fast",
@@ -80,6 +79,7 @@ export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): 
     provesAfterSeconds: undefined,
     span,
     async next({ cycleStartedAt, polledThrough, windowsRead }) {
+      const { settleSeconds, overlapSeconds } = options;
       const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });
       // The overlap is worth reading again even when there is nothing beyond the cursor.
       if (windowsRead > 0 && polledThrough >= end) return undefined;
@@ -93,7 +93,7 @@ export function makeFastSweep({ settleSeconds, overlapSeconds }: SweepOptions): 
  * The last quarter of an hour again, every few cycles, up to where nothing can appear any more: what proves the
  * mirror whole.
  */
-export function makeDelayedSweep(options: SweepOptions & { intervalSeconds: number }): Sweep {
+export function makeDelayedSweep(options: SweepOptions & { readonly intervalSeconds: number }): Sweep {
   const span = makeSpan({ seconds: DELAYED_LOOKBACK_SECONDS, max: DELAYED_LOOKBACK_SECONDS });
   let nextMs = Number.NEGATIVE_INFINITY;
   /** What is left of the quarter of an hour, when it takes more than one window. */
@@ -103,7 +103,9 @@ export function makeDelayedSweep(options: SweepOptions & { intervalSeconds: numb
     via: "poll",
     priority: "live",
     movesCursor: false,
-    provesAfterSeconds: lateSeconds(options),
+    get provesAfterSeconds() {
+      return lateSeconds(options);
+    },
     span,
     async next({ providerNow, nowMs, historySince }) {
       if (rest === undefined) {
@@ -126,7 +128,8 @@ export function makeDelayedSweep(options: SweepOptions & { intervalSeconds: numb
 
 /** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep left out. */
 export function makeBackfillSweep(
-  options: SweepOptions & { readGaps: (within: Window, limit: number) => Promise<Window[]> },
+  options: SweepOptions,
+  readGaps: (within: Window, limit: number) => Promise<Window[]>,
 ): Sweep {
   const span = makeSpan({ seconds: BACKFILL_SPAN_SECONDS, max: BACKFILL_SPAN_MAX_SECONDS });
   let unproved: { window: Window; untilMs: number }[] = [];
@@ -135,7 +138,9 @@ export function makeBackfillSweep(
     via: "backfill",
     priority: "backfill",
     movesCursor: false,
-    provesAfterSeconds: lateSeconds(options),
+    get provesAfterSeconds() {
+      return lateSeconds(options);
+    },
     span,
     async next({ providerNow, nowMs, historySince, safeThrough }) {
       const until = addSeconds(provableUntil(providerNow, options), -DELAYED_LOOKBACK_SECONDS);
@@ -143,7 +148,7 @@ export function makeBackfillSweep(
       if (within.since >= within.until) return undefined;
       unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
       const resting = unproved.map(({ window }) => window);
-      const found = await options.readGaps(within, resting.length + 1);
+      const found = await readGaps(within, resting.length + 1);
       const [gap] = found.flatMap((one) => gaps(one, resting));
       return gap && firstPart(gap, span.seconds());
     },

@@ -46,7 +46,9 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     via: "verify",
     priority: "verify",
     movesCursor: false,
-    provesAfterSeconds: lateSeconds(deps),
+    get provesAfterSeconds() {
+      return lateSeconds(deps);
+    },
     span,
     async next({ providerNow }, { lease }) {
       const begun = await beginComparison(deps, { provable: provableUntil(providerNow, deps), lease });

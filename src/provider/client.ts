@@ -26,6 +26,8 @@ import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } f
 import type { OrderAnswer } from "./orderAnswer.ts";
 import { makeProviderClock } from "./providerClock.ts";
 import type { ProviderClock } from "./providerClock.ts";
+import { readRateHeaders } from "./rateHeaders.ts";
+import type { RateAnswer } from "./rateHeaders.ts";
 import { makeRetrying } from "./retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./transport.ts";
@@ -54,6 +56,8 @@ export interface OrdersPage extends RawPage {
   /** Lower bound of the provider's time at which the request started. */
   readonly requestedAt: Instant;
   readonly requestId: string | null;
+  /** The limits that its headers declare; none where the provider sends no `RateLimit-Policy`. */
+  readonly rates: RateAnswer["declared"];
   /** The page as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
   readonly readOrders: () => ListOrdersResponse;
 }
@@ -187,7 +191,8 @@ function readOrdersPage(answer: Answer): OrdersPage {
   const { requestedAt, requestId } = answer;
   const readOrders = () => parseAnswer(listOrdersResponseSchema, endpoint, answer);
   try {
-    return { ...readPage(answer.text), requestedAt, requestId, readOrders };
+    const rates = readRateHeaders(answer.headers).declared;
+    return { ...readPage(answer.text), requestedAt, requestId, rates, readOrders };
   } catch (error) {
     if (error instanceof UnreadableSnapshotError) throw makeUnreadable(endpoint, answer, error.message);
     throw error;

@@ -100,6 +100,18 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "Orders that are to be read again one by one.",
   },
+  order_mirror_provider_changed_timestamp_seconds: {
+    kind: "observed-gauge",
+    help: "When the provider was last found to answer otherwise than before; absent when it never was.",
+  },
+  order_mirror_poll_overlap_seconds: {
+    kind: "observed-gauge",
+    help: "How far each poll reaches back, as tuned.",
+  },
+  order_mirror_late_arrival_seconds: {
+    kind: "observed-gauge",
+    help: "Age of the latest change of the last week that a poll had missed at first.",
+  },
   order_mirror_queue_jobs: { kind: "observed-gauge", help: "Jobs of the queue, by state." },
   order_mirror_dead_jobs: {
     kind: "observed-gauge",

@@ -55,6 +55,9 @@ const well: AlertFacts = {
   gaps: 0,
   lastEventAt: 9_000,
   lostSinceLastEvent: 0,
+  traitChangedAt: null,
+  overlapSeconds: null,
+  lateTailSeconds: null,
 };
 /** A new one each time, as after a restart. */
 const run = (...facts: AlertFacts[]) =>

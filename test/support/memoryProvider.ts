@@ -65,7 +65,13 @@ export function makeMemoryProvider(): MemoryProvider {
       reads.push({ query, atMs: performance.now() });
       const requestedAt = now();
       await provider.before(options.signal);
-      return { ...listPage(query), requestedAt, requestId: null, readOrders: refuse } as OrdersPage;
+      return {
+        ...listPage(query),
+        requestedAt,
+        requestId: null,
+        rates: [],
+        readOrders: refuse,
+      } as OrdersPage;
     },
     async getOrder(reference, options = {}) {
       singleReads.push(reference);

@@ -5,11 +5,16 @@ import { judgeWebhooks, lossRate } from "../../domain/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/lostEvents.ts";
 import { readWebhookRecord } from "../../mirror/lostEvents.ts";
 import type { WebhookFigures } from "../../mirror/lostEvents.ts";
+import { readMargins } from "../../mirror/arrivals.ts";
+import type { StoredMargins } from "../../mirror/arrivals.ts";
+import { readTraits } from "../../mirror/providerTraits.ts";
+import type { StoredTrait } from "../../mirror/providerTraits.ts";
 import { isPaused } from "../../mirror/sources.ts";
 import { readStatus } from "../../mirror/status.ts";
 import type { SourceStatus } from "../../mirror/status.ts";
 import type { Pool } from "../../mirror/database.ts";
 import { withMirror } from "../session.ts";
+import { describeTraits } from "../traits.ts";
 import { alignColumns, formatSpan, makePaint, printJson, printLine, printNotice } from "../terminal.ts";
 import type { Paint } from "../terminal.ts";
 
@@ -44,6 +49,8 @@ interface ShownSource extends SourceStatus {
   readonly paused: boolean;
   readonly webhooks: WebhookHealth;
   readonly webhookRecord: WebhookFigures;
+  readonly traits: readonly StoredTrait[];
+  readonly margins: StoredMargins | null;
 }
 
 async function withWebhooks(
@@ -57,7 +64,9 @@ async function withWebhooks(
   const configured = withSecrets.has(sourceId) || receives;
   const record = await readWebhookRecord(pool, { sourceId, configured });
   const paused = await isPaused(pool, sourceId);
-  return { ...source, paused, webhooks: judgeWebhooks(record), webhookRecord: record };
+  const traits = await readTraits(pool, sourceId);
+  const margins = await readMargins(pool, sourceId);
+  return { ...source, paused, webhooks: judgeWebhooks(record), webhookRecord: record, traits, margins };
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
@@ -69,6 +78,8 @@ function printSource(source: ShownSource, paint: Paint): void {
     ["  last poll ended", describeMoment(source.lastCycleEndedAt, source.now)],
     ["  last event", describeMoment(source.lastEventReceivedAt, source.now)],
     ["  webhooks", describeWebhooks(source, paint)],
+    ...(source.traits.length === 0 ? [] : [["  provider", describeTraits(source.traits)]]),
+    ...(source.margins === null ? [] : [["  polls reach back", describeMargins(source.margins)]]),
     ["  events waiting", describePending(source)],
     ["  in quarantine", String(source.quarantined)],
     ["  to be read again", String(source.refetches)],
@@ -81,6 +92,11 @@ function describeMoment(moment: Instant | null, now: Instant): string {
   if (moment === null) return "never";
   const agoMs = millisFromInstant(now - moment);
   return `${formatInstant(moment, 0)}  (${agoMs < 0 ? "just now" : `${formatSpan(agoMs)} ago`})`;
+}
+
+function describeMargins({ settleSeconds, overlapSeconds, tailSeconds }: StoredMargins): string {
+  const late = tailSeconds === 0 ? "no change appeared late" : `late changes were seen by ${tailSeconds} s`;
+  return `${overlapSeconds} s, from ${settleSeconds} s ago; ${late} in the last week`;
 }
 
 function describePending({ pending, oldestPendingSeconds }: SourceStatus): string {
@@ -128,6 +144,7 @@ function toJson(source: ShownSource) {
     polledThrough: moment(source.polledThrough),
     lastCycleEndedAt: moment(source.lastCycleEndedAt),
     lastEventReceivedAt: moment(source.lastEventReceivedAt),
+    traits: Object.fromEntries(source.traits.map(({ trait, value }) => [trait, value])),
     webhookRecord: { lost, announced, lossRate: lossRate({ lost, announced }), lostSinceLastEvent, delays },
     now: formatInstant(source.now),
   };

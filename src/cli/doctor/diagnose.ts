@@ -9,7 +9,7 @@ import { toRemark } from "./check.ts";
 import type { Check, Finding } from "./check.ts";
 import { examine } from "./examine.ts";
 import type { Examination } from "./examine.ts";
-import { coverageCheck, pollerCheck, quarantineCheck, workerCheck } from "./mirrorChecks.ts";
+import { coverageCheck, pollerCheck, quarantineCheck, traitsCheck, workerCheck } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
 import { migrationsCheck, postgresCheck, queueCheck, readerCheck } from "./serverChecks.ts";
 import { endpointCheck, eventsCheck } from "./webhookChecks.ts";
@@ -27,6 +27,7 @@ const CHECKS: readonly Check[] = [
   pollerCheck,
   coverageCheck,
   quarantineCheck,
+  traitsCheck,
 ];
 
 const CONNECTIONS = 4;

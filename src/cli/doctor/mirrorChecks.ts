@@ -1,7 +1,10 @@
 import { formatInstant, instantFromMillis } from "../../domain/instant.ts";
 import { FIGURE_COUNT_MAX, readSourceFigures } from "../../mirror/readMetrics.ts";
 import type { SourceFigures } from "../../mirror/readMetrics.ts";
+import { readTraits } from "../../mirror/providerTraits.ts";
+import type { StoredTrait } from "../../mirror/providerTraits.ts";
 import { formatSpan } from "../terminal.ts";
+import { describeTraits, nameTrait } from "../traits.ts";
 import { ok, pairSources, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
@@ -95,6 +98,37 @@ export const coverageCheck = makeSourceCheck("coverage", (figures) => {
   }
   return [ok(`${sourceId}: complete up to ${showMoment(safeThrough)}, without a gap.`)];
 });
+
+/** For so long a change of the provider is worth a word. */
+const CHANGE_SHOWN_SECONDS = 86_400;
+
+export const traitsCheck: Check = {
+  name: "provider's ways",
+  needs: "schema",
+  async run(patient) {
+    const paired = pairSources(patient, await readSourceFigures(patient.pool));
+    const stored = await readTraits(patient.pool);
+    return paired.flatMap(({ figures }) => {
+      const traits = stored.filter(({ sourceId }) => sourceId === figures.sourceId);
+      return judgeTraits(figures, traits);
+    });
+  },
+};
+
+function judgeTraits({ sourceId, now }: SourceFigures, traits: readonly StoredTrait[]): Remark[] {
+  if (traits.length === 0)
+    return [ok(`${sourceId}: nothing was measured yet; the poller does it by itself.`)];
+  const changed = traits.filter(
+    ({ changedAt }) => changedAt !== null && now - changedAt <= CHANGE_SHOWN_SECONDS,
+  );
+  if (changed.length === 0) return [ok(`${sourceId}: ${describeTraits(traits)}.`)];
+  return changed.map(({ trait, value, previous, changedAt }) =>
+    warning(
+      `${sourceId}: the provider's ${nameTrait(trait)} changed from "${previous}" to "${value}" at ${showMoment(changedAt ?? now)}.`,
+      "Polling copes with it; ask the provider whether it was meant.",
+    ),
+  );
+}
 
 export const quarantineCheck = makeSourceCheck("quarantine", ({ sourceId, quarantined }) => {
   if (quarantined === 0) return [ok(`${sourceId}: empty.`)];

@@ -110,5 +110,8 @@ it("the Prometheus dashboard asks only for metrics that there are, and shows nea
     "order_mirror_poll_last_cycle_timestamp_seconds",
     "order_mirror_poll_failing",
     "order_mirror_announced_changes_total",
+    "order_mirror_provider_changed_timestamp_seconds",
+    "order_mirror_poll_overlap_seconds",
+    "order_mirror_late_arrival_seconds",
   ]);
 });

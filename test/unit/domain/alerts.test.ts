@@ -15,6 +15,9 @@ const well: AlertFacts = {
   gaps: 0,
   lastEventAt: 9_000,
   lostSinceLastEvent: 0,
+  traitChangedAt: null,
+  overlapSeconds: 60,
+  lateTailSeconds: 0,
 };
 const firing = (change: Partial<AlertFacts>) =>
   ALERTS.filter(({ holds }) => holds({ ...well, ...change })).map(({ name }) => name);
@@ -31,6 +34,8 @@ it.each([
   [{ gaps: 0 }, { gaps: 1 }, "OrderMirrorGaps"],
   [{ oldestPendingAt: 9_700 }, { oldestPendingAt: 9_699 }, "OrderMirrorEventsWait"],
   [{ quarantined: 0 }, { quarantined: 1 }, "OrderMirrorQuarantine"],
+  [{ traitChangedAt: 9_999 - 86_400 }, { traitChangedAt: 10_000 - 86_400 }, "OrderMirrorProviderChanged"],
+  [{ lateTailSeconds: 45 }, { lateTailSeconds: 46 }, "OrderMirrorLateArrivals"],
   [
     { lastEventAt: 6_000, lostSinceLastEvent: 2 },
     { lastEventAt: 6_000, lostSinceLastEvent: 3 },

@@ -107,10 +107,7 @@ describe("the delayed sweep", () => {
 
 describe("the backfill", () => {
   const makeSut = (covered: Window[] = []) =>
-    makeBackfillSweep({
-      ...options,
-      readGaps: async (within, limit) => gaps(within, covered).slice(0, limit),
-    });
+    makeBackfillSweep(options, async (within, limit) => gaps(within, covered).slice(0, limit));
   const history = { historySince: at("00:00:00") };
 
   it("reads the oldest gap first, and leaves the last quarter of an hour to the delayed sweep", async () => {

@@ -1,0 +1,36 @@
+-- What the leader measures of a provider: how it answers, and how late changes appear in its list.
+
+create table mirror.provider_traits (
+  source_id   text not null references mirror.sources,
+  trait       text not null,
+  value       text not null,
+  measured_at timestamptz not null default clock_timestamp(),
+  previous    text,
+  changed_at  timestamptz,
+  primary key (source_id, trait)
+);
+comment on table  mirror.provider_traits             is 'How the provider of a source answers where the spec leaves it open, as measured.';
+comment on column mirror.provider_traits.trait       is 'sort, since, until, precision, page, ties, clock or rate.';
+comment on column mirror.provider_traits.value       is 'What was measured, in words.';
+comment on column mirror.provider_traits.measured_at is 'When that was last seen to be so.';
+comment on column mirror.provider_traits.previous    is 'The value before; null: it was never another one.';
+comment on column mirror.provider_traits.changed_at  is 'When it was found to have changed; null: never.';
+
+create table mirror.arrivals (
+  source_id      text not null references mirror.sources,
+  hour           timestamptz not null,
+  missed_seconds integer not null,
+  seen_seconds   integer not null,
+  changes        bigint not null,
+  primary key (source_id, hour, missed_seconds, seen_seconds)
+);
+comment on table  mirror.arrivals                is 'How late changes appear in the provider''s list, counted by the hour in which they were seen. Settle time and overlap are tuned by the last week of it.';
+comment on column mirror.arrivals.missed_seconds is 'Age of the change, at most, when a read of its window did not show it; 0: no read missed it.';
+comment on column mirror.arrivals.seen_seconds   is 'Age of the change, at most, when a read showed it first.';
+
+alter table mirror.poll_state add column settle_seconds double precision;
+alter table mirror.poll_state add column overlap_seconds double precision;
+alter table mirror.poll_state add column late_tail_seconds double precision;
+comment on column mirror.poll_state.settle_seconds    is 'How far windows of the fast sweep keep from the present, as tuned.';
+comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
+comment on column mirror.poll_state.late_tail_seconds is 'Age at which the latest change of the last week was seen, of those that an earlier read had missed; 0: none was late.';

@@ -1,0 +1,95 @@
+/** How far windows keep from the present, and how far they reach back. */
+export interface Margins {
+  readonly settleSeconds: number;
+  readonly overlapSeconds: number;
+}
+
+/** Changes of a provider's list by how late they appeared in it. */
+export interface ArrivalCount {
+  /** Age, at most, at which a read that should have shown the change did not; 0: no read missed it. */
+  readonly missedSeconds: number;
+  /** Age, at most, at which a read showed it. Both are bounds of ARRIVAL_BOUNDS. */
+  readonly seenSeconds: number;
+  readonly changes: number;
+}
+
+/** Changes older than this are not watched any more. */
+export const ARRIVAL_AGE_MAX_SECONDS = 1_200;
+/** Ages that are told apart, in seconds, each with the ages down to the one before. */
+const ARRIVAL_BOUNDS = [
+  0,
+  1,
+  2,
+  3,
+  5,
+  7,
+  10,
+  15,
+  20,
+  30,
+  45,
+  60,
+  90,
+  120,
+  180,
+  300,
+  600,
+  ARRIVAL_AGE_MAX_SECONDS,
+] as const;
+
+/** The bound that an age is counted under; the last one for any that is greater. */
+export function boundOf(ageSeconds: number): number {
+  return ARRIVAL_BOUNDS.find((bound) => ageSeconds <= bound) ?? ARRIVAL_AGE_MAX_SECONDS;
+}
+
+/** Every second of settle time is one that the mirror is behind. */
+export const SETTLE_MAX_SECONDS = 15;
+/** Every second of overlap is read again in each cycle; what is later is left to the delayed sweep. */
+export const OVERLAP_MAX_SECONDS = 600;
+/** So many changes may appear later than the settle time; the overlap catches them. */
+const SETTLED_SHARE = 0.99;
+/** So many changes appear within half the overlap. */
+const OVERLAPPED_SHARE = 0.999;
+
+/**
+ * The margins for what was seen: never below the configured ones, never above the bounds (or the configured ones,
+ * where those are greater). Rare as late changes may be, they cost nothing but a wider overlap, so that one is twice
+ * as long as nearly all of them need.
+ */
+export function tuneMargins(counts: readonly ArrivalCount[], configured: Margins): Margins {
+  const missed = quantile(counts, SETTLED_SHARE, ({ missedSeconds }) => missedSeconds);
+  const seen = quantile(counts, OVERLAPPED_SHARE, lateSeenSeconds);
+  const within = (wanted: number, least: number, most: number) =>
+    Math.min(Math.max(wanted, least), Math.max(most, least));
+  return {
+    settleSeconds: within(missed, configured.settleSeconds, SETTLE_MAX_SECONDS),
+    overlapSeconds: within(2 * seen, configured.overlapSeconds, OVERLAP_MAX_SECONDS),
+  };
+}
+
+/** Age at which the latest of all changes was seen, in seconds; 0 when none was late. */
+export function lateTailSeconds(counts: readonly ArrivalCount[]): number {
+  return counts.reduce((longest, count) => Math.max(longest, lateSeenSeconds(count)), 0);
+}
+
+/** Share of the overlap at which people are told: what comes later than the overlap may be missed for minutes. */
+export const TAIL_NEAR_SHARE = 0.75;
+
+function lateSeenSeconds({ missedSeconds, seenSeconds }: ArrivalCount): number {
+  return missedSeconds === 0 ? 0 : seenSeconds;
+}
+
+/** The least age such that at least `share` of all changes have it or a lower one; 0 for none. */
+function quantile(
+  counts: readonly ArrivalCount[],
+  share: number,
+  ageOf: (count: ArrivalCount) => number,
+): number {
+  const total = counts.reduce((sum, { changes }) => sum + changes, 0);
+  let reached = 0;
+  for (const count of counts.toSorted((left, right) => ageOf(left) - ageOf(right))) {
+    reached += count.changes;
+    if (reached >= share * total) return ageOf(count);
+  }
+  return 0;
+}

@@ -1,0 +1,132 @@
+import { expect, it, onTestFinished } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { formatInstant } from "../../src/domain/instant.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import { readSourceFigures } from "../../src/mirror/readMetrics.ts";
+import { readTraits } from "../../src/mirror/providerTraits.ts";
+import type { PollDeps } from "../../src/poll/deps.ts";
+import { makePoller } from "../../src/poll/poller.ts";
+import { makeBudget } from "../../src/provider/budget.ts";
+import { makeProviderClient } from "../../src/provider/client.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { startSandbox } from "../../src/sandbox/startSandbox.ts";
+import type { SandboxOptions } from "../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import { addSource } from "../support/orders.ts";
+import { LIVE, speakTo } from "../support/testSandbox.ts";
+
+const WAIT = { timeout: 60_000, interval: 50 };
+const HOUR_NANOS = 3_600n * 10n ** 9n;
+
+/** A poller in a hurry over 300 orders of the hour before last, 20 of which changed in one instant. */
+async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDeps> = {}) {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const sandbox = await startSandbox({
+    databaseUrl: database.url,
+    port: 0,
+    seed: 1,
+    speed: 0,
+    rateLimits: false,
+    faults: { timestampGranularity: "us", ...faults },
+  });
+  onTestFinished(() => sandbox.close());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  const { steer } = speakTo(sandbox);
+  await steer("POST", "/seed", { orders: 300, since: formatInstant(sandbox.now() - 10n ** 12n) });
+  await pool.query(
+    `update sandbox.orders set updated_at = $1::bigint + greatest(0, number - 20) * 1000001000::bigint`,
+    [((sandbox.now() - HOUR_NANOS) / 1_000_000_000n) * 1_000_000_000n],
+  );
+  await addSource(pool, "live");
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: makeProviderClient({
+      baseUrl: sandbox.url,
+      apiKey: LIVE,
+      budget: makeBudget({
+        clock: systemClock,
+        limits: {
+          sustained: { requestsMax: 10_000, windowMs: 10_000 },
+          "order-list": { requestsMax: 10_000, windowMs: 10_000 },
+          geocoding: { requestsMax: 100, windowMs: 10_000 },
+        },
+      }),
+      clock: systemClock,
+      logger: silentLogger,
+    }),
+    pool,
+    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    clock: systemClock,
+    logger: silentLogger,
+    intervalSeconds: 0.3,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    backfillSince: "PT3H",
+    pace: "cycle",
+    holder: "test",
+    rateWindowMs: 0,
+    ...more,
+  });
+  onTestFinished(() => poller.close());
+  poller.start();
+  const traits = async () =>
+    Object.fromEntries((await readTraits(pool)).map(({ trait, value }) => [trait, value]));
+  return { pool, sandbox, steer, traits };
+}
+
+it("learns the ways of a provider as the spec has them from what it reads anyway and three reads more", async () => {
+  const { traits } = await startWorld({});
+  await expect.poll(traits, WAIT).toEqual({
+    sort: "ascending",
+    since: "inclusive",
+    until: "exclusive",
+    precision: "microsecond",
+    page: "200",
+    ties: "stable",
+    clock: "within 5 s",
+    rate: "20 per 10 s",
+  });
+}, 120_000);
+
+it("learns the ways of one that differs in everything", async () => {
+  const { traits } = await startWorld({
+    listOrder: "descending",
+    listTies: "random",
+    listBounds: "inclusive",
+    listLimitMax: 100,
+    clockSkewMs: 600_000,
+  });
+  await expect.poll(traits, WAIT).toMatchObject({
+    sort: "descending",
+    since: "inclusive",
+    until: "inclusive",
+    page: "100",
+    ties: "unstable",
+    clock: "over 5 min behind",
+  });
+}, 120_000);
+
+it("sends no read of its own where every list read counts", async () => {
+  const { traits } = await startWorld({}, { pace: "request", intervalSeconds: 0.3 });
+  await expect.poll(traits, WAIT).toMatchObject({ sort: "ascending", page: "200", clock: "within 5 s" });
+  expect(Object.keys(await traits())).not.toContain("since");
+}, 120_000);
+
+it("notes when a provider begins to answer otherwise, and what it did before", async () => {
+  const { pool, sandbox, steer } = await startWorld({});
+  const read = async (name: string) => (await readTraits(pool)).find(({ trait }) => trait === name);
+  await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "ascending", changedAt: null });
+  expect((await readSourceFigures(pool))[0]?.traitChangedAt).toBeNull();
+  sandbox.setFaults({ listOrder: "descending" });
+  // New orders, so that the live window has some to be sorted.
+  await steer("POST", "/orders", { count: 8 });
+  await pool.query("update sandbox.orders set updated_at = $1 + number * 1000 where number > 300", [
+    sandbox.now(),
+  ]);
+  await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "descending", previous: "ascending" });
+  const [figures] = await readSourceFigures(pool);
+  expect(figures?.traitChangedAt).toBeGreaterThan(figures!.now - 60);
+}, 120_000);

@@ -1,0 +1,104 @@
+import { describe, expect, it } from "vitest";
+import {
+  compareTies,
+  measurePage,
+  measureSkew,
+  noteTraits,
+  showsTies,
+} from "../../../src/domain/providerTraits.ts";
+import type { TraitBook, Traits } from "../../../src/domain/providerTraits.ts";
+
+const SECOND = 1_000_000_000n;
+const page = (versions: readonly bigint[], hasMore = false) =>
+  measurePage({ rows: versions.map((version, place) => ({ key: `R${place}`, version })), hasMore });
+const times = (...seconds: number[]) => seconds.map((count) => BigInt(count) * SECOND);
+
+describe("a page", () => {
+  it.each([
+    [times(1, 2, 2, 3, 4, 5), "ascending"],
+    [times(5, 4, 3, 3, 2, 1), "descending"],
+    [times(1, 2, 5, 4, 3, 6), "unsorted"],
+  ])("shows how it is sorted", (versions, sort) => {
+    expect(page(versions).sort).toBe(sort);
+  });
+  it("tells nothing of four different timestamps, which may be in order by chance, and something of five", () => {
+    expect(page(times(1, 2, 3, 4, 4, 4))).toEqual({});
+    expect(page(times(1, 2, 3, 4, 5))).toEqual({ sort: "ascending", precision: "second" });
+  });
+  it.each([
+    [1_000_000_000n, "second"],
+    [1_000_000n, "millisecond"],
+    [1_000n, "microsecond"],
+    [1n, "nanosecond"],
+  ])("shows the finest unit of its timestamps, here of %d ns", (unit, precision) => {
+    expect(page([...times(1, 2, 3, 4), 5n * SECOND + unit]).precision).toBe(precision);
+  });
+  it("shows how long pages get only when more rows follow, and counts rows that cannot be read", () => {
+    expect(page(times(1, 2)).page).toBeUndefined();
+    expect(page(times(1, 2), true).page).toBe("2");
+    expect(measurePage({ rows: [{ key: "x", version: undefined }], hasMore: true })).toEqual({ page: "1" });
+    expect(measurePage({ rows: [], hasMore: true })).toEqual({});
+  });
+});
+
+describe("equal timestamps", () => {
+  const tied = (...keys: string[]) => keys.map((key) => ({ key, version: SECOND }));
+  it("are stable when five come in the same order again, whatever else came or went", () => {
+    expect(compareTies(tied("a", "b", "c", "d", "e", "f"), tied("x", "a", "b", "d", "e", "f"))).toEqual({
+      ties: "stable",
+    });
+    expect(compareTies(tied("a", "b", "c", "d"), tied("a", "b", "c", "d"))).toEqual({});
+  });
+  it("are unstable when two of them change places, but not when rows of other timestamps do", () => {
+    expect(compareTies(tied("a", "b"), tied("b", "a"))).toEqual({ ties: "unstable" });
+    const rows = [...tied("a"), { key: "b", version: 2n * SECOND }];
+    expect(compareTies(rows, rows.toReversed())).toEqual({});
+  });
+  it("are worth a second reading from five of one timestamp on", () => {
+    expect(showsTies(tied("a", "b", "c", "d"))).toBe(false);
+    expect(showsTies(tied("a", "b", "c", "d", "e"))).toBe(true);
+  });
+});
+
+it.each([
+  [null, undefined],
+  [0, "within 5 s"],
+  [-5, "within 5 s"],
+  [5.1, "over 5 s ahead"],
+  [-60, "over 5 s behind"],
+  [-61, "over 1 min behind"],
+  [600, "over 5 min ahead"],
+])("names a skew of %s s", (skew, clock) => {
+  expect(measureSkew(skew).clock).toBe(clock);
+});
+
+describe("the book of traits", () => {
+  const note = (book: TraitBook, ...measured: Traits[]) =>
+    measured.reduce(
+      (sum, traits) => {
+        const { book: next, news } = noteTraits(sum.book, traits);
+        return { book: next, news: [...sum.news, news] };
+      },
+      { book, news: [] as Traits[] },
+    );
+  const empty: TraitBook = { known: {}, doubts: {} };
+  const ascending: TraitBook = { known: { sort: "ascending" }, doubts: {} };
+
+  it("believes a first value at once, and says so once", () => {
+    const { news, book } = note(empty, { sort: "ascending" }, { sort: "ascending" });
+    expect(news).toEqual([{ sort: "ascending" }, {}]);
+    expect(book.known).toEqual({ sort: "ascending" });
+  });
+  it("believes another value when it was measured three times in a row", () => {
+    const other = { sort: "descending" };
+    expect(note(ascending, other, other).book.known).toEqual({ sort: "ascending" });
+    const { news, book } = note(ascending, other, {}, other, other);
+    expect(news).toEqual([{}, {}, {}, other]);
+    expect(book).toEqual({ known: other, doubts: {} });
+  });
+  it("forgets a doubt when the known value, or a third one, comes between", () => {
+    const down = { sort: "descending" };
+    expect(note(ascending, down, down, { sort: "ascending" }, down, down).book.known.sort).toBe("ascending");
+    expect(note(ascending, down, down, { sort: "unsorted" }, down, down).book.known.sort).toBe("ascending");
+  });
+});

@@ -1,0 +1,65 @@
+import { expect, it } from "vitest";
+import { addSeconds } from "../../../src/domain/instant.ts";
+import { ArrivalLog } from "../../../src/poll/arrivalLog.ts";
+
+const T0 = 1_790_000_000n * 1_000_000_000n;
+const at = (seconds: number) => addSeconds(T0, seconds);
+const row = (reference: string, seconds: number) => ({ key: reference, reference, version: at(seconds) });
+
+/** A log, and whole reads of windows in it: when, of what, and what they showed. */
+function makeSut() {
+  const log = new ArrivalLog();
+  const read = (atSeconds: number, [since, until]: [number, number], rows: ReturnType<typeof row>[]) => {
+    log.showPage({ requestedAt: at(atSeconds), rows });
+    log.noteRead({ window: { since: at(since), until: at(until) }, begunAt: at(atSeconds) });
+  };
+  return { log, read };
+}
+
+it("counts a change as late when an earlier read of its window did not show it", () => {
+  const { log, read } = makeSut();
+  read(100, [30, 95], [row("R1", 50)]);
+  read(130, [35, 125], [row("R1", 50), row("R2", 93), row("R3", 110)]);
+  expect(log.take()).toEqual([
+    { missedSeconds: 7, seenSeconds: 45, changes: 1 },
+    { missedSeconds: 0, seenSeconds: 20, changes: 1 },
+  ]);
+  expect(log.take()).toEqual([]);
+});
+
+it("takes the last of several reads that missed a change", () => {
+  const { log, read } = makeSut();
+  read(100, [30, 95], []);
+  read(130, [35, 125], []);
+  read(160, [65, 155], [row("R1", 90)]);
+  expect(log.take()).toEqual([{ missedSeconds: 45, seenSeconds: 90, changes: 1 }]);
+});
+
+it("does not judge what no read of its own covered before, nor what is of another time", () => {
+  const { log, read } = makeSut();
+  log.showPage({ requestedAt: at(100), rows: [row("R1", 50)] });
+  read(130, [60, 125], []);
+  log.showPage({ requestedAt: at(131), rows: [row("R2", 50), row("R3", -2_000)] });
+  expect(log.take()).toEqual([]);
+});
+
+it("takes a second state of an order for another change, and one shown again for the same", () => {
+  const { log, read } = makeSut();
+  read(100, [30, 95], [row("R1", 50)]);
+  read(130, [35, 125], [row("R1", 50)]);
+  read(160, [65, 155], [row("R1", 130)]);
+  expect(log.take()).toEqual([{ missedSeconds: 0, seenSeconds: 30, changes: 1 }]);
+});
+
+it("calls nothing late for having forgotten that it was shown", () => {
+  const { log, read } = makeSut();
+  const many = Array.from({ length: 100_001 }, (_, place) => row(`R${place}`, 50));
+  read(99, [0, 40], []);
+  log.showPage({ requestedAt: at(100), rows: many });
+  // One read began before the log started anew, and comes to its end after it.
+  log.noteRead({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
+  log.noteRead({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
+  read(130, [35, 125], [row("R7", 50), row("R8", 110)]);
+  read(160, [65, 155], [row("R8", 110), row("R9", 140)]);
+  expect(log.take().filter(({ missedSeconds }) => missedSeconds > 0)).toEqual([]);
+});
