@@ -12,6 +12,7 @@ import type { Receiver } from "../receive/receiver.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { SourceConfig } from "../runtime/config.ts";
 import type { Metrics, Observe } from "../runtime/metrics.ts";
+import type { Tracing } from "../runtime/tracing.ts";
 
 /** However many ask, Postgres is read at most once in this time. */
 const FIGURES_HOLD_MS = 5_000;
@@ -33,6 +34,26 @@ export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver
       metrics.record("order_mirror_webhook_ack_seconds", (clock.monotonicMs() - startedMs) / 1_000);
     });
     receiver(req, res);
+  };
+}
+
+/**
+ * Has each webhook request traced, where tracing is on: its event's job and what is applied belong to its trace. A
+ * trace that the sender names is not continued: whoever calls would decide what is sampled.
+ */
+export function traceReceiver(
+  tracing: Tracing | undefined,
+  receive: (req: IncomingMessage, res: ServerResponse) => void,
+): (req: IncomingMessage, res: ServerResponse) => void {
+  if (tracing === undefined) return receive;
+  return (req, res) => {
+    const attributes = { "http.request.method": req.method ?? "", "http.route": "/webhooks/:source" };
+    void tracing.inSpan("receive", { kind: "server", attributes }, async (note) => {
+      const closed = new Promise((resolve) => res.once("close", resolve));
+      receive(req, res);
+      await closed;
+      note({ "http.response.status_code": res.statusCode });
+    });
   };
 }
 

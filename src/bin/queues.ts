@@ -12,9 +12,10 @@ export interface Queues {
 }
 
 /** Opens the queues that the configuration asks for; they end with the process. */
-export async function openQueues({ config, databaseUrl, logger, shutdown }: RoleDeps): Promise<Queues> {
+export async function openQueues(deps: RoleDeps): Promise<Queues> {
+  const { config, databaseUrl, logger, shutdown, tracing } = deps;
   const where = { databaseUrl, redisUrls: config.redisUrls, logger };
-  const queue = await makeApplyQueue(where);
+  const queue = await makeApplyQueue({ ...where, tracing });
   shutdown.onShutdown("queue", () => queue.close());
   if (config.outgoingWebhooks.length === 0) return { queue };
   const outgoingQueue = await makeOutgoingQueue(where);

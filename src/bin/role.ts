@@ -9,6 +9,7 @@ import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Metrics } from "../runtime/metrics.ts";
 import type { Shutdown } from "../runtime/shutdown.ts";
+import type { Tracing } from "../runtime/tracing.ts";
 
 /** What every role of the product is started with. */
 export interface RoleDeps {
@@ -19,6 +20,8 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
+  /** Undefined: nobody asked for traces. */
+  readonly tracing?: Tracing | undefined;
   /** Told of every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }

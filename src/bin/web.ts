@@ -19,7 +19,7 @@ import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
-import { meterDatabase, meterOutgoing, meterQueue, meterReceiver } from "./metering.ts";
+import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
 import type { Queues } from "./queues.ts";
 import { openPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
@@ -60,7 +60,7 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
   const receiver = composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const orderWait = makeOrderWait({ pool: readPool, clock });
-  const receive = meterReceiver(metrics, clock, receiver);
+  const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
   const figuresPool = openPool(deps, FIGURES_POOL);
   meterDatabase(metrics, clock, figuresPool);

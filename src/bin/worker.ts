@@ -1,6 +1,7 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
+import { inSpan } from "../runtime/tracing.ts";
 import { meterDecisions } from "./metering.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
@@ -9,7 +10,7 @@ import type { RoleDeps } from "./role.ts";
 
 /** Starts applying events, on every job of the queue, and by the sweep what no job brought; and outgoing webhooks. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
-  const { config, clock, logger, shutdown, queue, metrics } = deps;
+  const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
@@ -25,7 +26,8 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   sweep.start();
   shutdown.onShutdown("sweep", () => sweep.close());
   const consumer = await queue.consume(async (seqs) => {
-    await apply.applyEvents(seqs);
+    const attributes = { "order_mirror.events": seqs.length };
+    await inSpan(tracing, "apply", { attributes }, () => apply.applyEvents(seqs));
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);

@@ -9,6 +9,7 @@ import { makeLogger } from "../runtime/logger.ts";
 import type { LogLevel } from "../runtime/logger.ts";
 import { makeMetrics } from "../runtime/metrics.ts";
 import { makeShutdown } from "../runtime/shutdown.ts";
+import { startTracing } from "../runtime/tracing.ts";
 import { VERSION } from "../runtime/version.ts";
 import { checkScheme } from "../signature/checkScheme.ts";
 
@@ -42,12 +43,16 @@ export async function runService(options: {
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {
+    // The first, and so the last to be closed: what the others do while they close is still traced.
+    const tracing = await startTracing(process.env, { service, version: VERSION, logger });
+    if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());
     if (migrates || database.embedded) await migrateAll(database.url, logger);
     else await assertMigrated(database.url);
     const metrics = makeMetrics({ version: VERSION });
-    await start({ config, databaseUrl: database.url, clock: systemClock, logger, shutdown, metrics });
+    const databaseUrl = database.url;
+    await start({ config, databaseUrl, clock: systemClock, logger, shutdown, metrics, tracing });
   } catch (error) {
     // A signal during the start closes what the start was still using: that is no failure of its own.
     if (shutdown.signal.aborted) return;

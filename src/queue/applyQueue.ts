@@ -2,6 +2,7 @@ import type { Queue, QueueOptions, WorkerOptions } from "bullmq";
 import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
+import type { Tracing } from "../runtime/tracing.ts";
 import { APPLY_QUEUE } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
 import type { QueueBackend, QueueProblem } from "./backend.ts";
@@ -12,6 +13,7 @@ import { makeDoorbell } from "./doorbell.ts";
 import { openPostgresBackend } from "./postgresBackend.ts";
 import { makeQueueErrorLog } from "./queueErrorLog.ts";
 import { openRedisBackend } from "./redisBackend.ts";
+import { loadJobTracing } from "./traceJobs.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
 const HOUR_SECONDS = 3_600;
@@ -54,6 +56,8 @@ export interface ApplyQueueDeps {
   readonly redisUrls: readonly string[];
   readonly logger: Logger;
   readonly clock?: Clock;
+  /** Has jobs carry on the trace of what rang for them. */
+  readonly tracing?: Tracing | undefined;
   /** For tests, which do not wait for the product's spans. */
   readonly overrides?: {
     readonly backoffMs?: number;
@@ -68,8 +72,9 @@ export interface ApplyQueueDeps {
  * migrated. A Redis that is away is no error.
  */
 export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> {
-  const { logger, clock = systemClock, overrides = {} } = deps;
-  const backend = await openBackend(deps);
+  const { logger, clock = systemClock, tracing, overrides = {} } = deps;
+  const traced = tracing === undefined ? {} : { telemetry: await loadJobTracing() };
+  const backend = await openBackend(deps, traced);
   const { queue } = backend;
   const doorbell = makeDoorbell({
     enqueue: async (seqs) => {
@@ -78,11 +83,18 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
     isReachable: () => backend.isReachable(),
     clock,
     logger,
+    tracing,
   });
   return {
     ring: (seqs) => doorbell.ring(seqs),
     consume: (apply) =>
-      startConsumer({ backend, apply, clock, logger, workerOptions: overrides.workerOptions }),
+      startConsumer({
+        backend,
+        apply,
+        clock,
+        logger,
+        workerOptions: { ...traced, ...overrides.workerOptions },
+      }),
     bull: queue,
     check: () => backend.check(),
     async close() {
@@ -93,13 +105,17 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   };
 }
 
-async function openBackend(deps: ApplyQueueDeps): Promise<QueueBackend<ApplyJob>> {
+async function openBackend(
+  deps: ApplyQueueDeps,
+  traced: Pick<QueueOptions, "telemetry">,
+): Promise<QueueBackend<ApplyJob>> {
   const { databaseUrl, redisUrls, overrides } = deps;
   const { logger, clock = systemClock } = deps;
   const onError = makeQueueErrorLog({ logger, clock });
   const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
   const delay = overrides?.backoffMs ?? backoff.delay;
-  const options = { ...QUEUE_OPTIONS, defaultJobOptions: { ...jobOptions, backoff: { ...backoff, delay } } };
+  const defaultJobOptions = { ...jobOptions, backoff: { ...backoff, delay } };
+  const options = { ...QUEUE_OPTIONS, ...traced, defaultJobOptions };
   return redisUrls.length === 0
     ? openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options, onError })
     : openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });

@@ -1,6 +1,8 @@
 import type { Clock } from "../runtime/clock.ts";
 import { makeLogSampler } from "../runtime/logSampler.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { inSpan } from "../runtime/tracing.ts";
+import type { TracePoint, Tracing } from "../runtime/tracing.ts";
 import { JOB_SEQS_MAX } from "./applyJob.ts";
 import { withDeadline } from "./deadline.ts";
 
@@ -26,10 +28,13 @@ export function makeDoorbell(deps: {
   isReachable: () => boolean;
   clock: Clock;
   logger: Logger;
+  tracing?: Tracing | undefined;
 }): Doorbell {
-  const { enqueue, isReachable, clock, logger } = deps;
+  const { enqueue, isReachable, clock, logger, tracing } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const waiting: number[] = [];
+  /** Where in their traces those stand who rang; as many at most as positions wait. */
+  const ringers: TracePoint[] = [];
   let ringing: Promise<void> | undefined;
   let closed = false;
 
@@ -40,21 +45,24 @@ export function makeDoorbell(deps: {
       return;
     }
     for (const seq of seqs) waiting.push(seq);
+    if (tracing !== undefined) ringers.push(tracing.here());
     // Not at once: the events of one commit are rung one by one, and belong into one job.
     ringing ??= nextTurn().then(enqueueAll);
   }
 
   async function enqueueAll(): Promise<void> {
     while (waiting.length > 0) {
-      if (isReachable()) await enqueueBatch(waiting.splice(0, JOB_SEQS_MAX));
+      const follows = ringers.splice(0, JOB_SEQS_MAX);
+      if (isReachable()) await enqueueBatch(waiting.splice(0, JOB_SEQS_MAX), follows);
       else forget(waiting.splice(0).length, "the queue cannot be reached");
     }
     ringing = undefined;
   }
 
-  async function enqueueBatch(seqs: readonly number[]): Promise<void> {
+  async function enqueueBatch(seqs: readonly number[], follows: readonly TracePoint[]): Promise<void> {
     try {
-      const outcome = await withDeadline(enqueue(seqs), ENQUEUE_DEADLINE_MS);
+      const enqueued = inSpan(tracing, "enqueue", { follows }, () => enqueue(seqs));
+      const outcome = await withDeadline(enqueued, ENQUEUE_DEADLINE_MS);
       if (outcome === "late") forget(seqs.length, "the queue does not answer");
     } catch (error) {
       forget(seqs.length, "the queue refused the job", error);

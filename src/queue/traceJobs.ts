@@ -1,0 +1,26 @@
+import { SpanKind } from "bullmq";
+import type { Span, Telemetry } from "bullmq";
+
+const NO_SPAN: Span = {
+  setSpanOnContext: (context: unknown) => context,
+  setAttribute: () => undefined,
+  setAttributes: () => undefined,
+  addEvent: () => undefined,
+  recordException: () => undefined,
+  end: () => undefined,
+};
+
+/**
+ * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes. Loaded only where tracing is on.
+ *
+ * What BullMQ does for itself gets none: a worker that waits for jobs would send a trace every few seconds.
+ */
+export async function loadJobTracing(): Promise<Telemetry> {
+  const { BullMQOtel } = await import("bullmq-otel");
+  const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
+  const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
+    const passesOn = options.kind === SpanKind.PRODUCER || options.kind === SpanKind.CONSUMER;
+    return passesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
+  };
+  return { tracer: { startSpan }, contextManager };
+}
