@@ -3,25 +3,48 @@ import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
-import { median } from "./measure.ts";
+import { quantile } from "./measure.ts";
 
-/** What the load generator is told on standard input, and answers on standard output, a JSON line each. */
+/** What the load generator is asked for. */
 export interface LoadOrder {
   readonly url: string;
   readonly requests: number;
   readonly connections: number;
-  /** Makes the bodies of this round differ from those of every other. */
+  /** Makes the events of this round differ from those of every other. */
   readonly round: number;
+  /** Sends at this pace, whatever the answers do; without it, each connection sends when it has its answer. */
+  readonly perSecond?: number;
 }
 
+export interface LoadAnswer {
+  readonly value: number;
+  readonly p50Ms: number;
+  readonly p99Ms: number;
+  readonly errors: number;
+  /** When each event began to be sent, in milliseconds since 1970, in the order of the events. */
+  readonly sentAtMs: Float64Array;
+}
+
+/** Changes of one order, spread over the round so that they do not meet in one batch. */
+const EVENTS_PER_ORDER = 4;
+/** A pace is kept by looking at the clock this often. */
+const TICK_MS = 1;
+
 const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+
+/** The id of an event: which of which round it is. */
+function makeEventId(round: number, index: number): string {
+  return `evt_${round}_${index}`;
+}
 
 /** Distinct, correctly signed events of about 1 KB, made before the clock starts. */
 function makeRequests({ requests, round }: LoadOrder) {
   const nowSeconds = Math.floor(Date.now() / 1_000);
+  const orders = Math.ceil(requests / EVENTS_PER_ORDER);
   return Array.from({ length: requests }, (_, index) => {
-    const id = `evt_${round}_${index}`;
-    const order = { reference: `R${round}-${index}`, updatedAt: at(index), more: { note: "x".repeat(300) } };
+    const id = makeEventId(round, index);
+    const reference = `R${round}-${index % orders}`;
+    const order = { reference, updatedAt: at(index), more: { note: "x".repeat(300) } };
     const body = makeEventBody({ id, order });
     const headers = {
       ...sign({ id, body, nowSeconds }),
@@ -32,47 +55,61 @@ function makeRequests({ requests, round }: LoadOrder) {
   });
 }
 
-async function run(order: LoadOrder) {
+async function run(order: LoadOrder): Promise<LoadAnswer> {
   const prepared = makeRequests(order);
   const agent = new Agent({ keepAlive: true, maxSockets: order.connections });
+  const sentAtMs = new Float64Array(prepared.length);
   const latenciesMs: number[] = [];
   let errors = 0;
-  let next = 0;
-  const send = ({ body, headers }: (typeof prepared)[number]) =>
+  const send = (index: number) =>
     new Promise<void>((resolve) => {
+      const { body, headers } = prepared[index] ?? { body: Buffer.alloc(0), headers: {} };
       const startedMs = performance.now();
+      sentAtMs[index] = performance.timeOrigin + startedMs;
+      const fail = () => {
+        errors += 1;
+        resolve();
+      };
       const sending = request(order.url, { method: "POST", agent, headers }, (response) => {
         response.resume();
         response.once("end", () => {
-          if (response.statusCode === 200) latenciesMs.push(performance.now() - startedMs);
-          else errors += 1;
+          if (response.statusCode !== 200) return fail();
+          latenciesMs.push(performance.now() - startedMs);
           resolve();
         });
       });
-      sending.once("error", () => {
-        errors += 1;
-        resolve();
-      });
+      sending.once("error", fail);
       sending.end(body);
     });
-  const connection = async () => {
-    for (let one = prepared[next++]; one; one = prepared[next++]) await send(one);
-  };
   const startedMs = performance.now();
-  await Promise.all(Array.from({ length: order.connections }, connection));
+  await (order.perSecond === undefined
+    ? sendInTurn(prepared.length, order.connections, send)
+    : sendAtPace(prepared.length, order.perSecond, send));
   const seconds = (performance.now() - startedMs) / 1_000;
   agent.destroy();
-  latenciesMs.sort((left, right) => left - right);
-  return {
-    perSecond: latenciesMs.length / seconds,
-    p50Ms: median(latenciesMs),
-    p99Ms: latenciesMs[Math.floor(latenciesMs.length * 0.99)],
-    errors,
-  };
+  const value = latenciesMs.length / seconds;
+  const [p50Ms, p99Ms] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
+  return { value, p50Ms, p99Ms, errors, sentAtMs };
 }
 
-process.stdin.setEncoding("utf8").on("data", (line: string) => {
-  void run(JSON.parse(line) as LoadOrder).then((sample) =>
-    process.stdout.write(`${JSON.stringify(sample)}\n`),
-  );
-});
+async function sendInTurn(count: number, connections: number, send: (index: number) => Promise<void>) {
+  let next = 0;
+  const connection = async () => {
+    while (next < count) await send(next++);
+  };
+  await Promise.all(Array.from({ length: connections }, connection));
+}
+
+async function sendAtPace(count: number, perSecond: number, send: (index: number) => Promise<void>) {
+  const sent: Promise<void>[] = [];
+  const startedMs = performance.now();
+  while (sent.length < count) {
+    const due = Math.min(count, Math.ceil(((performance.now() - startedMs) / 1_000) * perSecond));
+    while (sent.length < due) sent.push(send(sent.length));
+    await new Promise((resolve) => setTimeout(resolve, TICK_MS));
+  }
+  await Promise.all(sent);
+}
+
+process.on("message", (order: LoadOrder) => void run(order).then((answer) => process.send?.(answer)));
+process.send?.("ready");

@@ -1,72 +1,107 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
+import { migrateQueue } from "../../src/queue/migrateQueue.ts";
 import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
 import { migrate } from "../../src/mirror/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/createDatabase.ts";
 import { addSource } from "../support/orders.ts";
 import { benchApply } from "./apply.ts";
+import type { Bench } from "./bench.ts";
+import { benchEndToEnd } from "./endToEnd.ts";
+import { benchFeed } from "./feed.ts";
+import { benchMemory } from "./memory.ts";
+import { formatValue } from "./measure.ts";
 import type { Figure } from "./measure.ts";
+import { benchPoll } from "./poll.ts";
 import { benchReceive } from "./receive.ts";
+import { benchStartUp } from "./startUp.ts";
 
-/** `npm run bench [section …] [--json]`: each figure as a ratio to its limit, measured in the same run. */
-const SECTIONS: Readonly<Record<string, (pool: Pool) => Promise<Figure[]>>> = {
+/**
+ * `npm run bench -- [--section NAME]… [--json] [--quick]`: each figure as a ratio to its limit, measured in the same run.
+ *
+ * Exits with 1 when a section could not be measured, after the figures of the others.
+ */
+const SECTIONS: Readonly<Record<string, Bench>> = {
   receive: benchReceive,
   apply: benchApply,
+  "end-to-end": benchEndToEnd,
+  poll: benchPoll,
+  feed: benchFeed,
+  memory: benchMemory,
+  "start-up": benchStartUp,
 };
+const POOL_CONNECTIONS = 10;
+const STATEMENT_TIMEOUT_MS = 60_000;
 
-const wanted = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
-const unknown = wanted.filter((name) => !Object.hasOwn(SECTIONS, name));
+const asked = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+const unknown = asked.filter((name) => !Object.hasOwn(SECTIONS, name));
 if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
   process.exit(2);
 }
 const figures: Figure[] = [];
-for (const name of wanted.length > 0 ? wanted : Object.keys(SECTIONS)) {
-  const bench = SECTIONS[name];
-  if (bench) figures.push(...(await withFreshDatabase(bench)));
+for (const name of asked.length > 0 ? asked : Object.keys(SECTIONS)) {
+  try {
+    figures.push(...(await runSection(SECTIONS[name] ?? (() => Promise.resolve([])))));
+  } catch (error) {
+    process.stderr.write(`NOT MEASURED: ${name}. ${error instanceof Error ? error.stack : String(error)}\n`);
+    process.exitCode = 1;
+  }
 }
 if (process.argv.includes("--json")) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 else printTable(figures);
 
-/** A durable server of the section's own: what is measured includes the fsync of every commit. */
-async function withFreshDatabase(bench: (pool: Pool) => Promise<Figure[]>): Promise<Figure[]> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-"));
-  const postgres = await startEmbeddedPostgres({ dataDir });
+/** On a durable server of the section's own: what is measured includes the fsync of every commit. */
+async function runSection(bench: Bench): Promise<Figure[]> {
+  const endings: (() => Promise<void>)[] = [];
+  const onEnd = (stop: () => Promise<void>) => void endings.unshift(stop);
   try {
-    await createDatabase(postgres.url, "bench");
-    const url = withDatabase(postgres.url, "bench");
-    await migrate(url);
-    const pool = makePool({ url, purpose: "bench", max: 10, statementTimeoutMs: 30_000 });
-    await addSource(pool, "live");
-    const measured = await bench(pool);
-    await pool.end();
-    return measured;
+    const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-"));
+    onEnd(() => rm(dataDir, { recursive: true, force: true }));
+    const postgres = await startEmbeddedPostgres({ dataDir });
+    onEnd(() => postgres.stop());
+    const addDatabase = async (name: string) => {
+      await createDatabase(postgres.url, name);
+      const url = withDatabase(postgres.url, name);
+      await migrate(url);
+      await migrateQueue(url);
+      const setUp = makePool({ url, purpose: "bench", max: 1, statementTimeoutMs: STATEMENT_TIMEOUT_MS });
+      await addSource(setUp, "live");
+      await setUp.end();
+      return url;
+    };
+    const databaseUrl = await addDatabase("bench");
+    const pool = makePool({
+      url: databaseUrl,
+      purpose: "bench",
+      max: POOL_CONNECTIONS,
+      statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+    });
+    onEnd(() => pool.end());
+    return await bench({ pool, databaseUrl, addDatabase, onEnd });
   } finally {
-    await postgres.stop();
-    await rm(dataDir, { recursive: true, force: true });
+    for (const stop of endings) await stop();
   }
 }
 
 function printTable(rows: readonly Figure[]): void {
-  const cells = rows.map((row) => [
-    row.section,
-    row.name,
-    `${Math.round(row.perSecond.median)}/s (${Math.round(row.perSecond.min)}–${Math.round(row.perSecond.max)})`,
-    row.p50Ms === null ? "" : `${row.p50Ms.toFixed(1)} ms`,
-    row.p99Ms === null ? "" : `${row.p99Ms.toFixed(1)} ms`,
-    row.ofLimit === null ? "" : row.ofLimit.toFixed(2),
+  const milliseconds = (value: number | null) => (value === null ? "" : `${value.toFixed(1)} ms`);
+  const cells = rows.map(({ section, name, unit, value, p50Ms, p99Ms, ofLimit, goal }) => [
+    section,
+    name,
+    `${formatValue(value.median)} (${formatValue(value.min)}–${formatValue(value.max)}) ${unit}`,
+    milliseconds(p50Ms),
+    milliseconds(p99Ms),
+    ofLimit === null ? "" : ofLimit.toFixed(2),
+    goal ?? "",
   ]);
-  const table = [["section", "what", "median (min–max)", "p50", "p99", "of limit"], ...cells];
-  const widths =
-    table[0]?.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0))) ?? [];
-  for (const row of table)
-    process.stdout.write(
-      `${row
-        .map((cell, column) => cell.padEnd(widths[column] ?? 0))
-        .join("  ")
-        .trimEnd()}\n`,
-    );
+  const head = ["section", "what", "median (min–max)", "p50", "p99", "of limit", "goal"];
+  const table = [head, ...cells];
+  const widths = head.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
+  for (const row of table) {
+    const line = row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
+    process.stdout.write(`${line.trimEnd()}\n`);
+  }
 }

@@ -1,77 +1,99 @@
+import { RUNS } from "./effort.ts";
+
 /** One run of one subject. */
 export interface Sample {
-  /** Units of work per second. */
-  readonly perSecond: number;
+  /** In the unit of the comparison. */
+  readonly value: number;
   readonly p50Ms?: number;
   readonly p99Ms?: number;
-  /** Failed units; a run with any is not compared. */
+  /** Failed units of work; a run with any is not compared. */
   readonly errors: number;
 }
 
 export interface Subject {
   readonly name: string;
+  /** What is asked of it, in words; shown beside the figure. */
+  readonly goal?: string;
   readonly run: () => Promise<Sample>;
 }
 
 export interface Figure {
   readonly section: string;
   readonly name: string;
-  readonly perSecond: { readonly min: number; readonly median: number; readonly max: number };
+  readonly unit: string;
+  readonly value: { readonly min: number; readonly median: number; readonly max: number };
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** Median of the ratios to the limit, pair by pair; null for the limit itself. */
+  /** Median of the ratios to the limit, pair by pair; null for the limit itself, and where there is none. */
   readonly ofLimit: number | null;
+  readonly goal: string | null;
 }
 
-const RUNS = 5;
+export interface Comparison {
+  readonly section: string;
+  /** Of the values, as `/s` or `ms`. */
+  readonly unit: string;
+  readonly subjects: readonly Subject[];
+  /** What they are compared with; it runs in turn with them. */
+  readonly limit?: Subject;
+}
 
 /**
- * Runs the subjects in turn, once to warm up and then RUNS times, so that drift of the machine meets all alike. The
- * last subject is the limit. Throws when a run had errors: such runs cannot be compared.
+ * Runs the subjects and the limit in turn, once to warm up and then RUNS times, so that drift of the machine meets
+ * all alike. Throws when a run had errors: such runs cannot be compared.
  */
-export async function compare(section: string, subjects: readonly Subject[]): Promise<Figure[]> {
-  const samples = new Map<Subject, Sample[]>(subjects.map((subject) => [subject, []]));
+export async function compare({ section, unit, subjects, limit }: Comparison): Promise<Figure[]> {
+  const all = limit ? [...subjects, limit] : subjects;
+  const samples = new Map<Subject, Sample[]>(all.map((subject) => [subject, []]));
   for (let run = 0; run <= RUNS; run += 1) {
-    for (const subject of subjects) {
+    for (const subject of all) {
       const sample = await subject.run();
       if (sample.errors > 0)
         throw new Error(`${section}: ${subject.name} had ${sample.errors} errors in run ${run}`);
-      process.stderr.write(
-        `  ${section} · run ${run} of ${RUNS} · ${subject.name}: ${Math.round(sample.perSecond)}/s\n`,
-      );
+      const shown = `${formatValue(sample.value)} ${unit}`;
+      process.stderr.write(`  ${section} · run ${run} of ${RUNS} · ${subject.name}: ${shown}\n`);
       if (run > 0) samples.get(subject)?.push(sample);
     }
   }
-  const limit = subjects.at(-1);
   const limits = limit ? (samples.get(limit) ?? []) : [];
-  return subjects.map((subject) =>
-    toFigure(section, subject, samples.get(subject) ?? [], subject === limit ? [] : limits),
-  );
+  return all.map((subject) => {
+    const own = samples.get(subject) ?? [];
+    return { section, unit, ...toFigure(subject, own, subject === limit ? [] : limits) };
+  });
 }
 
 function toFigure(
-  section: string,
   subject: Subject,
   samples: readonly Sample[],
   limits: readonly Sample[],
-): Figure {
-  const rates = samples.map((sample) => sample.perSecond);
-  const ratios = limits.map((limit, run) => (rates[run] ?? 0) / limit.perSecond);
-  const optional = (values: readonly (number | undefined)[]) => {
-    const known = values.filter((value) => value !== undefined);
+): Omit<Figure, "section" | "unit"> {
+  const values = samples.map(({ value }) => value);
+  const ratios = limits.map((limit, run) => (values[run] ?? 0) / limit.value);
+  const medianOf = (times: readonly (number | undefined)[]) => {
+    const known = times.filter((time) => time !== undefined);
     return known.length === 0 ? null : median(known);
   };
   return {
-    section,
     name: subject.name,
-    perSecond: { min: Math.min(...rates), median: median(rates), max: Math.max(...rates) },
-    p50Ms: optional(samples.map((sample) => sample.p50Ms)),
-    p99Ms: optional(samples.map((sample) => sample.p99Ms)),
+    value: { min: Math.min(...values), median: median(values), max: Math.max(...values) },
+    p50Ms: medianOf(samples.map(({ p50Ms }) => p50Ms)),
+    p99Ms: medianOf(samples.map(({ p99Ms }) => p99Ms)),
     ofLimit: ratios.length === 0 ? null : median(ratios),
+    goal: subject.goal ?? null,
   };
 }
 
 export function median(values: readonly number[]): number {
+  return quantile(values, 0.5);
+}
+
+/** The value that a share of `at` lies below; NaN for none. */
+export function quantile(values: readonly number[], at: number): number {
   const sorted = [...values].sort((left, right) => left - right);
-  return sorted[Math.floor(sorted.length / 2)] ?? Number.NaN;
+  return sorted[Math.floor(sorted.length * at)] ?? Number.NaN;
+}
+
+/** Whole numbers from a hundred on, two digits behind the point below. */
+export function formatValue(value: number): string {
+  return value >= 100 ? String(Math.round(value)) : String(Math.round(value * 100) / 100);
 }

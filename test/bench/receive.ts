@@ -1,12 +1,8 @@
-import { spawn } from "node:child_process";
 import { createServer } from "node:http";
 import type { RequestListener } from "node:http";
 import type { AddressInfo } from "node:net";
-import path from "node:path";
-import { createInterface } from "node:readline";
 import express from "express";
 import { insertEvents } from "../../src/mirror/inbox.ts";
-import type { Pool } from "../../src/mirror/database.ts";
 import { makeGroupCommit } from "../../src/receive/groupCommit.ts";
 import { makeReceiver } from "../../src/receive/receiver.ts";
 import { systemClock } from "../../src/runtime/clock.ts";
@@ -14,15 +10,20 @@ import { silentLogger } from "../../src/runtime/logger.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import type { Bench } from "./bench.ts";
+import { startChild } from "./children.ts";
+import { amount } from "./effort.ts";
+import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
-import type { Figure, Sample, Subject } from "./measure.ts";
+import type { Subject } from "./measure.ts";
 
-const REQUESTS = 12_000;
+const REQUESTS = amount(12_000);
 const CONNECTIONS = 64;
 
 /** Receiving: our endpoint with its durable commit, against a bare handler that only verifies and parses. */
-export async function benchReceive(pool: Pool): Promise<Figure[]> {
-  const load = startLoad();
+export const benchReceive: Bench = async ({ pool, onEnd }) => {
+  const load = await startChild("load.ts");
+  onEnd(load.stop);
   const verifier = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [WEBHOOK_SECRET] });
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const receiver = makeReceiver({
@@ -52,32 +53,22 @@ export async function benchReceive(pool: Pool): Promise<Figure[]> {
     name,
     run: () =>
       withServer(listener, (url) =>
-        load.send({ url, requests: REQUESTS, connections: CONNECTIONS, round: (round += 1) }),
+        load.ask<LoadAnswer>({ url, requests: REQUESTS, connections: CONNECTIONS, round: (round += 1) }),
       ),
   });
-  const figures = await compare("receive", [
-    subject("our receiver, committed before 200", receiver),
-    subject("bare Express with express.raw, nothing verified", plainExpress as RequestListener),
-    subject("limit: bare handler that verifies and parses", bare),
-  ]);
-  load.stop();
-  return figures;
-}
-
-function startLoad() {
-  const script = path.join(import.meta.dirname, "load.ts");
-  const child = spawn(process.execPath, ["--import", "tsx", script], { stdio: ["pipe", "pipe", "inherit"] });
-  const lines = createInterface({ input: child.stdout })[Symbol.asyncIterator]();
-  return {
-    async send(order: object): Promise<Sample> {
-      child.stdin.write(`${JSON.stringify(order)}\n`);
-      const line = await lines.next();
-      if (line.done === true) throw new Error("the load generator ended");
-      return JSON.parse(line.value) as Sample;
-    },
-    stop: () => child.kill(),
-  };
-}
+  return compare({
+    section: "receive",
+    unit: "/s",
+    subjects: [
+      {
+        ...subject("our receiver, committed before 200", receiver),
+        goal: "at least 0.5 of the limit and 1.4 of bare Express, p99 < 10 ms",
+      },
+      subject("bare Express with express.raw, nothing verified", plainExpress as RequestListener),
+    ],
+    limit: subject("limit: bare handler that verifies and parses", bare),
+  });
+};
 
 async function withServer<Result>(
   listener: RequestListener,

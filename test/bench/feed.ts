@@ -1,0 +1,74 @@
+import { makeApply } from "../../src/apply/apply.ts";
+import { parseInstant } from "../../src/domain/instant.ts";
+import { FEED_START, readChanges } from "../../src/mirror/changeFeed.ts";
+import type { FeedPosition } from "../../src/mirror/changeFeed.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { at, makeSnapshot } from "../support/orders.ts";
+import type { Bench } from "./bench.ts";
+import { amount } from "./effort.ts";
+import { compare } from "./measure.ts";
+import type { Sample } from "./measure.ts";
+import { makeEnvironment, startRole } from "./roles.ts";
+
+const ORDERS = amount(5_000);
+const CHANGES_PER_ORDER = 4;
+const PAGE = 500;
+
+/** Reading the whole change feed page by page through the read API, against its bare statement. */
+export const benchFeed: Bench = async ({ pool, databaseUrl, onEnd }) => {
+  await makeChanges(pool);
+  const web = await startRole("web", makeEnvironment({ databaseUrl }));
+  onEnd(web.stop);
+  return compare({
+    section: "feed",
+    unit: "changes/s",
+    subjects: [
+      { name: `GET /v1/changes, pages of ${PAGE}, one reader`, run: () => readAll(String(web.greeting)) },
+    ],
+    limit: { name: "limit: the statement for the same pages", run: () => readStatement(pool) },
+  });
+};
+
+async function makeChanges(pool: Pool): Promise<void> {
+  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  for (let change = 0; change < CHANGES_PER_ORDER; change += 1) {
+    const updatedAt = at(change + 1);
+    const snapshots = Array.from({ length: ORDERS }, (_, order) =>
+      makeSnapshot({ reference: `R${order}`, updatedAt, more: { note: "x".repeat(300) } }),
+    );
+    const requestedAt = parseInstant(updatedAt);
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+  }
+}
+
+async function readAll(base: string): Promise<Sample> {
+  const startedMs = performance.now();
+  let changes = 0;
+  let after = "";
+  for (let more = true; more;) {
+    const answer = await fetch(`${base}/v1/changes?limit=${PAGE}&after=${after}`);
+    const page = (await answer.json()) as { data: unknown[]; hasMore: boolean; next: string };
+    changes += page.data.length;
+    [after, more] = [page.next, page.hasMore];
+  }
+  return toSample(changes, startedMs);
+}
+
+async function readStatement(pool: Pool): Promise<Sample> {
+  const startedMs = performance.now();
+  let changes = 0;
+  let after: FeedPosition = FEED_START;
+  for (let more = true; more;) {
+    const page = await readChanges(pool, { sourceId: "live", after, limit: PAGE });
+    changes += page.changes.length;
+    [after, more] = [page.changes.at(-1)?.at ?? after, page.hasMore];
+  }
+  return toSample(changes, startedMs);
+}
+
+/** A change that was left out is an error. */
+function toSample(changes: number, startedMs: number): Sample {
+  const errors = ORDERS * CHANGES_PER_ORDER - changes;
+  return { value: changes / ((performance.now() - startedMs) / 1_000), errors };
+}
