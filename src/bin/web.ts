@@ -33,7 +33,8 @@ const READ_TIMEOUT_MS = 10_000;
 const EXPORT_CONNECTIONS = 2;
 /** Also how long a transaction may idle: an export waits that long for its client. */
 const EXPORT_TIMEOUT_MS = 60_000;
-/** Of their own, so that a slow count never takes a connection from a reader. */
+/** Both of their own, so that a slow count never takes a connection from a reader. */
+const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
 
@@ -68,7 +69,8 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
     meterQueue(metrics, deps.outgoingQueue);
     meterOutgoing(metrics, figuresPool);
   }
-  const app = composeApp(deps, { receivePool, readPool, exportPool, hub, orderWait });
+  const opsPool = openPool(deps, OPS_POOL);
+  const app = composeApp(deps, { receivePool, readPool, exportPool, opsPool, hub, orderWait });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
     req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
@@ -112,9 +114,16 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
 
 function composeApp(
   deps: RoleDeps & Queues,
-  readers: { receivePool: Pool; readPool: Pool; exportPool: Pool; hub: ChangeHub; orderWait: OrderWait },
+  readers: {
+    receivePool: Pool;
+    readPool: Pool;
+    exportPool: Pool;
+    opsPool: Pool;
+    hub: ChangeHub;
+    orderWait: OrderWait;
+  },
 ): Express {
-  const { receivePool, readPool, exportPool, hub, orderWait } = readers;
+  const { receivePool, readPool, exportPool, opsPool, hub, orderWait } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.use(setAnswerHeaders);
@@ -125,6 +134,7 @@ function composeApp(
   const reads = { pool: readPool, exportPool, hub, orderWait };
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
   const outgoingQueue = deps.outgoingQueue?.bull;
-  app.use(makeOpsRouter({ pool: readPool, config, queue: queue.bull, outgoingQueue, logger }));
+  const { signal } = shutdown;
+  app.use(makeOpsRouter({ pool: opsPool, config, queue: queue.bull, outgoingQueue, logger, signal }));
   return app;
 }

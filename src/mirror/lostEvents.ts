@@ -183,9 +183,10 @@ with delays as (
   where source_id = $1 and hour > clock_timestamp() - interval '24 hours' group by up_to_seconds
 ), last as (
   select greatest(
-    (select max(received_at) from (
+    -- Ends at the first that is found.
+    (select received_at from (
       select source_id, received_at from mirror.inbox order by seq desc limit $2
-    ) newest where source_id = $1),
+    ) newest where source_id = $1 limit 1),
     (select max(last_at) from mirror.announced_statuses where source_id = $1)) as event_at
 )
 select mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(last.event_at) as last_event_at, lost.last_day, lost.since_event,

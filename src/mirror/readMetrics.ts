@@ -26,12 +26,10 @@ export interface SourceFigures {
   readonly oldestGap: { readonly since: number; readonly until: number } | null;
   /** When an event last came; null when none is among the newest of all sources. */
   readonly lastEventAt: number | null;
-  /** Changes that an event announced, in time or late, since the beginning. */
+  /** Changes that an event announced, in time or late, since the beginning, as the lost ones; see readWebhookRecord. */
   readonly announced: number;
   readonly lost: number;
-  readonly lostLastDay: number;
   readonly lostSinceLastEvent: number;
-  readonly firstLostSinceLastEventAt: number | null;
   /** When a trait of the provider was last found to have changed. */
   readonly traitChangedAt: number | null;
   /** The overlap in force; null before it was first tuned, as with the next one. */
@@ -55,9 +53,6 @@ with waiting as (
 ), wished as (
   select source_id, count(*)::int as refetches
   from (select source_id from mirror.refetches limit $1) r group by source_id
-), newest as (
-  select source_id, max(received_at) as received_at
-  from (select source_id, received_at from mirror.inbox order by seq desc limit $2) i group by source_id
 ), announced as (
   select source_id, sum(events)::float8 as announced, max(last_at) as last_at
   from mirror.announced_statuses group by source_id
@@ -77,8 +72,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   (select lower(gap) / 1e9 from unnest(proved.missing) as gap order by gap limit 1)::float8 as "gapSince",
   (select upper(gap) / 1e9 from unnest(proved.missing) as gap order by gap limit 1)::float8 as "gapUntil",
   extract(epoch from last.event_at)::float8 as "lastEventAt", coalesce(announced.announced, 0) as announced,
-  lost.lost, lost.last_day as "lostLastDay", lost.since_event as "lostSinceLastEvent",
-  extract(epoch from lost.first_since_event)::float8 as "firstLostSinceLastEventAt",
+  lost.lost, lost.since_event as "lostSinceLastEvent",
   (select extract(epoch from max(changed_at))::float8 from mirror.provider_traits t where t.source_id = s.source_id) as "traitChangedAt",
   poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds"
 from mirror.sources s
@@ -86,14 +80,18 @@ left join mirror.poll_state poll using (source_id)
 left join waiting using (source_id)
 left join parked using (source_id)
 left join wished using (source_id)
-left join newest using (source_id)
 left join announced using (source_id)
 left join proved using (source_id)
-cross join lateral (select greatest(newest.received_at, announced.last_at) as event_at) last
 cross join lateral (
-  select count(*)::int as lost, (count(*) filter (where found_at > now() - interval '1 day'))::int as last_day,
-    (count(*) filter (where found_at > last.event_at))::int as since_event,
-    min(found_at) filter (where found_at > last.event_at) as first_since_event
+  -- Ends at the first that is found: of a source whose events come, that is one of the newest rows.
+  select greatest(announced.last_at, (
+    select received_at from (
+      select source_id, received_at from mirror.inbox order by seq desc limit $2
+    ) newest where newest.source_id = s.source_id limit 1
+  )) as event_at
+) last
+cross join lateral (
+  select count(*)::int as lost, (count(*) filter (where found_at > last.event_at))::int as since_event
   from mirror.unannounced_changes u where u.source_id = s.source_id and u.state = 'lost'
 ) lost
 order by s.source_id`;

@@ -2,15 +2,15 @@ import { Router } from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
 import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
 import type { Pool } from "../mirror/database.ts";
-import { selectBacklog, selectSourceStates } from "../mirror/readOverview.ts";
 import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
 import { makeAssetRouter } from "./assets.ts";
-import { makeLogin, roleOf, viewerOf } from "./login.ts";
+import { makeLogin, roleOf } from "./login.ts";
 import { makeOrderRoutes } from "./orderRoutes.ts";
-import { renderOverview, renderUnavailable } from "./overviewPage.ts";
+import { renderUnavailable } from "./overviewPage.ts";
+import { makeOverviewRoutes } from "./overviewRoutes.ts";
 import { PAGE_POLICY } from "./page.ts";
 import { makeQueueBoard } from "./queueBoard.ts";
 import type { BoardQueue } from "./queueBoard.ts";
@@ -21,9 +21,11 @@ export interface OpsDeps {
   readonly queue: BoardQueue;
   /** Shown beside the other where there is one. */
   readonly outgoingQueue?: BoardQueue | undefined;
-  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword">;
+  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword"> & Partial<Pick<Config, "sources">>;
   readonly logger: Logger;
   readonly clock?: Clock;
+  /** Aborted when the process begins to shut down: live pages are let go then. */
+  readonly signal?: AbortSignal;
 }
 
 const QUEUES_PATH = "/ops/queues";
@@ -47,15 +49,14 @@ const BOARD_POLICY = [
 /** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
 export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
+  const { signal = new AbortController().signal } = deps;
   const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
   const { opsPassword, opsViewerPassword } = config;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(setHeaders(PAGE_POLICY), makeLogin({ pool, passwords, clock, logger }), guardWrites);
-  ops.get("/", async (_request, response) => {
-    const [sources, backlog] = await Promise.all([selectSourceStates(pool), selectBacklog(pool)]);
-    response.type("html").send(renderOverview({ sources, backlog, viewer: viewerOf(response) }));
-  });
+  const webhookSources = findWebhookSources(config.sources);
+  ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, signal }));
   ops.use(makeOrderRoutes(pool));
   const boards = {
     operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
@@ -69,6 +70,13 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;
+}
+
+/** Sources whose webhooks are to be judged; null when the configuration is not known here. */
+function findWebhookSources(sources: Config["sources"] | undefined): ReadonlySet<string> | null {
+  if (sources === undefined) return null;
+  const configured = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
+  return new Set(configured.map(({ sourceId }) => sourceId));
 }
 
 function setHeaders(policy: string): RequestHandler {

@@ -8,6 +8,7 @@ import { findOrders, readTimeline } from "../mirror/timeline.ts";
 import { roleOf, viewerOf } from "./login.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "./phrases.ts";
+import { readText } from "./requestText.ts";
 import { renderSearch, soleAddress } from "./searchPage.ts";
 
 const ENTRIES_MAX = 200;
@@ -56,9 +57,4 @@ export function makeOrderRoutes(pool: Pool): Router {
 
 function readOrderName({ params }: Request): { sourceId: string; reference: string } {
   return { sourceId: readText(params["source"]), reference: readText(params["reference"]) };
-}
-
-/** A parameter's text; empty where it is absent or given twice. NUL, which Postgres refuses, is cut out. */
-function readText(value: unknown): string {
-  return typeof value === "string" ? value.replaceAll("\0", "") : "";
 }

@@ -1,43 +1,77 @@
-import { formatInstant } from "../domain/instant.ts";
-import type { Backlog, SourceState } from "../mirror/readOverview.ts";
+import { VERDICTS } from "../mirror/applyBatch.ts";
+import type { Collected } from "./collector.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
-import { renderPage } from "./page.ts";
+import { TAIL_DECISIONS } from "./liveFeed.ts";
 import type { Viewer } from "./login.ts";
-import { describeAge, describeCount, renderAlert, renderTime } from "./phrases.ts";
+import { renderPage } from "./page.ts";
+import { renderAlert, renderTime } from "./phrases.ts";
+import { renderState } from "./statePanel.ts";
+import { VIAS, writeTailFilter } from "./tailLine.ts";
+import type { TailFilter } from "./tailLine.ts";
+import { renderTrends } from "./trends.ts";
 
 export interface Overview {
-  readonly sources: readonly SourceState[];
-  readonly backlog: Backlog;
+  readonly collected: Collected;
+  /** Of the last decisions, newest first. */
+  readonly lines: readonly Html[];
+  readonly filter: TailFilter;
+  /** ISO 8601 in UTC, to the second. */
+  readonly asOf: string;
   readonly viewer: Viewer;
 }
 
-/** One screen: how fresh each source is, what waits, and where to look further. */
-export function renderOverview({ sources, backlog, viewer }: Overview): string {
-  const states = sources.map(renderSource);
+/** One screen: fresh? lost? stuck? budget? details; and what is being decided now. */
+export function renderOverview({ collected, lines, filter, asOf, viewer }: Overview): string {
   const body = html`<h1>Overview</h1>
-    <p class="dim">as of ${renderTime(backlog.asOf)} · <a href="/ops">Refresh</a></p>
-    <h2>Sources</h2>
-    ${
-      states.length === 0
-        ? html`<p>None was ever configured.</p>`
-        : html`<ul class="cards">
-            ${states}
-          </ul>`
-    }
-    <h2>Waiting</h2>
-    <ul class="cards">
-      ${renderPending(backlog)} ${renderQuarantine(backlog)}
-    </ul>
-    <h2 id="more">More</h2>
-    <nav aria-labelledby="more">
-      <ul>
-        <li><a href="/ops/queues">Queues</a></li>
-        <li><a href="/readyz?verbose">Readiness</a></li>
-      </ul>
-    </nav>
-    <p class="dim">Ages are by the database's clock; safe through is a time of the provider's.</p>`;
-  return renderPage({ title: "Overview", body, viewer });
+    <p class="dim">
+      <span id="live-word" data-live="/ops/live${writeTailFilter(filter)}">as of ${renderTime(asOf)}</span> ·
+      <a href="/ops${writeTailFilter(filter)}">Refresh</a>
+    </p>
+    <div id="state">${renderState(collected)}</div>
+    <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
+    <div id="trends">${renderTrends(collected)}</div>
+    ${renderTail({ lines, filter, sources: collected.sources.map(({ figures }) => figures.sourceId) })}
+    <p class="dim">
+      Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
+      <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
+    </p>`;
+  return renderPage({ title: "Overview", body, viewer, live: true });
+}
+
+function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
+  const { lines, filter, sources } = tail;
+  return html`<h2 id="tail-title">
+      Decisions <span class="dim">among the last ${TAIL_DECISIONS}, newest first</span>
+    </h2>
+    <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
+      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
+      ${renderChoice({ label: "Seen by", name: "via", words: VIAS, chosen: filter.via })}
+      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
+      <button>Show</button>
+      <button type="button" id="pause" aria-pressed="false" hidden>Pause</button>
+      <span id="held" class="dim" role="status"></span>
+    </form>
+    <ol class="tail" id="tail" aria-labelledby="tail-title">
+      ${lines}
+    </ol>
+    <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>None of them fits.</p>`;
+}
+
+function renderChoice(choice: {
+  label: string;
+  name: string;
+  words: readonly string[];
+  chosen: string | null;
+}): Html {
+  const { label, name, words, chosen } = choice;
+  return html`<label
+    >${label}
+    <select name="${name}">
+      <option value="">any</option>
+      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
+    </select></label
+  >`;
 }
 
 /** What the page says when the database, which it is about, does not answer. */
@@ -46,53 +80,4 @@ export function renderUnavailable(): string {
     <p>${renderAlert("The database does not answer, so nothing can be said of the mirror.")}</p>
     <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
   return renderPage({ title: "No database", body });
-}
-
-function renderSource(source: SourceState): Html {
-  return html`<li>
-    <h3>${source.sourceId} <span class="dim">${source.mode} mode</span></h3>
-    <dl>
-      <dt>Every change is here up to (safe through)</dt>
-      <dd>${renderSafeThrough(source)}</dd>
-      <dt>Last poll</dt>
-      <dd>${renderPoll(source)}</dd>
-      <dt>Last poll error, all time</dt>
-      <dd>${renderError(source)}</dd>
-    </dl>
-  </li> `;
-}
-
-function renderSafeThrough({ safeThrough, safeThroughAgeSeconds }: SourceState): Html {
-  if (safeThrough === null) return html`not known yet`;
-  return html`${renderTime(formatInstant(safeThrough, 0))} · ${describeAge(safeThroughAgeSeconds)}`;
-}
-
-function renderPoll({ pollStartedAgeSeconds: started, pollEndedAgeSeconds: ended }: SourceState): Html {
-  if (started === null && ended === null) return html`never`;
-  const running = started !== null && (ended === null || started < ended);
-  const end = ended === null ? html`none has ended` : html`ended ${describeAge(ended)}`;
-  return running ? html`${end}, one more started ${describeAge(started)}` : end;
-}
-
-function renderError({ lastError, lastErrorAgeSeconds }: SourceState): Html {
-  if (lastError === null) return html`none`;
-  return html`${renderAlert(lastError)} · ${describeAge(lastErrorAgeSeconds)}`;
-}
-
-function renderPending({ pending, oldestPendingAgeSeconds: age }: Backlog): Html {
-  const oldest = age === null ? "nothing waits" : `the oldest came ${describeAge(age)}`;
-  return html`<li>
-    <p class="number">${describeCount(pending)}</p>
-    <p>events without a decision: ${oldest}</p>
-    <p class="dim">now, all sources</p>
-  </li> `;
-}
-
-function renderQuarantine({ quarantined }: Backlog): Html {
-  const count = describeCount(quarantined);
-  return html`<li>
-    <p class="number">${quarantined === 0 ? count : renderAlert(count)}</p>
-    <p>in quarantine: could not be applied and need a person</p>
-    <p class="dim">open, all time, all sources</p>
-  </li> `;
 }

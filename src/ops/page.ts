@@ -1,12 +1,14 @@
-import { STYLE_ASSET } from "./assets.ts";
+import { CHART_ASSET, CHART_STYLE_ASSET, LIVE_ASSET, STYLE_ASSET } from "./assets.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 import type { Viewer } from "./login.ts";
 
-/** Our pages load their one style sheet from here, and nothing from elsewhere; nothing is inline. */
+/** Our pages load styles and scripts from here, and nothing from elsewhere; nothing is inline. */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "style-src 'self'",
+  "script-src 'self'",
+  "connect-src 'self'",
   "img-src data:",
   "base-uri 'none'",
   "form-action 'self'",
@@ -20,10 +22,12 @@ export interface PageParts {
   readonly viewer?: Viewer;
   /** What was searched for. */
   readonly query?: string;
+  /** The overview keeps itself up to date and draws charts. */
+  readonly live?: boolean;
 }
 
 /** A whole document. The empty icon keeps browsers from asking for one. */
-export function renderPage({ title, body, viewer, query = "" }: PageParts): string {
+export function renderPage({ title, body, viewer, query = "", live = false }: PageParts): string {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -32,6 +36,7 @@ export function renderPage({ title, body, viewer, query = "" }: PageParts): stri
         <meta name="robots" content="noindex" />
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
+        ${live ? LIVE_HEAD : html``}
         <title>${title} · order-mirror</title>
       </head>
       <body>
@@ -40,6 +45,10 @@ export function renderPage({ title, body, viewer, query = "" }: PageParts): stri
       </body>
     </html> `.markup;
 }
+
+const LIVE_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
+  <script src="${CHART_ASSET.path}" defer></script>
+  <script src="${LIVE_ASSET.path}" defer></script>`;
 
 function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
   return html`<a class="skip" href="#main">Skip to the page</a>

@@ -1,6 +1,5 @@
 import { formatInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
-import { COUNT_MAX } from "../mirror/readOverview.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 
@@ -26,6 +25,9 @@ export function renderInstant(instant: Instant | null): Html {
   return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
 }
 
+/** Counting further would cost a busy database more than the digits are worth. */
+export const COUNT_MAX = 100_000;
+
 /** Digits grouped; a count that stopped early says so. */
 export function describeCount(count: number): string {
   return count > COUNT_MAX ? `more than ${COUNT_MAX.toLocaleString("en-US")}` : count.toLocaleString("en-US");
@@ -43,7 +45,7 @@ export function describeAge(ageSeconds: number | null): string {
 }
 
 /** A span of time in whole units; number and unit stay on one line. */
-function describeSpan(seconds: number): string {
+export function describeSpan(seconds: number): string {
   const whole = Math.floor(seconds);
   const minutes = Math.floor((whole % HOUR_SECONDS) / MINUTE_SECONDS);
   const hours = Math.floor((whole % DAY_SECONDS) / HOUR_SECONDS);
@@ -62,4 +64,15 @@ export function describeDelay(seconds: number): string {
 /** Address of an order's page. */
 export function orderAddress({ sourceId, reference }: { sourceId: string; reference: string }): string {
   return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
+}
+
+/** Which source a list is about; empty for all. */
+export function sourceQuery(sourceId: string): string {
+  return `?source=${encodeURIComponent(sourceId)}`;
+}
+
+/** A sentence in which commands stand between backticks. */
+export function renderSentence(text: string): Html {
+  const parts = text.split("`");
+  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;
 }

@@ -1,8 +1,8 @@
 /** The one style sheet of our pages. */
 export const STYLE = `
-:root { color-scheme: light dark; --text: #1a1d21; --dim: #566070; --line: #d5dae0; --page: #fff; --card: #f6f7f9; --link: #0b57b0; --alert: #a3260f; --good: #1c6b34; --warn: #7a5200; --proved: #2f8f52; --open: #9db4c8; --gap: #c2371c; }
+:root { color-scheme: light dark; --text: #1a1d21; --dim: #566070; --line: #d5dae0; --page: #fff; --card: #f6f7f9; --link: #0b57b0; --alert: #a3260f; --good: #1c6b34; --warn: #7a5200; --proved: #2f8f52; --open: #9db4c8; --gap: #c2371c; --late: #b98a1d; }
 @media (prefers-color-scheme: dark) {
-  :root { --text: #e7eaee; --dim: #a3adb9; --line: #353c45; --page: #14171b; --card: #1c2026; --link: #86b7fa; --alert: #ff9b85; --good: #7fd49a; --warn: #f0c36a; --proved: #43a868; --open: #4b6074; --gap: #ff7a5c; }
+  :root { --text: #e7eaee; --dim: #a3adb9; --line: #353c45; --page: #14171b; --card: #1c2026; --link: #86b7fa; --alert: #ff9b85; --good: #7fd49a; --warn: #f0c36a; --proved: #43a868; --open: #4b6074; --gap: #ff7a5c; --late: #d9ae4a; }
 }
 * { box-sizing: border-box; }
 body { margin: 0 auto; padding: 0.75rem 1rem 2rem; max-width: 76rem; font: 1rem/1.5 system-ui, sans-serif; color: var(--text); background: var(--page); overflow-wrap: anywhere; }
@@ -53,18 +53,48 @@ ol.timeline .clock { font-variant-numeric: tabular-nums; }
 ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ul.diff { list-style: none; margin: 0.25rem 0; padding: 0 0 0 0.75rem; border-left: 3px solid var(--line); }
-.strip { display: flex; flex-wrap: wrap; gap: 1px; height: auto; list-style: none; margin: 0.25rem 0; padding: 0; }
-.strip span { flex: 1 0 4px; height: 1.25rem; background: var(--open); opacity: 0.5; }
-.strip .proved { background: var(--proved); opacity: 1; }
-.strip .gap { background: var(--gap); opacity: 1; height: 1.6rem; }
-.strip .before { background: var(--line); opacity: 0.6; }
+.badge { font-size: 0.75rem; font-weight: 600; border: 1px solid var(--dim); border-radius: 999px; padding: 0.05rem 0.5rem; vertical-align: 0.1em; }
+.verdict-line { font-size: 1.05rem; margin: 0.75rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--card); }
+.troubles > li { margin: 0.5rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--alert); background: var(--card); }
+section.source { border-top: 1px solid var(--line); margin-top: 1rem; }
+section.source > h2 { font-size: 1.125rem; margin: 0.75rem 0 0.5rem; }
+section.source > h3 { margin: 1rem 0 0.25rem; }
+h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: 0.875rem; }
+.cards .number a { text-decoration: none; font-weight: 600; }
+.cards .number a:hover, .cards .number a:focus-visible { text-decoration: underline; }
+.cards h3 { color: var(--dim); font-size: 0.9375rem; }
+code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var(--card); border: 1px solid var(--line); border-radius: 3px; padding: 0 0.25em; }
+.strip { display: flex; gap: 1px; align-items: flex-end; height: 1.75rem; margin: 0.25rem 0; }
+.strip span { flex: 1 1 0; min-width: 0; height: 1.25rem; }
+.key { display: inline-block; width: 0.8em; height: 0.8em; vertical-align: -0.05em; margin-left: 0.5rem; }
+.key:first-child { margin-left: 0; }
+.strip .proved, .key.proved { background: var(--proved); }
+.strip .open, .key.open { background: var(--open); }
+.strip .gap, .key.gap { background: var(--gap); height: 1.75rem; }
+.key.gap { height: 0.8em; }
+.strip .before, .key.before { background: var(--line); }
+.strip .before { height: 0.5rem; }
+.works > li { padding: 0.25rem 0; }
+progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: middle; }
+.trend { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0.25rem 1.5rem; margin-bottom: 0.75rem; }
+.trend > * { min-width: 0; }
+.trend > details { grid-column: 1 / -1; }
+.plot { margin: 0; }
+.plot figcaption { font-size: 0.875rem; color: var(--dim); }
+.plot:not(:has(.uplot)) { display: none; }
+.uplot .u-legend { font-size: 0.875rem; }
+.actions { display: flex; flex-wrap: wrap; gap: 0.5rem 0.75rem; align-items: end; }
+details > summary { cursor: pointer; }
 ol.tail { list-style: none; margin: 0; padding: 0; font-variant-numeric: tabular-nums; }
-ol.tail > li { padding: 0.2rem 0; border-bottom: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: 0 0.75rem; }
+ol.tail > li { padding: 0.2rem 0; border-bottom: 1px solid var(--line); display: flex; flex-wrap: wrap; gap: 0 0.75rem; align-items: baseline; }
 ol.tail .via { min-width: 4.5rem; }
+ol.tail .order { min-width: 11rem; }
+ol.tail .verdict { min-width: 6.5rem; }
 @media (max-width: 44rem) {
   ol.timeline > li { grid-template-columns: 1fr 1fr; }
   ol.timeline .told { grid-column: 1 / -1; }
   ol.timeline > li.heading .told { display: none; }
+  ol.tail .order, ol.tail .via, ol.tail .verdict { min-width: 0; }
   header.top .search { max-width: none; flex-basis: 100%; margin-left: 0; }
 }
 `;

@@ -5,11 +5,13 @@ import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
 import { openBoardQueue } from "../support/boardQueue.ts";
 import { findChromium, renderInChromium } from "../support/chromium.ts";
+import { NO_BROWSER, openBrowser, openTab } from "../support/browser.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
+const PATIENCE = { timeout: 30_000 };
 const CONFIG = { opsPassword: null, opsViewerPassword: null };
 
 let database: TestDatabase;
@@ -31,11 +33,9 @@ afterAll(async () => {
   await database.drop();
 });
 
-const read = async (path: string) => {
-  const response = await fetch(server.url + path);
-  const text = (await response.text())
-    .replaceAll(/<style>[^]*<\/style>|<[^>]+>/g, " ")
-    .replaceAll(/\s+/g, " ");
+const read = async (path: string, url = server.url) => {
+  const response = await fetch(url + path);
+  const text = (await response.text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
   return { status: response.status, headers: response.headers, text };
 };
 
@@ -54,11 +54,17 @@ describe("the overview", () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, state)
       values ('live', 'webhook', 'not_json', 'open'), ('live', 'webhook', 'not_json', 'dismissed')`);
-    const { text } = await read("/ops");
-    expect(text).toMatch(/live live mode .* UTC · 1 min 3\d s ago Last poll ended 1\d s ago/);
-    expect(text).toMatch(/test test mode [^]*? not known yet Last poll never/);
-    expect(text).toMatch(/ 3 events without a decision: the oldest came 1 min \d s ago now, all sources/);
-    expect(text).toMatch(/ 1 in quarantine:/);
+    const fresh = await serve(
+      makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }),
+    );
+    const { text } = await read("/ops", fresh.url);
+    await fresh.close();
+    expect(text).toMatch(/Source live has 1 in quarantine[^]*? Look /);
+    expect(text).toMatch(/live live Fresh\? 1 min 3\d s ago every change until then/);
+    expect(text).toMatch(/Last poll ended 1\d s ago/);
+    expect(text).toMatch(/test test Fresh\? not yet/);
+    expect(text).toMatch(/Stuck\? 3 events without a decision, now Oldest waiting, now 1 min \d s/);
+    expect(text).toMatch(/In quarantine, open, all time 1 · not_json 1/);
   });
 
   it("says so when the database does not answer", async () => {
@@ -120,9 +126,28 @@ describe.skipIf(chromium === undefined)("in a browser (not run: no chromium foun
     expect(refused.filter((line) => !line.includes("https://fonts.googleapis.com"))).toEqual([]);
   });
 
-  it("the overview needs nothing that its policy refuses", async () => {
-    const { page, console } = await renderInChromium(chromium ?? "", `${server.url}/ops`);
-    expect(page).toContain("in quarantine");
-    expect(console).toEqual([]);
-  });
+  it("the overview needs nothing that its policy refuses, and keeps itself up to date", async () => {
+    const browser = await openBrowser();
+    if (browser === undefined) throw new Error(NO_BROWSER);
+    try {
+      const { page, troubles } = await openTab(browser, server.url);
+      await page.goto("/ops");
+      await expect.poll(() => page.locator("#live-word").textContent(), PATIENCE).toContain("live, updated");
+      await database.pool.query(`
+        insert into mirror.history (source_id, reference, via, verdict, status)
+        values ('live', 'ORD-LIVE', 'webhook', 'applied', 'created')`);
+      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LIVE");
+      await page.getByRole("button", { name: "Pause" }).click();
+      await database.pool.query(`
+        insert into mirror.history (source_id, reference, via, verdict, status)
+        values ('live', 'ORD-HELD', 'webhook', 'applied', 'created')`);
+      await expect.poll(() => page.locator("#held").textContent(), PATIENCE).toContain("1 new");
+      expect(await page.locator("#tail").textContent()).not.toContain("ORD-HELD");
+      await page.getByRole("button", { name: "Pause" }).click();
+      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-HELD");
+      expect(troubles).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  }, 90_000);
 });

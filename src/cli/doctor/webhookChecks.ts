@@ -1,9 +1,8 @@
 import { judgeWebhooks } from "../../domain/lostEvents.ts";
-import type { WebhookHealth } from "../../domain/lostEvents.ts";
-import { instantFromMillis } from "../../domain/instant.ts";
-import type { Instant } from "../../domain/instant.ts";
+import type { WebhookRecord } from "../../domain/lostEvents.ts";
+import { millisFromInstant } from "../../domain/instant.ts";
+import { readWebhookRecord } from "../../mirror/lostEvents.ts";
 import { readSourceFigures } from "../../mirror/readMetrics.ts";
-import type { SourceFigures } from "../../mirror/readMetrics.ts";
 import { isOnThisMachine } from "../../runtime/providerAddress.ts";
 import { formatSpan } from "../terminal.ts";
 import { ok, pairSources, problem, warning } from "./check.ts";
@@ -119,31 +118,20 @@ export const eventsCheck: Check = {
   needs: "schema",
   async run(patient, signal) {
     const paired = pairSources(patient, await readSourceFigures(patient.pool));
-    const judged = paired.map(({ figures, source }) => {
-      const configured =
-        source === undefined ? figures.lastEventAt !== null : source.webhookSecrets.length > 0;
-      return describeHealth(judge(figures, configured), figures);
-    });
+    const judged = await Promise.all(
+      paired.map(async ({ figures: { sourceId, lastEventAt }, source }) => {
+        const configured = source === undefined ? lastEventAt !== null : source.webhookSecrets.length > 0;
+        return describeHealth(sourceId, await readWebhookRecord(patient.pool, { sourceId, configured }));
+      }),
+    );
     return [...judged, ...(await examineRefusals(patient, signal))];
   },
 };
 
-function judge(figures: SourceFigures, configured: boolean): WebhookHealth {
-  return judgeWebhooks({
-    configured,
-    now: toInstant(figures.now),
-    lastEventAt: figures.lastEventAt === null ? null : toInstant(figures.lastEventAt),
-    lost: figures.lostLastDay,
-    announced: figures.announced,
-    firstLostSinceLastEventAt:
-      figures.firstLostSinceLastEventAt === null ? null : toInstant(figures.firstLostSinceLastEventAt),
-    lostSinceLastEvent: figures.lostSinceLastEvent,
-  });
-}
-
-function describeHealth(health: WebhookHealth, figures: SourceFigures): Remark {
-  const { sourceId, lostLastDay, lostSinceLastEvent, lastEventAt, now } = figures;
-  const last = lastEventAt === null ? "" : formatSpan(Math.max(0, now - lastEventAt) * 1_000);
+function describeHealth(sourceId: string, record: WebhookRecord): Remark {
+  const { lost, lostSinceLastEvent, lastEventAt, now } = record;
+  const last = lastEventAt === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - lastEventAt)));
+  const health = judgeWebhooks(record);
   switch (health) {
     case "not-configured":
       return ok(`${sourceId}: polled only.`);
@@ -156,7 +144,7 @@ function describeHealth(health: WebhookHealth, figures: SourceFigures): Remark {
       );
     case "losing":
       return warning(
-        `${sourceId}: ${lostLastDay} events were lost in 24 h; polling repaired their orders.`,
+        `${sourceId}: ${lost} events were lost in 24 h; polling repaired their orders.`,
         "Compare with the provider's delivery log; `order-mirror tail` shows repairs as they happen.",
       );
     case "stopped":
@@ -219,8 +207,4 @@ function readSample(text: string, name: string, word: string): number {
 function localUrl({ config }: Patient): string {
   const host = config.host === "0.0.0.0" || config.host === "::" ? "127.0.0.1" : config.host;
   return `http://${host.includes(":") ? `[${host}]` : host}:${config.port}`;
-}
-
-function toInstant(seconds: number): Instant {
-  return instantFromMillis(Math.round(seconds * 1_000));
 }

@@ -1,6 +1,12 @@
 import { describe, expect, it } from "vitest";
-import { COUNT_MAX } from "../../../src/mirror/readOverview.ts";
-import { describeAge, describeCount, describeDelay, orderAddress } from "../../../src/ops/phrases.ts";
+import {
+  COUNT_MAX,
+  describeAge,
+  describeCount,
+  describeDelay,
+  orderAddress,
+  renderSentence,
+} from "../../../src/ops/phrases.ts";
 
 describe("an age", () => {
   it.each([
@@ -41,5 +47,11 @@ it.each([
 it("an order's address holds whatever its names hold", () => {
   expect(orderAddress({ sourceId: "a/b", reference: "x?y#z/../ü" })).toBe(
     "/ops/orders/a%2Fb/x%3Fy%23z%2F..%2F%C3%BC",
+  );
+});
+
+it("shows what stands between backticks as code, and nothing as markup", () => {
+  expect(renderSentence("Run `order-mirror <x>`, or wait.").markup).toBe(
+    "Run <code>order-mirror &lt;x&gt;</code>, or wait.",
   );
 });

@@ -1,0 +1,133 @@
+import { ALERTS } from "../domain/alerts.ts";
+import type { Alert } from "../domain/alerts.ts";
+import { instantFromMillis } from "../domain/instant.ts";
+import { judgeWebhooks } from "../domain/lostEvents.ts";
+import type { WebhookHealth } from "../domain/lostEvents.ts";
+import { readGaps } from "../mirror/coverage.ts";
+import type { Pool } from "../mirror/database.ts";
+import { readWebhookRecord } from "../mirror/lostEvents.ts";
+import type { WebhookFigures } from "../mirror/lostEvents.ts";
+import {
+  readHoursOfEvents,
+  readOpenWorks,
+  readParkedReasons,
+  readSpending,
+  readStandings,
+  readWebhookLag,
+} from "../mirror/opsFigures.ts";
+import type {
+  HourOfEvents,
+  OpenWork,
+  ParkedReason,
+  Spending,
+  Standing,
+  WebhookLag,
+} from "../mirror/opsFigures.ts";
+import { readSourceFigures } from "../mirror/readMetrics.ts";
+import type { SourceFigures } from "../mirror/readMetrics.ts";
+import type { Clock } from "../runtime/clock.ts";
+import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
+import type { CoverageDay } from "./coverageStrip.ts";
+import { COUNT_MAX } from "./phrases.ts";
+
+/** What the overview shows of one source. */
+export interface SourceView {
+  readonly figures: SourceFigures;
+  readonly standing: Standing;
+  readonly webhooks: WebhookHealth;
+  readonly record: WebhookFigures;
+  /** Null when no event has changed an order lately. */
+  readonly lag: WebhookLag | null;
+  readonly hours: readonly HourOfEvents[];
+  readonly spending: readonly Spending[];
+  readonly parked: readonly ParkedReason[];
+  readonly works: readonly OpenWork[];
+  readonly coverage: CoverageDay;
+  /** The conditions that hold now, also those of which nobody is told yet. */
+  readonly alerts: readonly Alert[];
+}
+
+export interface Collected {
+  readonly sources: readonly SourceView[];
+}
+
+export interface Collector {
+  /** What was last collected, at most HOLD_MS old; rejects with the database's error. */
+  read(): Promise<Collected>;
+}
+
+export interface CollectorDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  /** Sources with a webhook address; null where the configuration is not known. */
+  readonly webhookSources: ReadonlySet<string> | null;
+}
+
+/** However many tabs are open, the database is asked so often at most. */
+const HOLD_MS = 4_000;
+const GAPS_MAX = 50;
+
+/** One for all pages of a process. */
+export function makeCollector(deps: CollectorDeps): Collector {
+  const { clock } = deps;
+  let held: Promise<Collected> | undefined;
+  let begunMs = 0;
+  return {
+    read() {
+      if (held !== undefined && clock.monotonicMs() - begunMs < HOLD_MS) return held;
+      begunMs = clock.monotonicMs();
+      const reading = collect(deps);
+      held = reading;
+      // A failure is told to all who asked, and not kept for those who ask later.
+      reading.catch(() => {
+        if (held === reading) held = undefined;
+      });
+      return reading;
+    },
+  };
+}
+
+async function collect({ pool, webhookSources }: CollectorDeps): Promise<Collected> {
+  // One statement after another: a page must not take all connections of the pool.
+  const figures = await readSourceFigures(pool);
+  const standings = await readStandings(pool);
+  const lags = await readWebhookLag(pool);
+  const hours = await readHoursOfEvents(pool);
+  const spending = await readSpending(pool);
+  const parked = await readParkedReasons(pool, COUNT_MAX + 1);
+  const works = await readOpenWorks(pool);
+  const sources: SourceView[] = [];
+  for (const each of figures) {
+    const { sourceId } = each;
+    const isIts = (row: { readonly sourceId: string }) => row.sourceId === sourceId;
+    const standing = standings.find(isIts) ?? makeUnknownStanding(each);
+    const configured = webhookSources?.has(sourceId) ?? each.lastEventAt !== null;
+    const record = await readWebhookRecord(pool, { sourceId, configured });
+    sources.push({
+      figures: each,
+      standing,
+      record,
+      webhooks: judgeWebhooks(record),
+      lag: lags.find(isIts) ?? null,
+      hours: hours.filter(isIts),
+      spending: spending.filter(isIts),
+      parked: parked.filter(isIts),
+      works: works.filter(isIts),
+      coverage: await readCoverageDay(pool, standing),
+      alerts: ALERTS.filter(({ holds }) => holds(each)),
+    });
+  }
+  return { sources };
+}
+
+async function readCoverageDay(pool: Pool, standing: Standing): Promise<CoverageDay> {
+  const { sourceId, now } = standing;
+  const within = { since: now - BigInt(CELLS) * CELL_NANOS, until: now };
+  return divideDay({ ...standing, missing: await readGaps(pool, { sourceId, within, limit: GAPS_MAX }) });
+}
+
+/** A source that was configured between two statements. */
+function makeUnknownStanding({ sourceId, now }: SourceFigures): Standing {
+  const unknown = { historySince: null, safeThrough: null, provedUntil: null, pausedAt: null };
+  return { sourceId, now: instantFromMillis(now * 1_000), ...unknown };
+}
