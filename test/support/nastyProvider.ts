@@ -1,5 +1,6 @@
 import { floorTo } from "../../src/domain/instant.ts";
 import type { Instant } from "../../src/domain/instant.ts";
+import { makeRandom } from "./random.ts";
 
 /** How this provider differs from the one that everybody imagines. Times in seconds of its own clock. */
 export interface NastyTraits {
@@ -197,15 +198,4 @@ function shuffle(rows: unknown[], random: () => number): void {
     const other = Math.floor(random() * (last + 1));
     [rows[last], rows[other]] = [rows[other], rows[last]];
   }
-}
-
-/** mulberry32: small, seeded, good enough to choose orders with. */
-function makeRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
 }

@@ -5,6 +5,7 @@ import pg from "pg";
 import { migrate } from "../../src/mirror/migrations.ts";
 import { migrateQueue } from "../../src/queue/migrateQueue.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
 import { findFreePort } from "../../src/runtime/freePort.ts";
 
 /** A migrated server of a test's own, to stop, kill and freeze. */
@@ -13,6 +14,8 @@ export interface OwnPostgres {
   stop(): Promise<void>;
   /** On the same port, with the same data. */
   start(): Promise<void>;
+  /** Ends the server at once, as the system does when memory runs out; resolves when nothing of it is left. */
+  kill(): Promise<void>;
   /** Stops every process of the server in its tracks: connections stay open and nothing answers. */
   freeze(): Promise<void>;
   thaw(): void;
@@ -20,10 +23,14 @@ export interface OwnPostgres {
   remove(): Promise<void>;
 }
 
-export async function startOwnPostgres(): Promise<OwnPostgres> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-own-postgres-"));
-  const port = await findFreePort();
-  let server = await startEmbeddedPostgres({ dataDir, port, durable: false });
+/** `parent` is the folder to keep its data in, by default that for temporary files. */
+export async function startOwnPostgres({
+  parent = tmpdir(),
+  settings = [],
+}: { parent?: string; settings?: readonly string[] } = {}): Promise<OwnPostgres> {
+  const dataDir = await mkdtemp(path.join(parent, "order-mirror-own-postgres-"));
+  const options = { dataDir, port: await findFreePort(), durable: false, revive: false, settings };
+  let server = await startEmbeddedPostgres(options);
   const { url } = server;
   await migrate(url);
   await migrateQueue(url);
@@ -46,7 +53,13 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
     url,
     stop: () => server.stop(),
     async start() {
-      server = await startEmbeddedPostgres({ dataDir, port, durable: false });
+      server = await startEmbeddedPostgres(options);
+    },
+    async kill() {
+      const pids = await listPids();
+      for (const pid of pids) signal(pid, "SIGKILL");
+      while (pids.some(isAlive)) await systemClock.sleep(20);
+      await server.stop();
     },
     async freeze() {
       frozen = await listPids();
@@ -59,6 +72,14 @@ export async function startOwnPostgres(): Promise<OwnPostgres> {
       await rm(dataDir, { recursive: true, force: true });
     },
   };
+}
+
+function isAlive(pid: number): boolean {
+  try {
+    return process.kill(pid, 0);
+  } catch {
+    return false;
+  }
 }
 
 /** A backend may have ended since it was listed. */

@@ -35,6 +35,8 @@ export interface TestRedis {
   freeze(): void;
   thaw(): void;
   flush(): Promise<void>;
+  /** Starts it again without anything that it held, as after the loss of its disk. */
+  restartEmpty(): Promise<void>;
   /** Ends the server and removes its data; with TEST_REDIS_URL it only empties it. */
   stop(): Promise<void>;
 }
@@ -70,6 +72,11 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
     freeze: () => server?.kill("SIGSTOP"),
     thaw: () => server?.kill("SIGCONT"),
     flush: () => flushAll(url),
+    async restartEmpty() {
+      await kill();
+      await rm(path.join(dir, "appendonlydir"), { recursive: true, force: true });
+      await start();
+    },
     async stop() {
       await kill();
       await rm(dir, { recursive: true, force: true });
@@ -87,6 +94,7 @@ function useGivenRedis(url: string): TestRedis {
     restart: refuse,
     freeze: refuse,
     thaw: refuse,
+    restartEmpty: refuse,
     flush: () => flushAll(url),
     stop: () => flushAll(url),
   };

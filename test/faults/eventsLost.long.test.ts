@@ -1,0 +1,40 @@
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { noteFigures } from "../support/extent.ts";
+import { startFaultProvider } from "../support/faultProvider.ts";
+import type { FaultProvider } from "../support/faultProvider.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+
+const BUSY_MS = 30_000;
+
+let provider: FaultProvider;
+let world: FaultWorld;
+beforeEach(async () => {
+  provider = await startFaultProvider({ faults: { loseShare: 1 } });
+  world = await startFaultWorld({ env: provider.env });
+  await provider.steer("POST", "/webhooks", {
+    organization: "sandbox",
+    mode: "live",
+    url: world.webhookUrl,
+    secret: WEBHOOK_SECRET,
+  });
+  await world.start("up");
+});
+afterEach(async () => {
+  await world.close();
+  await provider.close();
+});
+
+it("without any event polling alone makes the mirror equal (row 30)", async () => {
+  await provider.steer("POST", "/dials", { speed: 200, ordersPerMinute: 300 });
+  await systemClock.sleep(BUSY_MS);
+  await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+  const quietAt = provider.sandbox.now();
+  await world.audit.expectEqual(provider.readTruth);
+  await world.audit.expectSafe(quietAt);
+  const { rowCount } = await world.audit.pool.query("select from mirror.inbox");
+  expect(rowCount).toBe(0);
+  noteFigures("30", { orders: (await provider.readTruth()).size, events: 0, missing: 0 });
+});

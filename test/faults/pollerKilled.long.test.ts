@@ -1,0 +1,70 @@
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { noteFigures } from "../support/extent.ts";
+import type { FaultProxy, HoldPoint } from "../support/faultProxy.ts";
+import { startFaultProvider } from "../support/faultProvider.ts";
+import type { FaultProvider } from "../support/faultProvider.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+
+const ORDERS = 300;
+
+let provider: FaultProvider;
+let world: FaultWorld;
+beforeEach(async () => {
+  // Small pages, so that a window takes several.
+  provider = await startFaultProvider({ faults: { listLimitMax: 40 } });
+  world = await startFaultWorld({ env: provider.env });
+  await provider.steer("POST", "/seed", {
+    orders: ORDERS,
+    since: new Date(Date.now() - 20 * 60_000).toISOString(),
+  });
+});
+afterEach(async () => {
+  await world.close();
+  await provider.close();
+});
+
+async function expectWholeMirror(): Promise<void> {
+  const now = provider.sandbox.now();
+  await world.audit.expectEqual(provider.readTruth);
+  await world.audit.expectSafe(now);
+  await world.audit.look(provider.readVersions);
+  expect(world.audit.violations).toEqual([]);
+  await world.audit.expectWholeFeed();
+}
+
+const steps: [string, () => FaultProxy, HoldPoint][] = [
+  ["between two pages", () => provider.line, { text: "GET /v1/orders?", before: "request" }],
+  [
+    "after it has applied a window, before it records that",
+    () => world.lines.postgres,
+    { text: "insert into mirror.coverage", before: "request" },
+  ],
+  [
+    "after it has recorded a window, before it knows that",
+    () => world.lines.postgres,
+    { text: "insert into mirror.coverage", before: "answer" },
+  ],
+];
+
+// Each takes the time that a dead leader's lease runs.
+it.each(steps)("a poller that is killed %s leaves no order out (row 3)", async (step, chooseLine, point) => {
+  for (let kill = 0; kill < 2; kill += 1) {
+    const poller = world.launch("poller");
+    for (let earlier = 0; earlier < 2 + kill * 3; earlier += 1) {
+      const passed = chooseLine().holdAt(point);
+      await passed.reached;
+      passed.release();
+    }
+    const held = chooseLine().holdAt(point);
+    await held.reached;
+    await world.audit.look(provider.readVersions);
+    await poller.stop("SIGKILL");
+    held.drop();
+  }
+  await world.start("poller");
+  await expectWholeMirror();
+  // The one after the killed one does not know what that one had used of the rate.
+  expect(await provider.countAnswers(429)).toBe(0);
+  noteFigures("3", { step, orders: (await provider.readTruth()).size, missing: 0, refused429: 0 });
+});

@@ -1,0 +1,116 @@
+import { afterEach, beforeEach, expect, it } from "vitest";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { isShort, noteFigures, seed } from "../support/extent.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { makeRandom } from "../support/random.ts";
+
+const ROUNDS = isShort ? 1 : 5;
+const FROZEN_MS = isShort ? 5_000 : 60_000;
+const PATIENCE = { timeout: 60_000, interval: 20 };
+
+let world: FaultWorld;
+beforeEach(async () => {
+  world = await startFaultWorld();
+  await world.start("web");
+  await world.start("worker");
+  world.load.start();
+  await expectMoreAcknowledged(20);
+});
+afterEach(() => world.close());
+
+const count = (answer: string) => world.load.answers[answer] ?? 0;
+
+async function expectMoreAcknowledged(more: number): Promise<void> {
+  const before = world.load.acknowledged.size;
+  await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
+}
+
+/** Every answer during the fault was one of these; one that never came is not. */
+async function expectRefusals(more = 8): Promise<void> {
+  const before = count("503");
+  await expect.poll(() => count("503"), PATIENCE).toBeGreaterThanOrEqual(before + more);
+}
+
+interface Fault {
+  readonly what: string;
+  readonly rows: string;
+  /** Returns how often it struck. */
+  readonly strike: () => Promise<number>;
+}
+
+const faults: readonly Fault[] = [
+  {
+    what: "that is killed (row 6)",
+    rows: "6",
+    strike: async () => {
+      for (let round = 0; round < ROUNDS; round += 1) {
+        await world.postgres.kill();
+        await expectRefusals();
+        await world.postgres.start();
+        await expectMoreAcknowledged(20);
+      }
+      return ROUNDS;
+    },
+  },
+  {
+    what: "behind a line on which nothing comes back, in either direction (row 10)",
+    rows: "10",
+    strike: async () => {
+      for (const silent of ["both", "answer", "request"] as const) {
+        world.lines.postgres.set({ silent });
+        await expectRefusals();
+        world.lines.postgres.heal();
+        await expectMoreAcknowledged(20);
+      }
+      return 3;
+    },
+  },
+  {
+    what: "that is frozen (row 9)",
+    rows: "9",
+    strike: async () => {
+      await world.postgres.freeze();
+      await systemClock.sleep(FROZEN_MS);
+      await expectRefusals();
+      world.postgres.thaw();
+      return 1;
+    },
+  },
+  {
+    what: "behind a line that is slow, narrow, or breaks at any byte (row 11)",
+    rows: "11",
+    strike: async () => {
+      const random = makeRandom(seed);
+      const line = world.lines.postgres;
+      line.set({ delayMs: 200 });
+      await expectMoreAcknowledged(20);
+      line.set({ delayMs: 0, bytesPerSecond: 10_000 });
+      await expectMoreAcknowledged(5);
+      line.heal();
+      for (let round = 0; round < ROUNDS * 4; round += 1) {
+        // The connections that are open break as well, once they have carried as much.
+        line.set({ resetAfterBytes: 500 + Math.floor(random() * 40_000) });
+        await expectRefusals(1);
+      }
+      line.heal();
+      return 2 + ROUNDS * 4;
+    },
+  },
+];
+
+it.each(isShort ? faults.slice(0, 2) : faults)(
+  "a Postgres $what is answered for with 503, and nothing acknowledged is lost",
+  async ({ rows, strike }) => {
+    const struck = await strike();
+    await expectMoreAcknowledged(20);
+    await world.load.stop();
+    await world.load.settle();
+    await world.audit.expectDecided(world.load.acknowledged);
+    await world.audit.expectWholeFeed();
+    // The receiver itself never fell silent: every refusal was an answer.
+    expect(count("unknown")).toBe(0);
+    const acknowledged = world.load.acknowledged.size;
+    noteFigures(rows, { faults: struck, acknowledged, refused: count("503"), lost: 0 });
+  },
+);

@@ -1,0 +1,91 @@
+import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
+import { noteFigures, randomSeconds, seed } from "../support/extent.ts";
+import { startEventRelay } from "../support/eventRelay.ts";
+import type { EventRelay } from "../support/eventRelay.ts";
+import { startFaultProvider } from "../support/faultProvider.ts";
+import type { FaultProvider } from "../support/faultProvider.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { makeRandom } from "../support/random.ts";
+import { chooseFault } from "../support/randomFault.ts";
+import { canStartRedis } from "../support/redis.ts";
+import { superviseRoles } from "../support/supervisor.ts";
+import type { Supervisor } from "../support/supervisor.ts";
+import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+
+const MINUTE_MS = 60_000;
+
+/** Everything runs, the business orders, the fleet drives, and one fault follows another: rows 1 to 31 at random. */
+describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
+  let provider: FaultProvider;
+  let world: FaultWorld;
+  let relay: EventRelay;
+  let supervisor: Supervisor;
+  let faults = 0;
+
+  beforeAll(async () => {
+    provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 120, retryBaseMs: 500 });
+    world = await startFaultWorld({ env: provider.env });
+    relay = await startEventRelay(world.webhookUrl);
+    await provider.steer("POST", "/webhooks", {
+      organization: "sandbox",
+      mode: "live",
+      url: relay.url,
+      secret: WEBHOOK_SECRET,
+    });
+    supervisor = superviseRoles(world, ["web", "worker", "poller"]);
+    await vi.waitUntil(() => relay.acknowledged.size > 0, { timeout: MINUTE_MS, interval: 100 });
+  });
+  afterAll(async () => {
+    await supervisor.stop();
+    await world.close();
+    await relay.close();
+    await provider.close();
+  });
+
+  it(
+    "safety: whatever happens, no order and no claim goes back, and no claim is false",
+    async () => {
+      const random = makeRandom(seed);
+      const endsAtMs = performance.now() + randomSeconds * 1_000;
+      while (performance.now() < endsAtMs) {
+        const { name, run } = chooseFault({ world, provider, supervisor }, random);
+        process.stderr.write(`  fault ${(faults += 1)}: ${name}\n`);
+        await run();
+        await world.audit.look(provider.readVersions);
+        expect(world.audit.violations).toEqual([]);
+      }
+      expect(supervisor.crashes).toEqual([]);
+    },
+    randomSeconds * 1_000 + 2 * MINUTE_MS,
+  );
+
+  it(
+    "liveness: once the faults are over, the mirror becomes equal and vouches for it",
+    async () => {
+      await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+      const quietAt = provider.sandbox.now();
+      const startedMs = performance.now();
+      await world.audit.expectEqual(provider.readTruth);
+      await world.audit.expectSafe(quietAt);
+      const seconds = Math.round((performance.now() - startedMs) / 1_000);
+      await world.audit.expectDecided(relay.acknowledged);
+      await world.audit.expectWholeFeed();
+      expect(await world.audit.look(provider.readVersions)).toBe(true);
+      expect(world.audit.violations).toEqual([]);
+      // Whoever was killed or cut off, the provider's limits were kept.
+      expect(await provider.countAnswers(429)).toBe(0);
+      noteFigures("1 to 31 at random", {
+        seed,
+        seconds: randomSeconds,
+        faults,
+        orders: (await provider.readTruth()).size,
+        acknowledged: relay.acknowledged.size,
+        ...relay.counts,
+        lost: 0,
+        "equal after seconds": seconds,
+      });
+    },
+    6 * MINUTE_MS,
+  );
+});

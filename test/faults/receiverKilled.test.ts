@@ -1,0 +1,65 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { isShort, noteFigures } from "../support/extent.ts";
+import type { FaultProxy, HoldPoint } from "../support/faultProxy.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { canStartRedis } from "../support/redis.ts";
+
+const ROUNDS = isShort ? 1 : 5;
+const SENDERS = 8;
+
+let world: FaultWorld;
+beforeAll(async () => {
+  world = await startFaultWorld();
+});
+afterAll(() => world.close());
+
+/** Where the receiver dies. The statement and the job are named on the wire, so the step is known exactly. */
+const steps: [string, (lines: FaultWorld["lines"]) => FaultProxy, HoldPoint][] = [
+  ["before its commit", ({ postgres }) => postgres, { text: "insert-events", before: "request" }],
+  ["between commit and 200", ({ postgres }) => postgres, { text: "insert-events", before: "answer" }],
+  ["between 200 and enqueue", ({ redis }) => redis, { text: '{"seqs":[', before: "request" }],
+];
+
+describe.runIf(canStartRedis)("a receiver that is killed under load (rows 1, 12)", () => {
+  it.each(steps)("%s loses nothing that it acknowledged", async (step, choose, point) => {
+    const line = choose(world.lines);
+    const { load } = world;
+    for (let round = 0; round < ROUNDS; round += 1) {
+      const web = await world.start("web");
+      expect(await load.send()).toBe(200);
+      load.start(SENDERS);
+      const held = line.holdAt(point);
+      await held.reached;
+      await web.stop("SIGKILL");
+      held.drop();
+      await load.stop();
+    }
+    const lost = load.answers["unknown"] ?? 0;
+    // A kill that cut nobody off would have proved nothing.
+    expect(lost).toBeGreaterThan(0);
+    const web = await world.start("web");
+    const worker = await world.start("worker");
+    await world.audit.expectDecided(load.acknowledged);
+    await load.settle();
+    await world.audit.expectDecided(load.acknowledged);
+    await world.audit.expectWholeFeed();
+    noteFigures("1", { step, kills: ROUNDS, acknowledged: load.acknowledged.size, unknown: lost, lost: 0 });
+    await Promise.all([web.stop(), worker.stop()]);
+  });
+
+  it("and one whose answers from Postgres never arrive says 503, and takes the retry as the same event", async () => {
+    const web = await world.start("web");
+    const { load } = world;
+    const held = world.lines.postgres.holdAt({ text: "insert-events", before: "answer" });
+    const answering = load.send();
+    await held.reached;
+    expect(await answering).toBe(503);
+    held.drop();
+    const before = await world.audit.pool.query("select from mirror.inbox");
+    await load.settle();
+    const after = await world.audit.pool.query("select from mirror.inbox");
+    expect(after.rowCount).toBe(before.rowCount);
+    await web.stop();
+  });
+});

@@ -1,0 +1,103 @@
+import { Redis } from "ioredis";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { isShort, noteFigures } from "../support/extent.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { canStartRedis } from "../support/redis.ts";
+
+const ROUNDS = isShort ? 1 : 5;
+const FROZEN_MS = isShort ? 5_000 : 60_000;
+const PATIENCE = { timeout: 60_000, interval: 20 };
+
+describe.runIf(canStartRedis)("a Redis that fails", () => {
+  let world: FaultWorld;
+  beforeAll(async () => {
+    world = await startFaultWorld();
+    await world.start("web");
+    await world.start("worker");
+  });
+  afterAll(() => world.close());
+
+  async function expectMoreAcknowledged(more: number): Promise<void> {
+    const before = world.load.acknowledged.size;
+    await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
+  }
+
+  const faults: [string, string, () => Promise<void>][] = [
+    [
+      "is killed again and again (row 4)",
+      "4",
+      async () => {
+        for (let round = 0; round < ROUNDS; round += 1) {
+          await world.redis.kill();
+          await expectMoreAcknowledged(50);
+          await world.redis.restart();
+          await expectMoreAcknowledged(50);
+        }
+      },
+    ],
+    [
+      "is flushed, and comes back empty (row 5)",
+      "5",
+      async () => {
+        await world.redis.flush();
+        await expectMoreAcknowledged(50);
+        await world.redis.restartEmpty();
+      },
+    ],
+    [
+      "has no memory left (row 5)",
+      "5",
+      async () => {
+        const client = new Redis(world.redis.url);
+        await client.config("SET", "maxmemory", "1");
+        await expectMoreAcknowledged(50);
+        await client.config("SET", "maxmemory", "0");
+        client.disconnect();
+      },
+    ],
+    [
+      "is frozen (row 8)",
+      "8",
+      async () => {
+        world.redis.freeze();
+        await systemClock.sleep(FROZEN_MS);
+        await expectMoreAcknowledged(50);
+        world.redis.thaw();
+      },
+    ],
+    [
+      "is behind a line on which nothing comes back, or that is slow and breaks (rows 10, 11)",
+      "10, 11",
+      async () => {
+        for (const silent of ["both", "answer", "request"] as const) {
+          world.lines.redis.set({ silent });
+          await expectMoreAcknowledged(50);
+          world.lines.redis.heal();
+        }
+        world.lines.redis.set({ delayMs: 200, bytesPerSecond: 10_000, resetAfterBytes: 5_000 });
+        await expectMoreAcknowledged(50);
+        world.lines.redis.heal();
+      },
+    ],
+  ];
+
+  it.each(isShort ? faults.slice(0, 2) : faults)(
+    "and %s delays no answer and loses no event",
+    async (_what, rows, fail) => {
+      const refused = () =>
+        Object.entries(world.load.answers).reduce((sum, [name, n]) => (name === "200" ? sum : sum + n), 0);
+      world.load.start();
+      await expectMoreAcknowledged(20);
+      await fail();
+      await expectMoreAcknowledged(20);
+      await world.load.stop();
+      // Redis is not on the way of an acknowledgement: whatever it does, nothing is refused or left unanswered.
+      expect(refused()).toBe(0);
+      await world.audit.expectDecided(world.load.acknowledged);
+      await world.audit.expectWholeFeed();
+      noteFigures(rows, { acknowledged: world.load.acknowledged.size, refused: 0, lost: 0 });
+    },
+  );
+});

@@ -1,0 +1,50 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { buffer } from "node:stream/consumers";
+
+/** Stands between provider and receiver and keeps its own record of what the receiver acknowledged. */
+export interface EventRelay {
+  /** The webhook address for the provider. */
+  readonly url: string;
+  readonly acknowledged: ReadonlySet<string>;
+  /** How many deliveries were refused, and how many got no answer: then nobody knows. */
+  readonly counts: { refused: number; unknown: number };
+  close(): Promise<void>;
+}
+
+const TIMEOUT_MS = 8_000;
+
+export async function startEventRelay(receiverUrl: string): Promise<EventRelay> {
+  const acknowledged = new Set<string>();
+  const counts = { refused: 0, unknown: 0 };
+  const server = createServer((request, response) => {
+    void (async () => {
+      const body = await buffer(request);
+      const signed = Object.entries(request.headers).filter(
+        ([name]) => name.startsWith("webhook-") || name === "content-type",
+      );
+      const status = await fetch(receiverUrl, {
+        method: "POST",
+        headers: Object.fromEntries(signed) as Record<string, string>,
+        body: new Uint8Array(body),
+        signal: AbortSignal.timeout(TIMEOUT_MS),
+      }).then(
+        (answer) => answer.status,
+        () => undefined,
+      );
+      if (status === 200) acknowledged.add((JSON.parse(body.toString()) as { id: string }).id);
+      else counts[status === undefined ? "unknown" : "refused"] += 1;
+      response.writeHead(status ?? 502).end();
+    })().catch(() => response.destroy());
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    url: `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/live`,
+    acknowledged,
+    counts,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}

@@ -1,0 +1,80 @@
+import { inject } from "vitest";
+import { parseInstant } from "../../src/domain/instant.ts";
+import { startSandbox } from "../../src/sandbox/startSandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../src/sandbox/startSandbox.ts";
+import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
+import { startFaultProxy } from "./faultProxy.ts";
+import type { FaultProxy } from "./faultProxy.ts";
+import { through } from "./faultWorld.ts";
+import { speakTo } from "./testSandbox.ts";
+import type { TestSandbox } from "./testSandbox.ts";
+
+/** The provider, on a database server that no fault hits, behind a line that can be cut. */
+export interface FaultProvider extends Pick<TestSandbox, "steer"> {
+  readonly sandbox: Sandbox;
+  readonly line: FaultProxy;
+  /** Variables that point the program at it, and have it poll as often as it may. */
+  readonly env: Record<string, string>;
+  /** All live orders as they are now, by reference. */
+  readonly readTruth: () => Promise<Map<string, Record<string, unknown>>>;
+  /** Their updatedAt. */
+  readonly readVersions: () => Promise<Map<string, bigint>>;
+  /** How many requests were answered with this status so far. */
+  countAnswers(status: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+const PAGE = 5_000;
+let worlds = 0;
+
+/** Rate limits are on, as at the provider; the fleet is at rest unless asked for. */
+export async function startFaultProvider(options: Partial<SandboxOptions> = {}): Promise<FaultProvider> {
+  const serverUrl = inject("postgresUrl");
+  const name = `sandbox_${(worlds += 1)}_${process.pid}`;
+  await createDatabase(serverUrl, name);
+  const databaseUrl = withDatabase(serverUrl, name);
+  const sandbox = await startSandbox({ databaseUrl, port: 0, seed: 1, speed: 0, ...options });
+  const line = await startFaultProxy(sandbox.port);
+  const { steer } = speakTo(sandbox);
+
+  async function readTruth(): Promise<Map<string, Record<string, unknown>>> {
+    const truth = new Map<string, Record<string, unknown>>();
+    for (let after: string | null = "0"; after !== null;) {
+      const page = (await steer("GET", `/orders?mode=live&after=${after}&limit=${PAGE}`)) as {
+        orders: Record<string, unknown>[];
+        next: string | null;
+      };
+      for (const order of page.orders) truth.set(String(order["reference"]), order);
+      after = page.next;
+    }
+    return truth;
+  }
+  return {
+    sandbox,
+    line,
+    steer,
+    env: {
+      DELIVERY_BASE_URL: through(sandbox.url, line),
+      POLL_INTERVAL_SECONDS: "1",
+      POLL_SETTLE_SECONDS: "1",
+      POLL_OVERLAP_SECONDS: "5",
+      BACKFILL_SINCE: "PT30M",
+    },
+    readTruth,
+    async readVersions() {
+      const truth = await readTruth();
+      return new Map([...truth].map(([key, order]) => [key, parseInstant(String(order["updatedAt"]))]));
+    },
+    async countAnswers(status) {
+      const { counts } = (await steer("GET", "/requests")) as { counts: Record<string, number> };
+      return Object.entries(counts)
+        .filter(([answer]) => answer.endsWith(` ${status}`))
+        .reduce((sum, [, count]) => sum + count, 0);
+    },
+    async close() {
+      await line.close();
+      await sandbox.close();
+      await runOnServer(serverUrl, `drop database if exists ${name} with (force)`);
+    },
+  };
+}

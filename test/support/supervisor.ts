@@ -1,0 +1,45 @@
+import { systemClock } from "../../src/runtime/clock.ts";
+import type { FaultWorld, Role } from "./faultWorld.ts";
+import type { RunningProgram } from "./program.ts";
+
+/** Keeps roles running as an orchestrator does: whatever ends is started again. */
+export interface Supervisor {
+  /** The process of the role that runs now. */
+  current(role: Role): RunningProgram | undefined;
+  /** Ends of the program that nobody asked for and that it has no excuse for. */
+  readonly crashes: readonly string[];
+  stop(): Promise<void>;
+}
+
+const RESTART_MS = 300;
+/** Postgres is away at the start: try again later. */
+const EXCUSED_CODE = 75;
+
+export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Supervisor {
+  const running = new Map<Role, RunningProgram>();
+  const crashes: string[] = [];
+  let stopping = false;
+
+  async function keep(role: Role): Promise<void> {
+    while (!stopping) {
+      const program = world.launch(role);
+      running.set(role, program);
+      const { code, signal, stderr } = await program.ended;
+      if (signal === null && code !== EXCUSED_CODE && !stopping) {
+        crashes.push(`${role} ended with ${code}: ${stderr.slice(-500)}`);
+      }
+      await systemClock.sleep(RESTART_MS);
+    }
+  }
+  const keepers = roles.map(keep);
+  return {
+    current: (role) => running.get(role),
+    crashes,
+    async stop() {
+      stopping = true;
+      for (const program of running.values()) program.child.kill("SIGCONT");
+      await Promise.all([...running.values()].map((program) => program.stop("SIGKILL")));
+      await Promise.all(keepers);
+    },
+  };
+}

@@ -1,0 +1,111 @@
+/**
+ * `npm run test:variants [name …]`: does the suite notice? Builds each flawed variant in a copy of the sources, runs
+ * the test that must fail on it, and says which one did. The tests are first run on the sources as they are.
+ * Ends with code 1 when a variant goes unnoticed.
+ */
+import { spawn } from "node:child_process";
+import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { VARIANTS } from "./variants.ts";
+import type { Variant } from "./variants.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+const COPIED = [
+  "src",
+  "test",
+  "migrations",
+  "config",
+  "docs",
+  "package.json",
+  "vitest.config.ts",
+  "tsconfig.json",
+];
+
+interface Assertion {
+  readonly fullName: string;
+  readonly status: string;
+}
+
+/** The tests of the run that have an outcome; rejects when a file could not even be loaded. */
+async function runTest(tree: string, { project, file, test }: Variant["caughtBy"]): Promise<Assertion[]> {
+  const report = path.join(tree, "report.json");
+  await rm(report, { force: true });
+  const pattern = test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
+  const args = [
+    "run",
+    "--project",
+    project,
+    file,
+    "-t",
+    pattern,
+    "--reporter=json",
+    `--outputFile=${report}`,
+  ];
+  const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
+  await new Promise((resolve) => {
+    spawn(process.execPath, [vitest, ...args], { cwd: tree, stdio: "ignore" }).once("close", resolve);
+  });
+  const { testResults } = JSON.parse(await readFile(report, "utf8")) as {
+    testResults: { assertionResults: Assertion[] }[];
+  };
+  const outcomes = testResults
+    .flatMap(({ assertionResults }) => assertionResults)
+    .filter(({ status }) => status === "passed" || status === "failed");
+  if (outcomes.length === 0) throw new Error(`no test "${test}" ran in ${file}`);
+  return outcomes;
+}
+
+async function withFlaw<Result>(
+  tree: string,
+  { edits }: Variant,
+  run: () => Promise<Result>,
+): Promise<Result> {
+  const before = new Map<string, string>();
+  try {
+    for (const { file, find, replace } of edits) {
+      const place = path.join(tree, "src", file);
+      const source = await readFile(place, "utf8");
+      if (!before.has(place)) before.set(place, source);
+      if (source.split(find).length !== 2) throw new Error(`src/${file} does not hold once: ${find}`);
+      await writeFile(
+        place,
+        source.replace(find, () => replace),
+      );
+    }
+    return await run();
+  } finally {
+    for (const [place, source] of before) await writeFile(place, source);
+  }
+}
+
+async function judge(tree: string, variant: Variant): Promise<string | undefined> {
+  const sound = await runTest(tree, variant.caughtBy);
+  const broken = sound.find(({ status }) => status === "failed");
+  if (broken) throw new Error(`fails without any flaw: ${broken.fullName}`);
+  const outcomes = await withFlaw(tree, variant, () => runTest(tree, variant.caughtBy));
+  return outcomes.find(({ status }) => status === "failed")?.fullName;
+}
+
+const wanted = process.argv.slice(2);
+const chosen = VARIANTS.filter(
+  ({ name }) => wanted.length === 0 || wanted.some((part) => name.includes(part)),
+);
+const tree = await mkdtemp(path.join(tmpdir(), "order-mirror-variants-"));
+let unnoticed = 0;
+try {
+  for (const name of COPIED) await cp(path.join(ROOT, name), path.join(tree, name), { recursive: true });
+  await symlink(path.join(ROOT, "node_modules"), path.join(tree, "node_modules"));
+  for (const variant of chosen) {
+    const verdict = await judge(tree, variant).then(
+      (test) => (test === undefined ? "NOT CAUGHT" : `caught by  ${variant.caughtBy.file}: ${test}`),
+      (error: unknown) => `NOT JUDGED: ${error instanceof Error ? error.message : String(error)}`,
+    );
+    if (!verdict.startsWith("caught")) unnoticed += 1;
+    process.stdout.write(`${variant.name}\n    ${verdict}\n`);
+  }
+} finally {
+  await rm(tree, { recursive: true, force: true });
+}
+process.stdout.write(`${chosen.length - unnoticed} of ${chosen.length} flawed variants caught\n`);
+if (unnoticed > 0 || chosen.length === 0) process.exitCode = 1;

@@ -1,0 +1,251 @@
+/** A deliberate flaw: pieces of src replaced, and the test that must notice. */
+export interface Variant {
+  readonly name: string;
+  readonly edits: readonly Edit[];
+  readonly caughtBy: {
+    readonly project: "unit" | "integration";
+    readonly file: string;
+    readonly test: string;
+  };
+}
+
+interface Edit {
+  /** Below src. */
+  readonly file: string;
+  /** Occurs exactly once; otherwise the variant is refused, as it would no longer be the flaw that it says. */
+  readonly find: string;
+  readonly replace: string;
+}
+
+const GUARD = `    (s.version, s.settled, s.observed_at, s.rank, s.hash_bytes)
+      > (b.version, b.settled, b.observed_at, b.rank, b.hash)
+    and not (b.settled and b.version = s.version and b.hash = s.hash_bytes)))`;
+
+/** The flaws that a mirror of this kind is most likely to have; each is in a product that people use today. */
+export const VARIANTS: readonly Variant[] = [
+  {
+    name: "no dedupe: every delivery is an event of its own",
+    edits: [
+      {
+        file: "receive/admit.ts",
+        find: "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });",
+        replace:
+          "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id }) + String(Math.random());",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/receive.test.ts",
+      test: "called by http.createServer accepts the same event again with 200, without a second row or ring",
+    },
+  },
+  {
+    name: ">= for > in the rule",
+    edits: [
+      {
+        file: "domain/observation.ts",
+        find: "if (compareKeys(incoming, stored) <= 0) return",
+        replace: "if (compareKeys(incoming, stored) < 0) return",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/observation.test.ts",
+      test: "decide never lowers the stored key, and repeating an observation does nothing",
+    },
+  },
+  {
+    name: ">= for > in the guard in SQL",
+    edits: [
+      {
+        file: "mirror/applyBatch.ts",
+        find: GUARD,
+        replace: "    (s.version, s.settled, s.observed_at) >= (b.version, b.settled, b.observed_at)))",
+      },
+      {
+        file: "mirror/applyBatch.ts",
+        find: `  where (excluded.version, excluded.settled, excluded.observed_at, excluded.rank, excluded.hash)
+      > (o.version, o.settled, o.observed_at, o.rank, o.hash)
+    and not (o.settled and o.version = excluded.version and o.hash = excluded.hash)`,
+        replace:
+          "  where (excluded.version, excluded.settled, excluded.observed_at) >= (o.version, o.settled, o.observed_at)",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/apply.test.ts",
+      test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
+    },
+  },
+  {
+    name: "acknowledges before the commit",
+    edits: [
+      {
+        file: "receive/receiver.ts",
+        find: "const { seq } = await store(event);",
+        replace: "void store(event).catch(() => undefined);\n    const seq = 1;",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/receiveOutage.test.ts",
+      test: "while the inbox cannot be written answers 200 only once the event is committed",
+    },
+  },
+  {
+    name: "a walk from offset to offset",
+    edits: [
+      {
+        file: "domain/walk.ts",
+        find: 'if (task.kind === "range") return { ...task.range, offset: 0, limit };',
+        replace: 'if (task.kind === "range") return { ...task.range, offset: walk.seen.count, limit };',
+      },
+      {
+        file: "domain/walk.ts",
+        find: "if (!full) return finishRange(walk);",
+        replace: "return full ? walk : replaceTask(walk);",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
+      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+    },
+  },
+  {
+    name: "the greatest updatedAt as the cursor",
+    edits: [
+      {
+        file: "mirror/coverage.ts",
+        find: "greatest(polled_through, $6::bigint)",
+        replace: "(select coalesce(max(version), $6::bigint) from mirror.orders where source_id = $4)",
+      },
+      {
+        file: "poll/sweeps.ts",
+        find: "const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });",
+        replace:
+          "const end = addSeconds(settledUntil({ providerNow: cycleStartedAt, settleSeconds }), 3_600);",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/poll.test.ts",
+      test: "a row stamped in the future moves no cursor, and is read when its time has come",
+    },
+  },
+  {
+    name: "no overlap",
+    edits: [
+      {
+        file: "domain/window.ts",
+        find: "floorTo(addSeconds(from, -overlapSeconds), BOUND_GRANULE)",
+        replace: "floorTo(addSeconds(from, -0 * overlapSeconds), BOUND_GRANULE)",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
+      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+    },
+  },
+  {
+    name: "an unsorted batch",
+    edits: [
+      {
+        file: "domain/fold.ts",
+        find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
+        replace: "",
+      },
+      {
+        file: "mirror/applyBatch.ts",
+        find: "from contender order by source_id, reference",
+        replace: "from contender order by md5(reference || n)",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/observation.test.ts",
+      test: "fold keeps the greatest of each order, once, in one fixed order",
+    },
+  },
+  {
+    name: "versions as Date",
+    edits: [
+      {
+        file: "domain/instant.ts",
+        find: 'const instant = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
+        replace:
+          "const instant = instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/instant.test.ts",
+      test: "formatInstant is read back exactly",
+    },
+  },
+  {
+    name: "a signature over the body parsed and written again",
+    edits: [
+      {
+        file: "receive/admit.ts",
+        find: "const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });",
+        replace: `let rewritten = body;
+  try {
+    rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));
+  } catch {}
+  const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body: rewritten, nowSeconds });`,
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/receive.test.ts",
+      test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and rung",
+    },
+  },
+  {
+    name: "a feed by position alone",
+    edits: [
+      {
+        file: "mirror/changeFeed.ts",
+        find: "      and c.tx < pg_snapshot_xmin(pg_current_snapshot())\n    order by c.tx",
+        replace: "    order by c.tx",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/changeFeed.test.ts",
+      test: "a change by a transaction that began early is not read, nor what comes after it, until it has ended",
+    },
+  },
+  {
+    name: "a lease without a fence",
+    edits: [
+      {
+        file: "mirror/leases.ts",
+        find: "  where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()\n  for share",
+        replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/pollLedger.test.ts",
+      test: "writes under a lease that is held no more refuse",
+    },
+  },
+  {
+    name: "a value of the signature's header in the log",
+    edits: [
+      {
+        file: "receive/refusalLog.ts",
+        find: "return Object.keys(req.headers)",
+        replace: 'return Object.entries(req.headers).map((entry) => entry.join(" "))',
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/receive.test.ts",
+      test: "logs a flood of bad signatures once, with names of headers and never a value",
+    },
+  },
+];

@@ -1,0 +1,17 @@
+import { configDefaults, defineConfig } from "vitest/config";
+import { isShort } from "./test/support/extent.ts";
+
+/** The fault matrix: apart from the other tests, because it takes minutes. `npm run test:faults` runs it. */
+export default defineConfig({
+  test: {
+    name: "faults",
+    environment: "node",
+    include: ["test/faults/**/*.test.ts"],
+    exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
+    globalSetup: ["test/support/buildSetup.ts", "test/support/globalSetup.ts"],
+    testTimeout: 300_000,
+    hookTimeout: 120_000,
+    // They start servers and programs and kill them; two files at once would take each other's processor.
+    fileParallelism: false,
+  },
+});
