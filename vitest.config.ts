@@ -27,6 +27,20 @@ export default defineConfig({
           fileParallelism: false,
         },
       },
+      {
+        test: {
+          ...shared,
+          // The provider's contract, held against the mirror.
+          name: "contract",
+          include: ["test/e2e/provider-contract/**/*.test.ts"],
+          env: { CONTRACT_TARGET: "mirror" },
+          setupFiles: ["test/support/mirrorExceptions.ts"],
+          globalSetup: ["test/support/globalSetup.ts"],
+          testTimeout: 120_000,
+          hookTimeout: 120_000,
+          fileParallelism: false,
+        },
+      },
     ],
   },
 });

@@ -3,10 +3,12 @@ import type { Pool } from "./database.ts";
 /** A branch as filters name it: the spec reads a UUID as an id, everything else as a reference. */
 export type BranchName = { readonly id: string } | { readonly reference: string };
 
+/** A UUID is the same in either case; which one is stored is the provider's choice. */
 const BY_ID = `
-  select $2::text as branch_id
-  where exists (select from mirror.branches where source_id = $1 and branch_id = $2)
-     or exists (select from mirror.orders where source_id = $1 and branch_id = $2)`;
+  (select branch_id from mirror.branches where source_id = $1 and branch_id in ($2, lower($2), upper($2)) limit 1)
+  union all
+  (select branch_id from mirror.orders where source_id = $1 and branch_id in ($2, lower($2), upper($2)) limit 1)
+  limit 1`;
 
 /*
  * The provider lists open branches only, so one that was closed before we began is known from its orders alone. Those

@@ -12,7 +12,9 @@ import { silentLogger } from "../../src/runtime/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import type { CreateOrderRequest, WireAddress } from "../../src/wire/api.ts";
+import { openContractMirror } from "./contractMirror.ts";
 import { makeTestDatabase } from "./database.ts";
+import type { TestDatabase } from "./database.ts";
 import { makeSandboxControl } from "./sandboxControl.ts";
 import type { SandboxControl } from "./sandboxControl.ts";
 
@@ -23,6 +25,9 @@ import type { SandboxControl } from "./sandboxControl.ts";
  * DELIVERY_LIVE_API_KEY it is whatever answers there; CONTRACT_WORLD names a JSON file with its branches and
  * addresses (see World) and the keys of another organization and of one on the Standard plan. The live key is
  * then used for reading only: an order made with it would send a courier.
+ *
+ * With CONTRACT_TARGET=mirror it is the mirror, in front of a sandbox of its own: the mirror must answer as the
+ * provider does, but for what mirrorExceptions.ts lists.
  */
 export interface ContractTarget {
   readonly baseUrl: string;
@@ -42,7 +47,11 @@ export interface ContractTarget {
 }
 
 /** True when the suite is pointed at a provider that is not a sandbox of its own. */
-export const FOREIGN = process.env["DELIVERY_BASE_URL"] !== undefined;
+export const FOREIGN = !isMirror() && process.env["DELIVERY_BASE_URL"] !== undefined;
+
+function isMirror(): boolean {
+  return process.env["CONTRACT_TARGET"] === "mirror";
+}
 
 /** One key: the typed client, and plain HTTP for what lies below types. */
 export interface Caller {
@@ -121,9 +130,9 @@ const SANDBOX_WORLD: World = {
 };
 
 export async function openTarget(options: Partial<SandboxOptions> = {}): Promise<ContractTarget> {
-  const own = FOREIGN ? null : await openSandbox(options);
+  const own = FOREIGN ? null : await (isMirror() ? openMirror(options) : openSandbox(options));
   const baseUrl = own?.url ?? process.env["DELIVERY_BASE_URL"] ?? "";
-  const world = own === null ? readForeignWorld() : SANDBOX_WORLD;
+  const world = own === null ? readForeignWorld() : { ...SANDBOX_WORLD, keys: own.keys };
   if (own === null) {
     process.stderr.write(
       `Against ${baseUrl} the tests that need a sandbox's control, or orders in live mode, DO NOT RUN.\n`,
@@ -138,15 +147,22 @@ export async function openTarget(options: Partial<SandboxOptions> = {}): Promise
     other: as(world.keys.otherTest),
     standard: as(world.keys.standardTest),
     as,
-    control: makeSandboxControl(own === null ? null : baseUrl),
+    control: own?.control ?? makeSandboxControl(null),
     close: async () => own?.close(),
   };
+}
+
+interface OwnProvider {
+  readonly url: string;
+  readonly keys: World["keys"];
+  readonly control: SandboxControl;
+  close(): Promise<void>;
 }
 
 /** A fleet that stands still, and no rate limits, unless the options say otherwise. */
 async function openSandbox(
   options: Partial<SandboxOptions>,
-): Promise<{ url: string; close(): Promise<void> }> {
+): Promise<OwnProvider & { database: TestDatabase }> {
   const database = await makeTestDatabase();
   const sandbox = await startSandbox({
     databaseUrl: database.url,
@@ -158,9 +174,24 @@ async function openSandbox(
   });
   return {
     url: sandbox.url,
+    keys: SANDBOX_WORLD.keys,
+    control: makeSandboxControl(sandbox.url),
+    database,
     async close() {
       await sandbox.close();
       await database.drop();
+    },
+  };
+}
+
+async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider> {
+  const sandbox = await openSandbox(options);
+  const mirror = await openContractMirror(sandbox.database, sandbox.url);
+  return {
+    ...mirror,
+    async close() {
+      await mirror.close();
+      await sandbox.close();
     },
   };
 }

@@ -19,6 +19,8 @@ export interface SandboxControl {
     mode: "live" | "test";
     url: string;
     secret: string;
+    /** Another name, another endpoint beside it. */
+    name?: string;
   }): Promise<void>;
 }
 
