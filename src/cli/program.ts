@@ -5,6 +5,7 @@ import { addBackfillCommand } from "./commands/backfill.ts";
 import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
+import { addExportCommand } from "./commands/export.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOutgoingCommand } from "./commands/outgoing.ts";
@@ -45,6 +46,7 @@ export function makeProgram(): Command {
   addBackfillCommand(program);
   addVerifyCommand(program);
   addSourceCommand(program);
+  addExportCommand(program);
   addReplayCommand(program);
   addOutgoingCommand(program);
   addDoctorCommand(program);

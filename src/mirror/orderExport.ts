@@ -55,6 +55,15 @@ export async function* readOrderTexts(pool: Pool, filter: OrderFilter): AsyncGen
   for await (const batch of batches) yield batch.map(([raw]) => raw);
 }
 
+/** How many orders a filter finds. Counts them one by one: for what is to be read whole anyway. */
+export async function countOrders(pool: Pool, filter: OrderFilter): Promise<number> {
+  const values: unknown[] = [];
+  const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
+  const text = `select count(*) as count from mirror.orders where ${conditions.join(" and ")}`;
+  const { rows } = await pool.query<{ count: string }>(text, values);
+  return Number(rows[0]?.count ?? 0);
+}
+
 async function* readByCursor<Row extends unknown[]>(
   pool: Pool,
   query: { filter: OrderFilter; table: string; columns: string },

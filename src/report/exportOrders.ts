@@ -6,7 +6,7 @@ import type { OrderFilter } from "../mirror/orderFilter.ts";
 import { writeCsvHeader, writeCsvRows } from "./orderCsv.ts";
 import type { CsvOptions } from "./orderCsv.ts";
 
-const EXPORT_FORMATS = ["csv", "ndjson"] as const;
+export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportOptions extends CsvOptions {
@@ -17,6 +17,8 @@ export interface ExportOptions extends CsvOptions {
   /** Left open. */
   readonly out: Writable;
   readonly signal: AbortSignal;
+  /** Told how many orders have been written so far. */
+  readonly onWritten?: ((count: number) => void) | undefined;
 }
 
 /**
@@ -28,7 +30,7 @@ export interface ExportOptions extends CsvOptions {
  * of the signal; then `out` ends somewhere in the middle.
  */
 export async function exportOrders(options: ExportOptions): Promise<number> {
-  const { pool, format, filter, out, signal } = options;
+  const { pool, format, filter, out, signal, onWritten } = options;
   let count = 0;
   if (format === "csv") {
     let head = writeCsvHeader(options);
@@ -36,6 +38,7 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
       await writeOut(out, head + writeCsvRows(rows, options), signal);
       head = "";
       count += rows.length;
+      onWritten?.(count);
     }
     if (head !== "") await writeOut(out, head, signal);
     return count;
@@ -43,6 +46,7 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
   for await (const orders of readOrderTexts(pool, filter)) {
     await writeOut(out, orders.map(writeLine).join(""), signal);
     count += orders.length;
+    onWritten?.(count);
   }
   return count;
 }
@@ -50,6 +54,8 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
 /** Resolves once `out` has taken `chunk` and has room for more. */
 async function writeOut(out: Writable, chunk: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
+  // An error that came while nobody waited is not told again, and its stream never drains.
+  if (out.errored) throw out.errored;
   if (out.write(chunk)) return;
   await once(out, "drain", { signal });
 }

@@ -1,0 +1,180 @@
+import { open, rename, rm } from "node:fs/promises";
+import type { Writable } from "node:stream";
+import { finished } from "node:stream/promises";
+import { Option } from "commander";
+import type { Command } from "commander";
+import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { makePool } from "../../mirror/database.ts";
+import type { Pool } from "../../mirror/database.ts";
+import { countOrders } from "../../mirror/orderExport.ts";
+import type { OrderFilter } from "../../mirror/orderFilter.ts";
+import { resolveBranch } from "../../report/branchFilter.ts";
+import { RefusedRequestError } from "../../report/errors.ts";
+import { EXPORT_FORMATS, exportOrders } from "../../report/exportOrders.ts";
+import type { ExportFormat } from "../../report/exportOrders.ts";
+import { CSV_SEPARATORS } from "../../report/orderCsv.ts";
+import type { CsvSeparator } from "../../report/orderCsv.ts";
+import { parseOrderFilter } from "../../report/orderQuery.ts";
+import { systemClock } from "../../runtime/clock.ts";
+import { runUntilInterrupted } from "../interrupts.ts";
+import { makeProgressLine } from "../progressLine.ts";
+import { withMirror } from "../session.ts";
+import { chooseSource } from "../sourceChoice.ts";
+import { formatSpan, printJson, printNotice } from "../terminal.ts";
+
+/** Options that are parameters of GET /v1/orders, by their names there. */
+const FILTERS = {
+  updatedSince: ["--updated-since <time>", "updatedAt from then on; together with --updated-until"],
+  updatedUntil: ["--updated-until <time>", "updatedAt before then"],
+  pickupFrom: ["--pickup-from <time>", "planned pickup from then on"],
+  pickupUntil: ["--pickup-until <time>", "planned pickup before then"],
+  deliveryFrom: ["--delivery-from <time>", "planned delivery from then on"],
+  deliveryUntil: ["--delivery-until <time>", "planned delivery before then"],
+  status: ["--status <status>", "with this status"],
+  branch: ["--branch <name>", "of this branch: its reference or id"],
+  fleet: ["--fleet <name>", "of this fleet"],
+  scheduleMode: ["--schedule-mode <mode>", "with this mode of schedule, such as asap"],
+  externalOrderIdPrefix: ["--external-order-id-prefix <text>", "whose externalOrderId begins with it"],
+  firstSeenSince: ["--first-seen-since <time>", "known here since then"],
+} as const;
+
+type Options = Partial<Record<keyof typeof FILTERS, string>> & {
+  readonly source?: string;
+  readonly format: ExportFormat;
+  readonly output?: string;
+  readonly excel?: boolean;
+  readonly separator: CsvSeparator;
+  readonly json?: boolean;
+};
+
+/** A reader of the output may take its time, and its transaction idles meanwhile. */
+const PATIENCE_MS = 600_000;
+const PROGRESS_EVERY_MS = 200;
+
+class ExportFailedError extends OrderMirrorError {
+  override readonly name = "ExportFailedError";
+  override readonly retry = "never";
+}
+
+export function addExportCommand(program: Command): void {
+  const command = program
+    .command("export")
+    .description("write orders as CSV or NDJSON, to stdout or into a file")
+    .option("--source <id>", "of this source; needed when there are several");
+  for (const [flags, meaning] of Object.values(FILTERS)) command.option(flags, meaning);
+  command
+    .addOption(new Option("--format <format>", "form of the output").choices(EXPORT_FORMATS).default("csv"))
+    .option("--output <file>", "into this file, which appears once it is whole; without it to stdout")
+    .option("--excel", "CSV for opening in Excel as it is")
+    .addOption(
+      new Option("--separator <name>", "between the columns of CSV")
+        .choices(Object.keys(CSV_SEPARATORS))
+        .default("comma"),
+    )
+    .option("--json", "print JSON about the export; needs --output")
+    .action((options: Options) =>
+      withMirror(({ pool, databaseUrl }) => runExport({ pool, databaseUrl, options })),
+    );
+}
+
+async function runExport(asked: { pool: Pool; databaseUrl: string; options: Options }): Promise<void> {
+  const { pool, databaseUrl, options } = asked;
+  const { output, json } = options;
+  if (json === true && output === undefined) {
+    throw new ConfigurationError("--json tells about an export, and stdout is where the orders go.", {
+      fix: "Give --output as well.",
+    });
+  }
+  const filter = await readFilter(pool, options);
+  const startedMs = systemClock.monotonicMs();
+  const exportPool = makePool({
+    url: databaseUrl,
+    purpose: "export",
+    max: 1,
+    statementTimeoutMs: PATIENCE_MS,
+  });
+  try {
+    await runUntilInterrupted(async (signal) => {
+      const write = (out: Writable) => writeOrders({ pool, exportPool, filter, out, options, signal });
+      const orders = await (output === undefined ? write(process.stdout) : writeFile(output, write)).catch(
+        (error: unknown) => {
+          // Ctrl-C, or a reader that has enough: no failure, and nothing to tell.
+          if (!signal.aborted) throw error;
+        },
+      );
+      if (orders === undefined) return;
+      const elapsedMs = Math.round(systemClock.monotonicMs() - startedMs);
+      if (json === true) printJson({ orders, file: output, format: options.format, elapsedMs });
+      else
+        printNotice(
+          `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}.`,
+        );
+    });
+  } finally {
+    await exportPool.end();
+  }
+}
+
+async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {
+  const parameters = new URLSearchParams();
+  for (const name of Object.keys(FILTERS) as (keyof typeof FILTERS)[]) {
+    const value = options[name];
+    if (value !== undefined) parameters.set(name, value);
+  }
+  const sourceId = await chooseSource(pool, options.source);
+  try {
+    return await resolveBranch(pool, { sourceId, asked: parseOrderFilter(parameters) });
+  } catch (error) {
+    if (!(error instanceof RefusedRequestError)) throw error;
+    throw new ConfigurationError(error.message, { fix: "See order-mirror export --help." });
+  }
+}
+
+async function writeOrders(work: {
+  pool: Pool;
+  exportPool: Pool;
+  filter: OrderFilter;
+  out: Writable;
+  options: Options;
+  signal: AbortSignal;
+}): Promise<number> {
+  const { pool, exportPool, filter, out, options, signal } = work;
+  const { format, excel = false, separator } = options;
+  const total = await countOrders(pool, filter);
+  const startedMs = systemClock.monotonicMs();
+  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
+  let shownMs = startedMs;
+  const onWritten = (count: number) => {
+    const nowMs = systemClock.monotonicMs();
+    if (nowMs - shownMs < PROGRESS_EVERY_MS) return;
+    shownMs = nowMs;
+    const elapsedMs = nowMs - startedMs;
+    const rate = `${Math.round((count * 1_000) / elapsedMs)} orders/s`;
+    line.show({ share: Math.min(1, count / total), elapsedMs, done: `${count} orders`, rate });
+  };
+  try {
+    return await exportOrders({ pool: exportPool, format, excel, separator, filter, out, signal, onWritten });
+  } finally {
+    line.end();
+  }
+}
+
+/** Writes beside the file and renames at the end, so that a part is never taken for the whole. */
+async function writeFile(file: string, write: (out: Writable) => Promise<number>): Promise<number> {
+  const part = `${file}.part`;
+  try {
+    const handle = await open(part, "w");
+    const out = handle.createWriteStream();
+    // exportOrders and finished() look for what went wrong; unheard, it would end the process.
+    out.on("error", () => undefined);
+    const orders = await write(out).finally(() => out.end());
+    await finished(out);
+    await rename(part, file);
+    return orders;
+  } catch (error) {
+    await rm(part, { force: true });
+    const { code, syscall } = error as NodeJS.ErrnoException;
+    if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
+    throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });
+  }
+}
