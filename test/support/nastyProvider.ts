@@ -64,6 +64,8 @@ export class NastyProvider {
   #owed = 0;
   #quiet = false;
   requests = 0;
+  /** Orders whose timestamp once was later than it is: an order by timestamps cannot follow those. */
+  readonly wentBack = new Set<string>();
 
   constructor(traits: NastyTraits) {
     this.#traits = traits;
@@ -136,6 +138,17 @@ export class NastyProvider {
     };
   }
 
+  /** The order that changed last of those that can be seen, as shown. */
+  newest(): ServedRow | undefined {
+    const row = this.#rows.reduce<Row | undefined>(
+      (last, each) => (last === undefined || each.stamp > last.stamp ? each : last),
+      undefined,
+    );
+    if (row === undefined) return undefined;
+    const { reference, revision, stamp } = row;
+    return { reference, revision, updatedAt: floorTo(stamp, this.#traits.granule) };
+  }
+
   /** Everything that can be seen now. */
   visible(): { reference: string; revision: number; stamp: Instant }[] {
     return this.#rows.map(({ reference, revision, stamp }) => ({ reference, revision, stamp }));
@@ -169,6 +182,7 @@ export class NastyProvider {
     // A transaction that has not committed holds its row.
     if (old === undefined || this.#busy.has(place)) return;
     const row = { ...old, stamp, revision: old.revision + 1 };
+    if (stamp < old.stamp) this.wentBack.add(old.reference);
     if (this.#random() >= this.#traits.lateShare) {
       this.#rows[place] = row;
       return;

@@ -1,0 +1,288 @@
+import { safeThrough } from "../../src/domain/coverage.ts";
+import { addSeconds, millisFromInstant } from "../../src/domain/instant.ts";
+import type { Instant } from "../../src/domain/instant.ts";
+import { decide, observeEvent, observeRead } from "../../src/domain/observation.ts";
+import type { OrderKey } from "../../src/domain/observation.ts";
+import type { Snapshot } from "../../src/domain/order.ts";
+import { nextRequest, receivePage, startWalk } from "../../src/domain/walk.ts";
+import type { WalkRequest } from "../../src/domain/walk.ts";
+import { nextWindow, settledUntil } from "../../src/domain/window.ts";
+import type { Window } from "../../src/domain/window.ts";
+import { makeProviderClock } from "../../src/provider/providerClock.ts";
+import type { ProviderClock } from "../../src/provider/providerClock.ts";
+import { NastyProvider, seconds, START } from "./nastyProvider.ts";
+import type { NastyTraits, ServedPage, ServedRow } from "./nastyProvider.ts";
+
+const SETTLE_SECONDS = 5;
+export const OVERLAP_SECONDS = 60;
+const INTERVAL_SECONDS = 30;
+const LOOKBACK_SECONDS = 900;
+const SPAN_MAX_SECONDS = 3_600;
+export const PAGE_LIMIT = 200;
+const HISTORY_SINCE = addSeconds(START, -400);
+
+export interface Scenario extends NastyTraits {
+  readonly cycles: number;
+  /** Before these cycles this many orders change in one instant. */
+  readonly bursts: readonly { readonly cycle: number; readonly orders: number }[];
+  /** Of our clock against the provider's. */
+  readonly localSkewSeconds: number;
+  /** Chance that the process dies, at each of its steps: a page asked for, applied, a window committed. */
+  readonly crashShare: number;
+  /** The process dies at this step, the first being 1; 0: at none. */
+  readonly crashAtStep: number;
+  /** How long an event or the answer to a single read may take until it is applied. */
+  readonly answerSecondsMax: number;
+}
+
+/** How a poller goes about it. The flawed ones replace a part. */
+export interface Rules {
+  readonly read: (ask: (request: WalkRequest) => ServedPage, window: Window) => { readonly proved: boolean };
+  readonly overlapSeconds: number;
+  readonly cursor: "window end" | "greatest updatedAt";
+  readonly clock: "provider" | "local";
+  readonly stamp: "request" | "write";
+}
+
+export interface Ending {
+  /** Orders that the mirror has otherwise than the provider, after the quiet, by live polls alone. */
+  readonly staleAfterPolls: string[];
+  /** The same with one delayed sweep more. */
+  readonly stale: string[];
+  /** Orders whose change the poller had vouched for without having it. */
+  readonly falseClaims: string[];
+  /** What the mirror vouches for does not reach to the last sweep. */
+  readonly gap: boolean;
+  /** Writes of a second pass over everything. */
+  readonly secondWrites: number;
+  readonly steps: number;
+}
+
+export const sound: Rules = {
+  read: readByWalk,
+  overlapSeconds: OVERLAP_SECONDS,
+  cursor: "window end",
+  clock: "provider",
+  stamp: "request",
+};
+
+function readByWalk(ask: (request: WalkRequest) => ServedPage, window: Window): { proved: boolean } {
+  let walk = startWalk({ window, limit: PAGE_LIMIT, pagesMax: 5_000 });
+  for (let request = nextRequest(walk); request; request = nextRequest(walk)) {
+    const page = ask(request);
+    const rows = page.rows.map(({ reference, revision, updatedAt: version }) => ({
+      key: `${reference}/${revision}`,
+      version,
+    }));
+    walk = receivePage(walk, { ...page, rows });
+  }
+  return { proved: walk.outcome?.kind === "read" && walk.outcome.proved };
+}
+
+/** What survives the death of the process. */
+class SimulatedMirror {
+  readonly keys = new Map<string, OrderKey>();
+  readonly proved: Window[] = [];
+  polledThrough: Instant = HISTORY_SINCE;
+  greatest: Instant = HISTORY_SINCE;
+  safeThrough: Instant = HISTORY_SINCE;
+  writes = 0;
+
+  apply(reference: string, key: OrderKey): void {
+    if (decide(this.keys.get(reference), key) === "none") return;
+    this.keys.set(reference, key);
+    this.writes += 1;
+    if (key.version > this.greatest) this.greatest = key.version;
+  }
+}
+
+class ProcessDied extends Error {
+  override readonly name = "ProcessDied";
+}
+
+interface Travelling {
+  readonly row: ServedRow;
+  readonly isEvent: boolean;
+  readonly at: Instant;
+  readonly arrivesAt: Instant;
+}
+
+const snapshotOf = ({ reference, revision, updatedAt }: ServedRow): Snapshot =>
+  // Of a snapshot only these parts take part in the order of observations.
+  ({ fields: { reference, status: "picked_up" }, version: updatedAt, hash: hashOf(revision) }) as Snapshot;
+
+/** No order of hashes may follow that of revisions. */
+const hashOf = (revision: number) => String((revision * 7_919) % 10_007);
+
+/** Polls a nasty provider through a scenario and the quiet after it, then sweeps once, then reads all again. */
+export function simulatePolling(scenario: Scenario, rules: Rules = sound): Ending {
+  const provider = new NastyProvider(scenario);
+  const mirror = new SimulatedMirror();
+  const random = makeRandom(scenario.seed + 1);
+  const falseClaims = new Set<string>();
+  let travelling: Travelling[] = [];
+  let steps = 0;
+  let mayDie = true;
+  let clock = startClock();
+
+  function startClock(): ProviderClock {
+    const monotonicMs = () => Number(provider.now - START) / 1e6;
+    const now = () => provider.now + seconds(scenario.localSkewSeconds);
+    const started = makeProviderClock({ now, monotonicMs, sleep: () => Promise.resolve() });
+    const date = new Date(millisFromInstant(provider.now)).toUTCString();
+    if (rules.clock === "provider") {
+      started.observe({ date, startedAtMs: monotonicMs(), receivedAtMs: monotonicMs() });
+    }
+    return started;
+  }
+
+  function step(): void {
+    steps += 1;
+    const dies = steps === scenario.crashAtStep || (mayDie && random() < scenario.crashShare);
+    if (dies) throw new ProcessDied();
+  }
+
+  function seeRead(row: ServedRow, requestedAt: Instant): void {
+    const settleNanos = seconds(SETTLE_SECONDS);
+    const { key } = observeRead({
+      sourceId: "live",
+      via: "poll",
+      snapshot: snapshotOf(row),
+      requestedAt: rules.stamp === "write" ? clock.providerNow() : requestedAt,
+      settleNanos,
+    });
+    mirror.apply(row.reference, key);
+  }
+
+  function arrive(): void {
+    const due = travelling.filter(({ arrivesAt }) => arrivesAt <= provider.now);
+    travelling = travelling.filter(({ arrivesAt }) => arrivesAt > provider.now);
+    for (const { row, isEvent, at } of due) {
+      if (!isEvent) seeRead(row, at);
+      else {
+        const created = rules.stamp === "write" ? clock.providerNow() : at;
+        const event = observeEvent({ sourceId: "live", snapshot: snapshotOf(row), created });
+        mirror.apply(row.reference, event.key);
+      }
+    }
+  }
+
+  /** An event of the last change, or an answer that shows it, sets out. */
+  function send(): void {
+    const row = provider.newest();
+    if (row === undefined) return;
+    const arrivesAt = provider.now + seconds(random() * scenario.answerSecondsMax);
+    travelling.push({ row, isEvent: random() < 0.5, at: clock.providerNow(), arrivesAt });
+  }
+
+  function readWindow(window: Window): { proved: boolean } {
+    return rules.read((request) => {
+      const requestedAt = clock.providerNow();
+      const page = provider.list(request);
+      step();
+      for (const row of page.rows) seeRead(row, requestedAt);
+      arrive();
+      step();
+      return page;
+    }, window);
+  }
+
+  function pollFast(): void {
+    const { overlapSeconds } = rules;
+    const end = settledUntil({ providerNow: clock.providerNow(), settleSeconds: SETTLE_SECONDS });
+    const { polledThrough, greatest } = mirror;
+    const window =
+      rules.cursor === "window end"
+        ? nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: SPAN_MAX_SECONDS })
+        : { since: addSeconds(greatest, -overlapSeconds), until: addSeconds(greatest, 86_400) };
+    readWindow(window);
+    if (window.until > mirror.polledThrough) mirror.polledThrough = window.until;
+    step();
+  }
+
+  function sweepDelayed(): Instant {
+    const settleSeconds = SETTLE_SECONDS + rules.overlapSeconds;
+    const until = settledUntil({ providerNow: clock.providerNow(), settleSeconds });
+    const lookback = addSeconds(until, -LOOKBACK_SECONDS);
+    const since = lookback < mirror.safeThrough ? lookback : mirror.safeThrough;
+    if (readWindow({ since, until }).proved) mirror.proved.push({ since, until });
+    mirror.safeThrough = safeThrough(mirror.safeThrough, mirror.proved);
+    for (const reference of listStale(mirror.safeThrough)) falseClaims.add(reference);
+    step();
+    return until;
+  }
+
+  function listStale(before?: Instant): string[] {
+    return provider
+      .visible()
+      .filter(
+        ({ stamp, reference }) =>
+          !provider.wentBack.has(reference) && (before === undefined || stamp < before),
+      )
+      .filter(({ reference, revision }) => mirror.keys.get(reference)?.hash !== hashOf(revision))
+      .map(({ reference }) => reference);
+  }
+
+  function surviving(work: () => void): void {
+    try {
+      work();
+    } catch (error) {
+      if (!(error instanceof ProcessDied)) throw error;
+      provider.advance(random() * 20);
+      clock = startClock();
+    }
+  }
+
+  for (let cycle = 0; cycle < scenario.cycles; cycle += 1) {
+    for (const burst of scenario.bursts) if (burst.cycle === cycle) provider.burst(burst.orders);
+    const due = provider.now + seconds(INTERVAL_SECONDS);
+    send();
+    surviving(pollFast);
+    if (cycle % 3 === 2) surviving(() => void sweepDelayed());
+    for (; provider.now < due; provider.advance(INTERVAL_SECONDS / 10)) {
+      if (random() < 0.5) send();
+      arrive();
+    }
+  }
+  provider.calmDown();
+  mayDie = false;
+  const { lateSecondsMax, futureSecondsMax, skewSeconds, answerSecondsMax } = scenario;
+  const quietSeconds = lateSecondsMax + futureSecondsMax + skewSeconds + answerSecondsMax;
+  for (let waited = 0; waited <= quietSeconds + INTERVAL_SECONDS; waited += INTERVAL_SECONDS) {
+    provider.advance(INTERVAL_SECONDS);
+    arrive();
+    surviving(pollFast);
+  }
+  surviving(pollFast);
+  const staleAfterPolls = listStale();
+  provider.advance(SETTLE_SECONDS + OVERLAP_SECONDS + futureSecondsMax);
+  let until = undefined as Instant | undefined;
+  // A sweep that the process did not survive is made again.
+  for (let tries = 0; until === undefined && tries < 2; tries += 1) {
+    surviving(() => void (until = sweepDelayed()));
+  }
+  const stale = listStale();
+  const { writes } = mirror;
+  surviving(
+    () => void readWindow({ since: HISTORY_SINCE, until: addSeconds(provider.now, futureSecondsMax) }),
+  );
+  return {
+    staleAfterPolls,
+    stale,
+    falseClaims: [...falseClaims],
+    gap: until === undefined || mirror.safeThrough < until,
+    secondWrites: mirror.writes - writes,
+    steps,
+  };
+}
+
+/** mulberry32. */
+function makeRandom(seed: number): () => number {
+  let state = seed >>> 0;
+  return () => {
+    state = (state + 0x6d2b79f5) >>> 0;
+    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
+    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
+    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
+  };
+}

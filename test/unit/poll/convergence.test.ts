@@ -1,0 +1,140 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { floorTo } from "../../../src/domain/instant.ts";
+import { seconds } from "../../support/nastyProvider.ts";
+import { OVERLAP_SECONDS, PAGE_LIMIT, simulatePolling, sound } from "../../support/simulatedPolling.ts";
+import type { Rules, Scenario } from "../../support/simulatedPolling.ts";
+
+const SEED = 20_261_121;
+const SECOND = seconds(1);
+
+const readByOffsets: Rules["read"] = (ask, { since, until }) => {
+  for (let offset = 0; ;) {
+    const page = ask({ since: since - SECOND, until: until + SECOND, limit: PAGE_LIMIT, offset });
+    offset += page.rows.length;
+    if (!page.hasMore) return { proved: true };
+  }
+};
+
+/** Goes on from the last timestamp of each page, and takes it for granted that pages ascend. */
+const readTrustingOrder: Rules["read"] = (ask, window) => {
+  let since = window.since - SECOND;
+  for (let offset = 0; ;) {
+    const { rows, hasMore } = ask({ since, until: window.until + SECOND, limit: PAGE_LIMIT, offset });
+    const last = rows.at(-1);
+    if (!hasMore || last === undefined) return { proved: true };
+    const next = floorTo(last.updatedAt, SECOND) - SECOND;
+    offset = next > since ? 0 : offset + rows.length;
+    if (next > since) since = next;
+  }
+};
+
+const flawed: Record<string, Rules> = {
+  "takes the greatest updatedAt for its cursor": { ...sound, cursor: "greatest updatedAt" },
+  "leaves no overlap": { ...sound, overlapSeconds: 0 },
+  "goes from offset to offset": { ...sound, read: readByOffsets },
+  "does not look how pages are sorted": { ...sound, read: readTrustingOrder },
+  "stamps what it saw with the time of writing": { ...sound, stamp: "write" },
+  "believes its own clock": { ...sound, clock: "local" },
+};
+
+const traits = {
+  seed: fc.nat(),
+  sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
+  ties: fc.constantFrom("stable", "random"),
+  sinceInclusive: fc.boolean(),
+  untilInclusive: fc.boolean(),
+  granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
+  keepsFiner: fc.boolean(),
+  requestSeconds: fc.constantFrom(0.05, 0.5, 2),
+  lateShare: fc.constantFrom(0, 0.03, 0.3),
+  lateSecondsMax: fc.constantFrom(1, 20, OVERLAP_SECONDS - 2),
+  futureShare: fc.constantFrom(0, 0.02),
+  futureSecondsMax: fc.constantFrom(0, 100),
+  skewSeconds: fc.constantFrom(0, 2),
+  localSkewSeconds: fc.constantFrom(-600, 0, 600),
+  crashShare: fc.constantFrom(0, 0, 0.02, 0.2),
+  crashAtStep: fc.constant(0),
+  answerSecondsMax: fc.constantFrom(1, 300),
+  cycles: fc.integer({ min: 1, max: 7 }),
+} satisfies Partial<{ [Trait in keyof Scenario]: fc.Arbitrary<Scenario[Trait]> }>;
+
+/** Pages of 10 or 20 and as many orders, so that thousands of runs are possible. */
+const small: fc.Arbitrary<Scenario> = fc.record({
+  ...traits,
+  limitMax: fc.constantFrom(10, 20),
+  orders: fc.constantFrom(15, 60, 150),
+  updatesPerSecond: fc.constantFrom(0, 0.2, 2, 20),
+  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(9, 30) }), { maxLength: 2 }),
+});
+
+/** The pages and the load of the real thing. */
+const full: fc.Arbitrary<Scenario> = fc.record({
+  ...traits,
+  limitMax: fc.constantFrom(100, 200),
+  orders: fc.constantFrom(500, 1_500),
+  updatesPerSecond: fc.constantFrom(0, 2, 20, 200),
+  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(90, 300) }), { maxLength: 2 }),
+});
+
+const WELL = { staleAfterPolls: [], stale: [], falseClaims: [], gap: false, secondWrites: 0 };
+
+function judge(scenario: Scenario, rules?: Rules) {
+  const { steps: _steps, ...ending } = simulatePolling(scenario, rules);
+  return ending;
+}
+
+describe("polling a nasty provider, with events, single reads and a process that dies", () => {
+  it("ends with the provider's orders, no gap, no false claim, and nothing to write a second time", () => {
+    fc.assert(
+      fc.property(small, (scenario) => {
+        expect(judge(scenario)).toEqual(WELL);
+      }),
+      { numRuns: 2_000, seed: SEED },
+    );
+  }, 240_000);
+
+  it("does so with pages of 100 and 200, and up to 200 changes per second", () => {
+    fc.assert(
+      fc.property(full, (scenario) => {
+        expect(judge(scenario)).toEqual(WELL);
+      }),
+      { numRuns: 60, seed: SEED },
+    );
+  }, 240_000);
+
+  it("survives the death of the process after each of its steps", () => {
+    const [sample] = fc.sample(
+      small.map((scenario) => ({
+        ...scenario,
+        orders: 60,
+        limitMax: 10,
+        updatesPerSecond: 2,
+        crashShare: 0,
+        cycles: 6,
+      })),
+      { numRuns: 1, seed: SEED },
+    );
+    const { steps } = simulatePolling(sample!);
+    expect(steps).toBeGreaterThan(50);
+    for (let crashAtStep = 1; crashAtStep <= steps; crashAtStep += 1) {
+      expect({ crashAtStep, ...judge({ ...sample!, crashAtStep }) }).toEqual({ crashAtStep, ...WELL });
+    }
+  }, 240_000);
+
+  it.each(Object.entries(flawed))(
+    "is failed by a poller that %s",
+    (_, rules) => {
+      const property = fc.property(small, (scenario) => {
+        expect(judge(scenario, rules)).toEqual(WELL);
+      });
+      const { failed, counterexample } = fc.check(property, {
+        numRuns: 1_000,
+        seed: SEED,
+        endOnFailure: true,
+      });
+      expect({ failed, counterexample }).toEqual({ failed: true, counterexample: [expect.anything()] });
+    },
+    240_000,
+  );
+});
