@@ -57,9 +57,12 @@ export async function migrateAll(databaseUrl: string, logger: Logger): Promise<s
 export async function assertMigrated(databaseUrl: string): Promise<void> {
   const lacking = await pendingMigrations(databaseUrl);
   if (lacking.length === 0) return;
-  throw new ConfigurationError(`The database lacks ${lacking.length} migrations (${lacking.join(", ")}).`, {
-    fix: "Run `order-mirror migrate` first.",
-  });
+  throw new ConfigurationError(
+    `The database lacks ${lacking.length === 1 ? "a migration" : `${lacking.length} migrations`} (${lacking.join(", ")}).`,
+    {
+      fix: "Run `order-mirror migrate` first.",
+    },
+  );
 }
 
 async function assertReachable(databaseUrl: string): Promise<void> {

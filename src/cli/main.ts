@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 import { makeProgram } from "./program.ts";
+import { findText } from "../runtime/environment.ts";
 import { reportFailure } from "./failure.ts";
 
 // Whoever reads our output may have enough of it (`| head`): that is no failure.
@@ -12,6 +13,6 @@ try {
   await makeProgram().parseAsync(process.argv);
 } catch (error) {
   process.exitCode = reportFailure(error, {
-    verbose: ["debug", "trace"].includes(process.env["LOG_LEVEL"] ?? ""),
+    verbose: ["debug", "trace"].includes(findText("LOG_LEVEL") ?? ""),
   });
 }

@@ -5,6 +5,7 @@ import type { Pool } from "../mirror/database.ts";
 import { systemClock } from "../runtime/clock.ts";
 import { loadConfig } from "../runtime/config.ts";
 import type { Config } from "../runtime/config.ts";
+import { ENVIRONMENT } from "../runtime/environment.ts";
 import { makeLogger } from "../runtime/logger.ts";
 import type { LogLevel } from "../runtime/logger.ts";
 import { makeMetrics } from "../runtime/metrics.ts";
@@ -18,7 +19,7 @@ const COMMAND_TIMEOUT_MS = 30_000;
 
 /** The configuration of this process, read once. Throws ConfigurationError with all that is wrong. */
 export function readConfig(): Config {
-  return loadConfig(process.env, { checkScheme });
+  return loadConfig(ENVIRONMENT, { checkScheme });
 }
 
 /**
@@ -44,7 +45,7 @@ export async function runService(options: {
   shutdown.listen();
   try {
     // The first, and so the last to be closed: what the others do while they close is still traced.
-    const tracing = await startTracing(process.env, { service, version: VERSION, logger });
+    const tracing = await startTracing(ENVIRONMENT, { service, version: VERSION, logger });
     if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());

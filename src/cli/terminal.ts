@@ -1,4 +1,5 @@
 import { styleText } from "node:util";
+import { wantsColor } from "../runtime/environment.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
@@ -24,8 +25,8 @@ export function printJson(value: unknown): void {
 }
 
 /** Styles text where `stream` is a terminal and NO_COLOR is not set (no-color.org). */
-export function makePaint(stream: { isTTY?: boolean }, noColor: string | undefined) {
-  const plain = stream.isTTY !== true || (noColor !== undefined && noColor !== "");
+export function makePaint(stream: { isTTY?: boolean }) {
+  const plain = stream.isTTY !== true || !wantsColor();
   return (style: Style, text: string) => (plain ? text : styleText(style, text));
 }
 export type Paint = ReturnType<typeof makePaint>;

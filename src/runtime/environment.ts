@@ -19,6 +19,9 @@ export interface Environment {
   readonly problems: readonly string[];
 }
 
+/** What this process was started with; nothing else reads it. */
+export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
+
 /** The variables that `.env` files are read for, unless another name is given. */
 export const ENV_FILE = ".env";
 const SECRET_FILE_BYTES_MAX = 65_536;
@@ -53,6 +56,16 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
     }
   }
   return { found, problems };
+}
+
+/** The text of one variable, whether or not the others are in order; undefined when it is not set. */
+export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
+  return readEnvironment(env, ENV_FILE).found.get(name)?.text;
+}
+
+/** False where NO_COLOR is set to anything (no-color.org). */
+export function wantsColor(env: NodeJS.Dict<string> = ENVIRONMENT): boolean {
+  return (env["NO_COLOR"] ?? "") === "";
 }
 
 /** The trimmed content of a file that holds a secret, or why it has none, as the end of "the file …". */

@@ -166,7 +166,7 @@ describe("doctor", () => {
     });
     const { findings, skipped } = await run();
     expect(troubles(findings)).toEqual([
-      expect.stringMatching(/^migrations: The database lacks 1 migrations.*→ Run `order-mirror migrate`/),
+      expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
     ]);
     expect(skipped).toContain("coverage");
   });
@@ -204,6 +204,25 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([
       expect.stringMatching(/^events: All 1 signed webhook calls .* refused: the secret .*→ Copy/),
     ]);
+  });
+
+  it("does not call the secret wrong when some events are accepted with it", async () => {
+    const secrets = `${OTHER_SECRET},${WEBHOOK_SECRET}`;
+    const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: secrets }));
+    const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
+    expect(await sendEvent(url, { id: "evt_2", body: Buffer.from("{}") })).toBe(200);
+    const headers = {
+      "content-type": "application/json",
+      "webhook-id": "evt_3",
+      "webhook-timestamp": String(Math.floor(Date.now() / 1_000)),
+      "webhook-signature": `v1,${"A".repeat(43)}=`,
+    };
+    expect((await fetch(url, { method: "POST", headers, body: "{}" })).status).toBe(401);
+    const { findings } = await run(env);
+    expect(troubles(findings)).toEqual([]);
+    expect(findings.filter(({ check }) => check === "events")).toContainEqual(
+      expect.objectContaining({ level: "warning", sentence: expect.stringContaining("1 a right one") }),
+    );
   });
 
   it("names a gap in the coverage, with the command that closes it", async () => {

@@ -76,6 +76,13 @@ it("has no barrels, and no default exports", () => {
   expect({ barrels, defaults }).toEqual({ barrels: [], defaults: [] });
 });
 
+it("reads the process's environment in runtime only", () => {
+  const readers = files.filter((file) =>
+    /\bprocess\.env\b/.test(readFileSync(path.join(SOURCE, file), "utf8")),
+  );
+  expect(readers.filter((file) => !file.startsWith(`runtime${path.sep}`))).toEqual([]);
+});
+
 it("keeps every source file within 300 lines", () => {
   const lines = (file: string) => readFileSync(path.join(SOURCE, file), "utf8").split("\n").length - 1;
   expect(files.filter((file) => lines(file) > 300)).toEqual([]);

@@ -1,5 +1,6 @@
 import type { Command } from "commander";
 import { describeConfig } from "../../runtime/config.ts";
+import { ENVIRONMENT } from "../../runtime/environment.ts";
 import { readConfig } from "../session.ts";
 import { alignColumns, printJson, printLine } from "../terminal.ts";
 
@@ -9,7 +10,7 @@ export function addConfigCommand(program: Command): void {
     .description("show the configuration in force, where each value comes from, secrets hidden")
     .option("--json", "print JSON")
     .action((options: { json?: boolean }) => {
-      const rows = describeConfig(readConfig(), process.env);
+      const rows = describeConfig(readConfig(), ENVIRONMENT);
       if (options.json === true) {
         printJson(rows);
         return;

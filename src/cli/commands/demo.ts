@@ -7,6 +7,7 @@ import type { RoleDeps } from "../../bin/role.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config.ts";
+import { findText } from "../../runtime/environment.ts";
 import { findFreePort } from "../../runtime/freePort.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
@@ -35,7 +36,7 @@ export function addDemoCommand(program: Command): void {
       const port = loaded.port === 0 ? await findFreePort() : loaded.port;
       const config = { ...loaded, port };
       // A log line per request would drown the lines that the demo is about.
-      const logLevel = process.env["LOG_LEVEL"] === undefined ? "warn" : config.logLevel;
+      const logLevel = findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel;
       await runService({
         service: "demo",
         config,
@@ -66,7 +67,7 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
   shutdown.onShutdown("sandbox", () => sandbox.close());
   await giveAPast(sandbox.url);
   const sources = MODES.map((mode) => makeDemoSource({ mode, baseUrl: sandbox.url, secret: secrets[mode] }));
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   const onDecisions = (decisions: readonly Decision[]) => {
     for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) printLine(line);
   };
@@ -102,7 +103,7 @@ function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secre
 
 function printAddresses(options: { config: Config; webUrl: string; sandboxUrl: string }): void {
   const { config, webUrl, sandboxUrl } = options;
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   const postgres = config.databaseUrl === null ? `embedded, in ${config.dataDir}` : "DATABASE_URL";
   const rows = [
     ["Postgres", postgres],
@@ -116,7 +117,8 @@ function printAddresses(options: { config: Config; webUrl: string; sandboxUrl: s
   printLine();
   for (const [name = "", value = ""] of rows) printLine(`  ${name.padEnd(9)} ${value}`);
   printLine();
-  printLine("  In another terminal: npx order-mirror status · npx order-mirror order REFERENCE");
+  printLine("  In another terminal: npx order-mirror status · tail · order REFERENCE · doctor");
+  printLine("  Make it misbehave:   npx order-mirror trigger lost-webhook · trigger lists what else");
   printLine("  Every applied change follows, a line each; what events lost, the next poll repairs.");
   printLine();
 }

@@ -47,7 +47,7 @@ function readPublicUrl(text: string): string {
 }
 
 function print({ findings, skipped }: Examination): void {
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   for (const { check, level, sentence, fix } of findings) {
     printLine(`${mark(level, paint)} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
     if (fix !== undefined) printLine(`${" ".repeat(NAME_WIDTH + 3)}fix: ${fix}`);

@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { readSecretFile } from "../../runtime/environment.ts";
+import { ENVIRONMENT, readSecretFile } from "../../runtime/environment.ts";
 import { identifyScheme } from "../../signature/identifyScheme.ts";
 import type { CapturedRequest, Identification, SchemeMatch } from "../../signature/identifyScheme.ts";
 import { parseCapturedRequest } from "../capturedRequest.ts";
@@ -108,7 +108,7 @@ function readCapture(file: string): Buffer {
 }
 
 async function readSecret(file: string | undefined, { mayAsk }: { mayAsk: boolean }): Promise<string> {
-  const fromEnvironment = (process.env["IDENTIFY_SECRET"] ?? "").trim();
+  const fromEnvironment = (ENVIRONMENT["IDENTIFY_SECRET"] ?? "").trim();
   if (file !== undefined) {
     const found = readSecretFile(file);
     if ("text" in found) return found.text;

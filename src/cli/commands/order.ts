@@ -52,7 +52,7 @@ async function explain(pool: Pool, wanted: { text: string; sourceId: string | nu
 }
 
 function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void {
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
   printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
   printLine(

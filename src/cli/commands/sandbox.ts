@@ -1,3 +1,4 @@
+import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { openDatabase } from "../../bin/openDatabase.ts";
 import { makeLogger } from "../../runtime/logger.ts";
@@ -6,13 +7,27 @@ import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { readConfig } from "../session.ts";
 import { printLine } from "../terminal.ts";
 
+/** As much as the sandbox's control page takes. */
+const AMOUNT_MAX = 100_000;
+
 /** `sandbox`: the provider alone, to develop an integration against. */
 export function addSandboxCommand(program: Command): void {
   program
     .command("sandbox")
     .description("run the provider as a sandbox, alone, on SANDBOX_PORT")
-    .option("--traffic <orders>", "orders per minute that the seeded business creates by itself", "0")
-    .action(async (options: { traffic: string }) => {
+    .option(
+      "--traffic <orders>",
+      "orders per minute that the seeded business creates by itself",
+      parseAmount,
+      0,
+    )
+    .option(
+      "--speed <factor>",
+      "how much faster than real time couriers move; 0: they stand still",
+      parseAmount,
+      1,
+    )
+    .action(async (options: { traffic: number; speed: number }) => {
       const config = readConfig();
       const logger = makeLogger({
         level: config.logLevel,
@@ -30,7 +45,8 @@ export function addSandboxCommand(program: Command): void {
           host: "127.0.0.1",
           port: config.sandboxPort,
           seed: config.sandboxSeed,
-          trafficPerMinute: Number(options.traffic),
+          trafficPerMinute: options.traffic,
+          speed: options.speed,
           logger,
         });
         shutdown.onShutdown("sandbox", () => sandbox.close());
@@ -42,4 +58,10 @@ export function addSandboxCommand(program: Command): void {
         throw error;
       }
     });
+}
+
+function parseAmount(text: string): number {
+  const amount = text.trim() === "" ? Number.NaN : Number(text);
+  if (amount >= 0 && amount <= AMOUNT_MAX) return amount;
+  throw new InvalidArgumentError(`It must be a number from 0 to ${AMOUNT_MAX}.`);
 }

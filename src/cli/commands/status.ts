@@ -38,7 +38,7 @@ export function addStatusCommand(program: Command): void {
         return;
       }
       if (sources.length === 0) printNotice("No source was ever configured in this database.");
-      const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+      const paint = makePaint(process.stdout);
       for (const source of sources) printSource(source, paint);
     });
 }

@@ -86,7 +86,7 @@ async function resolveFilter(pool: Pool, { source, order }: Options): Promise<De
 }
 
 function makeLinePrinter(): (decision: DecisionRow) => void {
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   return (decision) => {
     const line = formatDecision(decision, { now: decision.seenAt, paint });
     if (line !== undefined) printLine(line);

@@ -44,7 +44,7 @@ function list({ json }: Options): void {
     printJson(SCENARIOS.map(({ name, summary, expect, options }) => ({ name, summary, expect, options })));
     return;
   }
-  const paint = makePaint(process.stdout, process.env["NO_COLOR"]);
+  const paint = makePaint(process.stdout);
   for (const scenario of SCENARIOS) {
     printLine(`${paint("bold", scenario.name)}${describeOptions(scenario)}`);
     printLine(`  ${scenario.summary}`);

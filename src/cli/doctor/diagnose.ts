@@ -4,6 +4,7 @@ import { makePool } from "../../mirror/database.ts";
 import { systemClock } from "../../runtime/clock.ts";
 import { describeConfig } from "../../runtime/config.ts";
 import type { Config } from "../../runtime/config.ts";
+import { ENVIRONMENT } from "../../runtime/environment.ts";
 import { makeLogger } from "../../runtime/logger.ts";
 import { toRemark } from "./check.ts";
 import type { Check, Finding } from "./check.ts";
@@ -82,7 +83,7 @@ export async function diagnose({
 }
 
 function describeConfiguration(config: Config): Finding {
-  const set = describeConfig(config, process.env).filter(({ source }) => source !== "default").length;
+  const set = describeConfig(config, ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "no source";
   return {
     check: "configuration",

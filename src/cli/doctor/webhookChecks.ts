@@ -165,8 +165,8 @@ async function examineRefusals(patient: Patient, signal: AbortSignal): Promise<R
   if (text === undefined) return [];
   const refused = readSample(text, "order_mirror_webhook_refusals_total", "signature_mismatch");
   const accepted =
-    readSample(text, "order_mirror_webhook_requests_total", "received") +
-    readSample(text, "order_mirror_webhook_requests_total", "duplicate");
+    readSample(text, "order_mirror_webhooks_received_total", "received") +
+    readSample(text, "order_mirror_webhooks_received_total", "duplicate");
   if (refused === 0) return [];
   const fix =
     "Copy the endpoint's secret from the provider (Developers, Webhooks) once more; if it is right, `order-mirror identify-signature` finds the scheme from a captured request.";

@@ -68,6 +68,20 @@ describe("the alert rules", () => {
     expect(text).not.toContain("\t");
   });
 
+  it("each lead to a section of the runbook, which has no section without an alert", () => {
+    const runbook = readFileSync(path.resolve(FOLDER, "../docs/runbook.md"), "utf8");
+    const sections = runbook.split(/^## /m).slice(1);
+    const names = rules.map((rule) => rule.split("\n")[0] ?? "");
+    expect(sections.map((section) => section.split("\n")[0])).toEqual(names);
+    for (const [index, rule] of rules.entries()) {
+      expect(rule).toContain(`          runbook_url: docs/runbook.md#${names[index]?.toLowerCase()}\n`);
+    }
+    for (const section of sections) expect(section.split("\n- ").length).toBeGreaterThan(2);
+    const links = [...runbook.matchAll(/\]\(#(\w+)\)/g)].map((match) => match[1] ?? "");
+    const anchors = names.map((name) => name.toLowerCase());
+    expect(links.filter((link) => !anchors.includes(link))).toEqual([]);
+  });
+
   it("ask only for metrics that there are, in expressions that close what they open", () => {
     for (const rule of rules) {
       const expression = expressionOf(rule);
