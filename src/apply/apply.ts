@@ -4,6 +4,7 @@ import type { Observation, Via } from "../domain/observation.ts";
 import type { Snapshot } from "../domain/order.ts";
 import { readPendingEvents } from "../mirror/inboxReads.ts";
 import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
+import { readReference } from "../wire/order.ts";
 import { applySubjects } from "./applySubjects.ts";
 import type { ApplyDeps, Decision } from "./applySubjects.ts";
 import { ApplyInterruptedError } from "./errors.ts";
@@ -71,7 +72,8 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
     return { kind: "observation", ...common, observation };
   });
   const parked = unreadable.map(({ raw, detail }): Subject => {
-    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference: null, raw };
+    const reference = readReference(JSON.parse(raw));
+    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, raw };
   });
   return [...observed, ...parked];
 }

@@ -4,7 +4,7 @@ import { observeEvent } from "../domain/observation.ts";
 import type { Snapshot } from "../domain/order.ts";
 import type { PendingEvent } from "../mirror/inboxReads.ts";
 import { readEnvelope } from "../wire/envelope.ts";
-import { readSnapshot } from "../wire/order.ts";
+import { readReference, readSnapshot } from "../wire/order.ts";
 import { rawMember } from "../wire/rawJson.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
 
@@ -60,7 +60,11 @@ function interpretOrder(deps: {
     snapshot = readSnapshot(raw, envelope.data);
   } catch (error) {
     if (!(error instanceof UnreadableSnapshotError)) throw error;
-    return quarantine(event, origin, { reason: "unreadable_order", detail: error.message });
+    return quarantine(event, origin, {
+      reason: "unreadable_order",
+      detail: error.message,
+      reference: readReference(envelope.data),
+    });
   }
   const { reference, livemode } = snapshot.fields;
   const live = mode === "live";
@@ -96,7 +100,7 @@ function storableType(type: string | null): string | null {
 function quarantine(
   event: PendingEvent,
   origin: EventOrigin,
-  why: { reason: QuarantineReason; detail: string; reference?: string },
+  why: { reason: QuarantineReason; detail: string; reference?: string | null },
 ): Subject {
   const { reason, detail, reference = null } = why;
   const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;

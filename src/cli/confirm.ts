@@ -8,7 +8,7 @@ import { ConfigurationError } from "../domain/errors.ts";
 export async function confirm(question: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
     throw new ConfigurationError("Nobody can be asked here, as this is no terminal.", {
-      fix: "Look first with --dry-run, then say --yes.",
+      fix: "Look first, with --dry-run where there is one, then say --yes.",
     });
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

@@ -6,6 +6,7 @@ import { addConfigCommand } from "./commands/config.ts";
 import { addDemoCommand } from "./commands/demo.ts";
 import { addDoctorCommand } from "./commands/doctor.ts";
 import { addExportCommand } from "./commands/export.ts";
+import { addEraseCommand } from "./commands/erase.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOutgoingCommand } from "./commands/outgoing.ts";
@@ -49,6 +50,7 @@ export function makeProgram(): Command {
   addExportCommand(program);
   addReplayCommand(program);
   addOutgoingCommand(program);
+  addEraseCommand(program);
   addDoctorCommand(program);
   addConfigCommand(program);
   addIdentifySignatureCommand(program);

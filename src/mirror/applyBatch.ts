@@ -1,5 +1,6 @@
 import type { Via } from "../domain/observation.ts";
 import type { Pool } from "./database.ts";
+import { ERASED_BODY } from "./erasure.ts";
 
 export const VERDICTS = ["applied", "confirmed", "stale", "duplicate", "ignored", "quarantined"] as const;
 /** What was decided on an observation; the words are explained at mirror.history.verdict. */
@@ -62,6 +63,8 @@ export interface BatchOutcome {
  * The parts, in the order in which they matter:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
  *   worker decides them, or the sweep does.
+ * - subject: what is left to decide. Of an order whose personal data was erased only the redacted rest goes on (kept),
+ *   and the event's body in the inbox goes too (blanked). eraseOrder shuts this statement out meanwhile.
  * - stored: the orders as the statement began, for the wording of verdicts.
  * - contender: leaves out what has lost already (keys only grow), because an upsert that loses still locks its row,
  *   which is a write.
@@ -92,7 +95,14 @@ claimed as (
   returning seq
 ),
 subject as materialized (
-  select * from incoming where inbox_seq is null or inbox_seq in (select seq from claimed)
+  select i.*, e.reference is not null as erased,
+    case
+      when e.reference is null then i.raw
+      when i.verdict is null then mirror.redact_order(i.raw::json, i.reference, i.status)::text
+      else json_build_object('reference', i.reference, 'erased', true)::text
+    end as kept
+  from incoming i left join mirror.erasures e on e.source_id = i.source_id and e.reference = i.reference
+  where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
 ),
 stored as materialized (
   select o.source_id, o.reference, o.version, o.settled, o.observed_at, o.rank, o.hash
@@ -113,9 +123,10 @@ upserted as (
     resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, raw,
     history_id, first_seen_via)
   select
-    source_id, reference, version, settled, observed_at, rank, hash_bytes, external_order_id, status, livemode,
+    source_id, reference, version, settled, observed_at, rank, hash_bytes,
+    case when not erased then external_order_id end, status, livemode,
     fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
-    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, raw::json,
+    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, kept::json,
     history_id, via
   from contender order by source_id, reference
   on conflict (source_id, reference) do update set
@@ -160,7 +171,7 @@ decided as materialized (
 parked_before as (
   select source_id, raw_hash from mirror.quarantine
   where inbox_seq is null and (source_id, raw_hash) in (
-    select source_id, sha256(convert_to(raw, 'UTF8')) from decided where outcome = 'quarantined')
+    select source_id, sha256(convert_to(kept, 'UTF8')) from decided where outcome = 'quarantined')
 ),
 recorded as (
   insert into mirror.history (
@@ -169,10 +180,10 @@ recorded as (
   select
     history_id, source_id, reference, via, outcome, conflict, reason, inbox_seq, event_id, event_type,
     version, settled, observed_at, rank, hash_bytes, status,
-    case when outcome in ('applied', 'stale') or conflict then raw::json end
+    case when outcome in ('applied', 'stale') or conflict then kept::json end
   from decided
   where inbox_seq is not null
-    or (outcome = 'quarantined' and (source_id, sha256(convert_to(raw, 'UTF8'))) not in (select * from parked_before))
+    or (outcome = 'quarantined' and (source_id, sha256(convert_to(kept, 'UTF8'))) not in (select * from parked_before))
     or (outcome <> 'quarantined' and (conflict or outcome <> 'duplicate'))
 ),
 announced as (
@@ -187,9 +198,13 @@ announced as (
 parked as (
   insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, raw)
   select source_id, via, inbox_seq, reference, reason, detail,
-    case when inbox_seq is null then convert_to(raw, 'UTF8') end
-  from decided where outcome = 'quarantined'
+    case when inbox_seq is null then convert_to(kept, 'UTF8') end
+  from decided where outcome = 'quarantined' order by n
   on conflict do nothing
+),
+blanked as (
+  update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8')
+  where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null))
 ),
 asked_again as (
   insert into mirror.refetches (source_id, reference, reason)

@@ -46,10 +46,12 @@ const optionalTime = z
 const resolvedShape = { pickupTime: optionalTime, deliveryTime: optionalTime, basis: optionalText };
 const noResolved = { pickupTime: null, deliveryTime: null, basis: null };
 
+// An index holds no text beyond some 2,700 bytes.
+const readableReference = z.string().min(1).max(255).refine(isStorable);
+
 /** As leniently as the mirror reads: only what identifies and orders a snapshot must be there. */
 const readableOrder = z.object({
-  // An index holds no text beyond some 2,700 bytes.
-  reference: z.string().min(1).max(255).refine(isStorable),
+  reference: readableReference,
   updatedAt: z.string(),
   status: z.string().max(255).refine(isStorable).catch(""),
   externalOrderId: z.string().max(512).refine(isStorable).nullable().catch(null),
@@ -87,6 +89,11 @@ export function readSnapshot(raw: string, value: unknown): Snapshot {
     hash: createHash("sha256").update(canonical).digest("hex"),
     raw,
   };
+}
+
+/** The reference in something that need not be a readable order; null when there is none. */
+export function readReference(value: unknown): string | null {
+  return z.object({ reference: readableReference }).safeParse(value).data?.reference ?? null;
 }
 
 /** Reads the answer of a single-order endpoint: `request_id` belongs to the response, not to the order. */

@@ -47,7 +47,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
     {
       eventId: "evt_bad",
       body: Buffer.from(
-        '{"id":"evt_bad","type":"order.created","livemode":true,"data":{"reference":"ORD-9","customer":"Ada"}}',
+        '{"id":"evt_bad","type":"order.created","livemode":true,"data":{"reference":9,"customer":"Ada"}}',
       ),
     },
     { eventId: "evt_text", body: Buffer.from("Ada, 12 Analytical Row") },
