@@ -2,7 +2,6 @@ import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { sqlState } from "../mirror/databaseErrors.ts";
 import { migrate, pendingMigrations } from "../mirror/migrations.ts";
-import { migrateQueue } from "../queue/migrateQueue.ts";
 import type { Config } from "../runtime/config.ts";
 import { startEmbeddedPostgres } from "../runtime/embeddedPostgres.ts";
 import type { Logger } from "../runtime/logger.ts";
@@ -48,6 +47,8 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
 /** Brings mirror and queue to the newest schema. */
 export async function migrateAll(databaseUrl: string, logger: Logger): Promise<string[]> {
   const ran = await migrate(databaseUrl);
+  // Only here: a poller never needs BullMQ, which is a third of its memory.
+  const { migrateQueue } = await import("../queue/migrateQueue.ts");
   await migrateQueue(databaseUrl);
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;

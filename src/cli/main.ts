@@ -1,6 +1,8 @@
 #!/usr/bin/env node
-import { makeProgram } from "./program.ts";
+import type { Command } from "commander";
 import { findText } from "../runtime/environment.ts";
+import { makeBareProgram } from "./bareProgram.ts";
+import { addRoleCommands, ROLES } from "./commands/roles.ts";
 import { reportFailure } from "./failure.ts";
 
 // Whoever reads our output may have enough of it (`| head`): that is no failure.
@@ -10,9 +12,16 @@ process.stdout.on("error", (error: NodeJS.ErrnoException) => {
 });
 
 try {
-  await makeProgram().parseAsync(process.argv);
+  await (await loadProgram(process.argv[2])).parseAsync(process.argv);
 } catch (error) {
   process.exitCode = reportFailure(error, {
     verbose: ["debug", "trace"].includes(findText("LOG_LEVEL") ?? ""),
   });
+}
+
+/** A role runs for months: it loads its own code alone, without which it would hold a third more memory. */
+async function loadProgram(name: string | undefined): Promise<Command> {
+  if (ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
+  const { makeProgram } = await import("./program.ts");
+  return makeProgram();
 }

@@ -1,5 +1,5 @@
-import { Command } from "commander";
-import { VERSION } from "../runtime/version.ts";
+import type { Command } from "commander";
+import { makeBareProgram } from "./bareProgram.ts";
 import { addCompletionCommand } from "./commands/completion.ts";
 import { addBackfillCommand } from "./commands/backfill.ts";
 import { addConfigCommand } from "./commands/config.ts";
@@ -21,22 +21,9 @@ import { addTailCommand } from "./commands/tail.ts";
 import { addTriggerCommand } from "./commands/trigger.ts";
 import { addVerifyCommand } from "./commands/verify.ts";
 
-const AFTER_HELP = `
-Exit codes: 0 ok · 1 failed · 2 wrong usage or configuration · 3 ran and found problems
-            75 something needed is away, try again later · 130, 143 ended by a signal
-
-Configuration comes from the environment and from .env; \`order-mirror config\` shows what is in force.`;
-
 /** The whole command line. Errors, commander's included, are thrown; the caller turns them into an exit code. */
 export function makeProgram(): Command {
-  const program = new Command("order-mirror")
-    .description(
-      "Keeps a business's courier orders in its own Postgres: at once by webhook, provably completely by polling.",
-    )
-    .version(VERSION)
-    .addHelpText("after", AFTER_HELP)
-    .showSuggestionAfterError()
-    .exitOverride();
+  const program = makeBareProgram();
   addDemoCommand(program);
   addRoleCommands(program);
   addMigrateCommand(program);

@@ -1,50 +1,71 @@
 import type { Command } from "commander";
-import { startAll } from "../../bin/all.ts";
-import { startKeeper } from "../../bin/keeper.ts";
-import { startPoller } from "../../bin/poller.ts";
-import { openQueues } from "../../bin/queues.ts";
-import { startWeb } from "../../bin/web.ts";
-import { startWorker } from "../../bin/worker.ts";
 import type { RoleDeps } from "../../bin/role.ts";
-import { startSideServer } from "../../bin/sideServer.ts";
 import { requireSources } from "../../runtime/config.ts";
 import { readConfig, runService } from "../session.ts";
 
-/** `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. */
-export function addRoleCommands(program: Command): void {
+export const ROLES = ["up", "web", "worker", "poller"] as const;
+
+/**
+ * `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. Each loads its code when it
+ * is started, and nothing of the others'. Returns the program.
+ */
+export function addRoleCommands(program: Command): Command {
   program
     .command("up")
     .description("run everything in one process: webhooks, worker, poller, read API, ops")
-    .action(() => runRole("up", true, async (deps) => void (await startAll(deps))));
+    .action(() => runRole("up", true, startUp));
   program
     .command("web")
     .description("run the web process: webhooks, read API, ops pages")
-    .action(() =>
-      runRole("web", false, async (deps) => {
-        await startWeb({ ...deps, ...(await openQueues(deps)) });
-        startKeeper(deps);
-      }),
-    );
+    .action(() => runRole("web", false, startWebRole));
   program
     .command("worker")
     .description("run a worker: applies events to the mirror")
-    .action(() =>
-      runRole("worker", false, async (deps) => {
-        await startWorker({ ...deps, ...(await openQueues(deps)) });
-        startKeeper(deps);
-        await startSideServer(deps);
-      }),
-    );
+    .action(() => runRole("worker", false, startWorkerRole));
   program
     .command("poller")
     .description("run a poller: reads what events lost; of several, one leads")
-    .action(() =>
-      runRole("poller", false, async (deps) => {
-        await startPoller(deps);
-        startKeeper(deps);
-        await startSideServer(deps);
-      }),
-    );
+    .action(() => runRole("poller", false, startPollerRole));
+  for (const command of program.commands) command.exitOverride();
+  return program;
+}
+
+async function startUp(deps: RoleDeps): Promise<void> {
+  const { startAll } = await import("../../bin/all.ts");
+  await startAll(deps);
+}
+
+async function startWebRole(deps: RoleDeps): Promise<void> {
+  const { openQueues } = await import("../../bin/queues.ts");
+  const { startWeb } = await import("../../bin/web.ts");
+  await startWeb({ ...deps, ...(await openQueues(deps)) });
+  await keepAlerts(deps);
+}
+
+async function startWorkerRole(deps: RoleDeps): Promise<void> {
+  const { openQueues } = await import("../../bin/queues.ts");
+  const { startWorker } = await import("../../bin/worker.ts");
+  await startWorker({ ...deps, ...(await openQueues(deps)) });
+  await keepAlerts(deps);
+  await serveHealth(deps);
+}
+
+async function startPollerRole(deps: RoleDeps): Promise<void> {
+  const { startPoller } = await import("../../bin/poller.ts");
+  await startPoller(deps);
+  await keepAlerts(deps);
+  await serveHealth(deps);
+}
+
+async function keepAlerts(deps: RoleDeps): Promise<void> {
+  const { startKeeper } = await import("../../bin/keeper.ts");
+  startKeeper(deps);
+}
+
+async function serveHealth(deps: RoleDeps): Promise<void> {
+  if (deps.config.healthPort === null) return;
+  const { startSideServer } = await import("../../bin/sideServer.ts");
+  await startSideServer(deps);
 }
 
 function runRole(
