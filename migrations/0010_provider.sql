@@ -34,3 +34,17 @@ alter table mirror.poll_state add column late_tail_seconds double precision;
 comment on column mirror.poll_state.settle_seconds    is 'How far windows of the fast sweep keep from the present, as tuned.';
 comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
 comment on column mirror.poll_state.late_tail_seconds is 'Age at which the latest change of the last week was seen, of those that an earlier read had missed; 0: none was late.';
+
+create table mirror.provider_requests (
+  source_id text not null references mirror.sources,
+  minute    timestamptz not null,
+  policy    text not null,
+  purpose   text not null,
+  requests  bigint not null,
+  primary key (source_id, minute, policy, purpose)
+);
+comment on table  mirror.provider_requests          is 'Requests sent to the provider, of all processes, by the minute in which they were written down. Kept for two days.';
+comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
+comment on column mirror.provider_requests.purpose  is 'live, refetch, backfill, verify or write.';
+comment on column mirror.provider_requests.requests is 'How many were sent.';
+create index provider_requests_by_time on mirror.provider_requests (minute);

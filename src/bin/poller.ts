@@ -9,6 +9,8 @@ import type { SourceConfig } from "../runtime/config.ts";
 import { meterBudget, meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { keepSpending, recordSpending } from "./spending.ts";
+import type { SpendingBook } from "./spending.ts";
 
 /** The other half is the writes' (bin/writes.ts); a poller needs a few requests per second at most. */
 const BESIDE_WRITES = {
@@ -29,16 +31,23 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
     const owner = JSON.stringify([organization, mode]);
     const known = budgets.get(owner);
     if (known) return known;
-    const budget = makeBudget({ clock, limits: config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS });
+    const budget = makeBudget({
+      clock,
+      limits: config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS,
+      share: config.rateShare,
+    });
     meterBudget(metrics, budget, { organization, mode });
     budgets.set(owner, budget);
     return budget;
   };
+  const books: SpendingBook[] = [];
   for (const source of config.sources) {
+    const book = keepSpending({ budget: budgetOf(source), pool, sourceId: source.sourceId });
+    books.push(book);
     const client = makeProviderClient({
       baseUrl: source.baseUrl,
       apiKey: source.apiKey,
-      budget: budgetOf(source),
+      budget: book.budget,
       clock,
       logger,
     });
@@ -60,5 +69,6 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
     poller.start();
     shutdown.onShutdown(`poller ${source.sourceId}`, () => poller.close());
   }
+  recordSpending(deps, books);
   logger.info({ sources: config.sources.map((source) => source.sourceId) }, "poller is ready");
 }

@@ -5,6 +5,8 @@ import type { PassOn } from "../provider/passOn.ts";
 import { SPEC_LIMITS } from "../provider/policies.ts";
 import type { ReportDeps } from "../report/router.ts";
 import { meterDecisions } from "./metering.ts";
+import { keepSpending, recordSpending } from "./spending.ts";
+import type { SpendingBook } from "./spending.ts";
 import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
@@ -25,17 +27,22 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;
   const budgets = new Map<string, ReturnType<typeof makeBudget>>();
+  const pool = openPool(deps, WRITE_POOL);
+  const books: SpendingBook[] = [];
   const senders = new Map<string, PassOn>();
   for (const { sourceId, organization, mode, baseUrl, apiKey } of config.sources) {
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
     const owner = JSON.stringify([organization, mode]);
-    const budget = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS });
-    budgets.set(owner, budget);
-    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget, clock, logger }));
+    const shared = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS, share: config.rateShare });
+    budgets.set(owner, shared);
+    const book = keepSpending({ budget: shared, pool, sourceId, purpose: "write" });
+    books.push(book);
+    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget: book.budget, clock, logger }));
   }
+  recordSpending(deps, books);
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const { applyReads } = makeApply({
-    pool: openPool(deps, WRITE_POOL),
+    pool,
     logger,
     modes: modesOf(config),
     onDecisions,

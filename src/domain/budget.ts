@@ -30,6 +30,8 @@ interface Claim {
 export interface PolicyUsage {
   /** Ours, the ceiling. */
   readonly rule: RateRule;
+  /** Share of every limit that is ours, 0 to 1. */
+  readonly share: number;
   /** The provider's own, from its headers; matters only where it is stricter. */
   readonly declared: RateRule | null;
   readonly spans: readonly RequestSpan[];
@@ -39,18 +41,19 @@ export interface PolicyUsage {
 }
 
 /** Share of a limit that we use: others with the organization's keys, and clocks that differ, have the rest. */
-const HEADROOM = 0.9;
+export const SHARE_DEFAULT = 0.9;
 
 /** Longer windows than this are not tracked request by request; what remains in them is believed all the same. */
 const WINDOW_MAX_MS = 3_600_000;
 
-/** The rule for `requestsMax` per `windowMs` with headroom: 18 for 20; never less than one. */
-export function withHeadroom({ requestsMax, windowMs }: RateRule): RateRule {
-  return { requestsMax: Math.max(1, Math.floor(requestsMax * HEADROOM)), windowMs };
+/** Our share of a limit, 18 of 20 by default; never less than one request. */
+export function takeShare({ requestsMax, windowMs }: RateRule, share = SHARE_DEFAULT): RateRule {
+  return { requestsMax: Math.max(1, Math.floor(requestsMax * share)), windowMs };
 }
 
-export function unusedPolicy(rule: RateRule): PolicyUsage {
-  return { rule, declared: null, spans: [], claim: null, blockedUntilMs: Number.NEGATIVE_INFINITY };
+/** Nothing used of `rule`, which is our share already. */
+export function unusedPolicy(rule: RateRule, share = SHARE_DEFAULT): PolicyUsage {
+  return { rule, share, declared: null, spans: [], claim: null, blockedUntilMs: Number.NEGATIVE_INFINITY };
 }
 
 /**
@@ -98,10 +101,10 @@ export function claimRemaining(
   return { ...usage, claim: { ...claim, remaining: claim.remaining - uncounted.length } };
 }
 
-/** The provider's headers name the policy's limit; it is used with the same headroom as ours. */
+/** The provider's headers name the policy's limit; our share of it is the same. */
 export function declareRule(usage: PolicyUsage, limit: RateRule): PolicyUsage {
   const usable = limit.windowMs > 0 && limit.windowMs <= WINDOW_MAX_MS;
-  return { ...usage, declared: usable ? withHeadroom(limit) : null };
+  return { ...usage, declared: usable ? takeShare(limit, usage.share) : null };
 }
 
 /** No request before `untilMs`; an earlier refusal that lasts longer stays. */

@@ -1,4 +1,5 @@
 import { PriorityQueue } from "p-queue";
+import { SHARE_DEFAULT } from "../domain/budget.ts";
 import type { RateRule } from "../domain/budget.ts";
 import type { Clock } from "../runtime/clock.ts";
 import { mapPolicies, policiesOf, PRIORITIES, SPEC_LIMITS, zeroCounts } from "./policies.ts";
@@ -48,9 +49,14 @@ const NAP_MAX_MS = 60_000;
  * p-queue keeps them by priority. Its interval limits are of no use here: they count starts but not the time under
  * way, know one policy per queue, cannot be lowered by headers, and read the machine's clock.
  */
-export function makeBudget(deps: { clock: Clock; limits?: Readonly<Record<PolicyName, RateRule>> }): Budget {
-  const { clock, limits = SPEC_LIMITS } = deps;
-  const ledger = new RateLedger(limits);
+export function makeBudget(deps: {
+  clock: Clock;
+  limits?: Readonly<Record<PolicyName, RateRule>>;
+  /** Share of every limit that is ours, 0 to 1; default SHARE_DEFAULT. */
+  share?: number;
+}): Budget {
+  const { clock, limits = SPEC_LIMITS, share = SHARE_DEFAULT } = deps;
+  const ledger = new RateLedger(limits, share);
   const line = makeLine();
   let running = false;
   let wake: () => void = () => undefined;

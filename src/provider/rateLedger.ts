@@ -7,7 +7,7 @@ import {
   nextAllowedAt,
   startRequest,
   unusedPolicy,
-  withHeadroom,
+  takeShare,
 } from "../domain/budget.ts";
 import type { PolicyUsage, RateRule } from "../domain/budget.ts";
 import { isPolicy, mapPolicies, policiesOf, zeroCounts } from "./policies.ts";
@@ -40,9 +40,9 @@ export class RateLedger {
   readonly #spent = mapPolicies(zeroCounts);
   #lastId = 0;
 
-  constructor(limits: Readonly<Record<PolicyName, RateRule>>) {
+  constructor(limits: Readonly<Record<PolicyName, RateRule>>, share: number) {
     this.#limits = limits;
-    this.#usages = mapPolicies((policy) => unusedPolicy(withHeadroom(limits[policy])));
+    this.#usages = mapPolicies((policy) => unusedPolicy(takeShare(limits[policy], share), share));
   }
 
   /** When a request of `lane` may start, not before `nowMs`; Infinity while that depends on one under way. */

@@ -33,6 +33,8 @@ export interface Config {
   readonly pollSettleSeconds: number;
   readonly pollOverlapSeconds: number;
   readonly pollPace: "cycle" | "request";
+  /** Share of the provider's rate limits that is ours, 0 to 1. */
+  readonly rateShare: number;
   /** ISO 8601 duration or instant; see resolveSince. */
   readonly backfillSince: string;
   readonly apiTokens: readonly {
@@ -182,6 +184,7 @@ function makeConfig(
     pollSettleSeconds: values.POLL_SETTLE_SECONDS,
     pollOverlapSeconds: values.POLL_OVERLAP_SECONDS,
     pollPace: values.POLL_PACE,
+    rateShare: values.RATE_SHARE_PERCENT / 100,
     backfillSince: values.BACKFILL_SINCE,
     apiTokens: values.API_TOKENS ?? [],
     opsPassword: values.OPS_PASSWORD,

@@ -135,6 +135,12 @@ export const VARIABLES = {
     default: "cycle",
     meaning: "what the interval spaces out: whole cycles, or single list reads (request)",
   },
+  RATE_SHARE_PERCENT: {
+    schema: wholeNumber(1, 100),
+    default: "90",
+    meaning:
+      "share of the organization's rate limits that is ours, in percent; its other software has the rest",
+  },
   BACKFILL_SINCE: {
     schema: backfillSince,
     default: "P30D",

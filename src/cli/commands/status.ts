@@ -7,6 +7,8 @@ import { readWebhookRecord } from "../../mirror/lostEvents.ts";
 import type { WebhookFigures } from "../../mirror/lostEvents.ts";
 import { readMargins } from "../../mirror/arrivals.ts";
 import type { StoredMargins } from "../../mirror/arrivals.ts";
+import { readRequests } from "../../mirror/providerRequests.ts";
+import type { RequestCount } from "../../mirror/providerRequests.ts";
 import { readTraits } from "../../mirror/providerTraits.ts";
 import type { StoredTrait } from "../../mirror/providerTraits.ts";
 import { isPaused } from "../../mirror/sources.ts";
@@ -49,6 +51,7 @@ interface ShownSource extends SourceStatus {
   readonly paused: boolean;
   readonly webhooks: WebhookHealth;
   readonly webhookRecord: WebhookFigures;
+  readonly requests: readonly RequestCount[];
   readonly traits: readonly StoredTrait[];
   readonly margins: StoredMargins | null;
 }
@@ -65,8 +68,17 @@ async function withWebhooks(
   const record = await readWebhookRecord(pool, { sourceId, configured });
   const paused = await isPaused(pool, sourceId);
   const traits = await readTraits(pool, sourceId);
+  const requests = await readRequests(pool, { sourceId, minutes: 60 });
   const margins = await readMargins(pool, sourceId);
-  return { ...source, paused, webhooks: judgeWebhooks(record), webhookRecord: record, traits, margins };
+  return {
+    ...source,
+    paused,
+    webhooks: judgeWebhooks(record),
+    webhookRecord: record,
+    traits,
+    margins,
+    requests,
+  };
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
@@ -80,6 +92,7 @@ function printSource(source: ShownSource, paint: Paint): void {
     ["  webhooks", describeWebhooks(source, paint)],
     ...(source.traits.length === 0 ? [] : [["  provider", describeTraits(source.traits)]]),
     ...(source.margins === null ? [] : [["  polls reach back", describeMargins(source.margins)]]),
+    ["  requests, last hour", describeRequests(source.requests)],
     ["  events waiting", describePending(source)],
     ["  in quarantine", String(source.quarantined)],
     ["  to be read again", String(source.refetches)],
@@ -97,6 +110,11 @@ function describeMoment(moment: Instant | null, now: Instant): string {
 function describeMargins({ settleSeconds, overlapSeconds, tailSeconds }: StoredMargins): string {
   const late = tailSeconds === 0 ? "no change appeared late" : `late changes were seen by ${tailSeconds} s`;
   return `${overlapSeconds} s, from ${settleSeconds} s ago; ${late} in the last week`;
+}
+
+function describeRequests(requests: readonly RequestCount[]): string {
+  const phrases = requests.map(({ policy, purpose, requests: sent }) => `${sent} ${purpose} (${policy})`);
+  return phrases.join(", ") || "none";
 }
 
 function describePending({ pending, oldestPendingSeconds }: SourceStatus): string {

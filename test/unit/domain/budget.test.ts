@@ -9,7 +9,7 @@ import {
   nextAllowedAt,
   startRequest,
   unusedPolicy,
-  withHeadroom,
+  takeShare,
 } from "../../../src/domain/budget.ts";
 import type { PolicyUsage, RateRule } from "../../../src/domain/budget.ts";
 
@@ -30,11 +30,21 @@ describe("headroom", () => {
     [100, 90],
     [1, 1],
     [0, 1],
-  ])("uses of a limit of %i only %i", (limit, expected) => {
-    expect(withHeadroom({ requestsMax: limit, windowMs: 10_000 })).toEqual({
+  ])("uses by default of a limit of %i only %i", (limit, expected) => {
+    expect(takeShare({ requestsMax: limit, windowMs: 10_000 })).toEqual({
       requestsMax: expected,
       windowMs: 10_000,
     });
+  });
+  it.each([
+    [0.5, 10],
+    [0.01, 1],
+    [1, 20],
+  ])("uses the share %d of a limit of 20, and of the one that the provider declares", (share, expected) => {
+    const rule = takeShare({ requestsMax: 20, windowMs: 10_000 }, share);
+    expect(rule.requestsMax).toBe(expected);
+    const declared = declareRule(unusedPolicy(rule, share), { requestsMax: 20, windowMs: 10_000 });
+    expect(declared.declared).toEqual(rule);
   });
 });
 

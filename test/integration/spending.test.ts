@@ -1,0 +1,53 @@
+import { expect, it, onTestFinished } from "vitest";
+import { keepSpending } from "../../src/bin/spending.ts";
+import { makePool } from "../../src/mirror/database.ts";
+import { readRequests } from "../../src/mirror/providerRequests.ts";
+import { makeBudget } from "../../src/provider/budget.ts";
+import type { PolicyName, Priority } from "../../src/provider/policies.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import { addSource } from "../support/orders.ts";
+import { makeSimulatedClock } from "../support/simulatedClock.ts";
+
+it("adds up what several processes sent for a source, and loses nothing while Postgres is away", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const gone = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  await gone.end();
+  const clock = makeSimulatedClock();
+  const open = (from: typeof pool, purpose?: string) =>
+    keepSpending({
+      budget: makeBudget({ clock }),
+      pool: from,
+      sourceId: "live",
+      ...(purpose === undefined ? {} : { purpose }),
+    });
+  const send = async ({ budget }: ReturnType<typeof open>, policy: PolicyName, priority: Priority) => {
+    const granted = budget.acquire({ policy, priority });
+    await clock.runUntil(clock.monotonicMs() + 1_000);
+    (await granted).release();
+  };
+  let down = true;
+  const flaky = { query: (...args: Parameters<typeof pool.query>) => (down ? gone : pool).query(...args) };
+  const poller = open(flaky as typeof pool);
+  const writer = open(pool, "write");
+  await send(poller, "order-list", "live");
+  await send(poller, "order-list", "live");
+  await send(poller, "sustained", "refetch");
+  await send(writer, "geocoding", "live");
+  await expect(poller.flush()).rejects.toThrow("after calling end on the pool");
+  expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([]);
+  down = false;
+  await send(poller, "order-list", "live");
+  await poller.flush();
+  await poller.flush();
+  await writer.flush();
+  expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([
+    { policy: "order-list", purpose: "live", requests: 3 },
+    { policy: "geocoding", purpose: "write", requests: 1 },
+    { policy: "sustained", purpose: "refetch", requests: 1 },
+  ]);
+  expect(await readRequests(pool, { sourceId: "other", minutes: 60 })).toEqual([]);
+});
