@@ -14,7 +14,7 @@ comment on table  mirror.ops_actions           is 'Everything that was done on t
 comment on column mirror.ops_actions.role      is 'As whom the person was logged in.';
 comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out.';
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: of every source.';
-comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a number of the quarantine, a filter, a request to the queues.';
+comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a request to the queues.';
 comment on column mirror.ops_actions.note      is 'What the person said about it.';
 comment on column mirror.ops_actions.affected  is 'How many things it concerned; null when it was begun and its end is not known.';
 

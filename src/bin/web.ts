@@ -135,6 +135,7 @@ function composeApp(
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;
-  app.use(makeOpsRouter({ pool: opsPool, config, queue: queue.bull, outgoingQueue, logger, signal }));
+  const { bull, ring } = queue;
+  app.use(makeOpsRouter({ pool: opsPool, config, queue: bull, outgoingQueue, ring, logger, signal }));
   return app;
 }

@@ -20,7 +20,8 @@ export interface QuarantineCount {
   readonly throughId: string | null;
 }
 
-const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
+/** The condition of a QuarantineFilter, whose values are the first of the statement. */
+export const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
   and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
 
 /** Exactly what a replay with this filter would concern now. */
@@ -106,6 +107,7 @@ export async function readPendingSeqs(
   return rows.map(({ seq }) => Number(seq));
 }
 
-function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
+/** The values that CHOSEN reads. */
+export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
   return [quarantineId, sourceId, reason];
 }

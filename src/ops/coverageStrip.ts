@@ -13,7 +13,7 @@ export const CELL_NANOS = 600n * NANOS_PER_SECOND;
  * - `open`: not proved yet, because it is so young.
  * - `before`: from before the history that is kept.
  */
-export type Cell = "proved" | "gap" | "open" | "before";
+type Cell = "proved" | "gap" | "open" | "before";
 
 export interface CoverageDay {
   readonly sourceId: string;

@@ -6,14 +6,20 @@ import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
 import type { Logger } from "../runtime/logger.ts";
+import { readActions } from "../mirror/opsActions.ts";
+import { renderActions } from "./actionsPage.ts";
 import { makeAssetRouter } from "./assets.ts";
-import { makeLogin, roleOf } from "./login.ts";
+import { makeQueueAudit } from "./auditQueues.ts";
+import { LIST_LINES } from "./listPage.ts";
+import { makeLogin, roleOf, viewerOf } from "./login.ts";
 import { makeOrderRoutes } from "./orderRoutes.ts";
 import { renderUnavailable } from "./overviewPage.ts";
 import { makeOverviewRoutes } from "./overviewRoutes.ts";
 import { PAGE_POLICY } from "./page.ts";
+import { makeQuarantineRoutes } from "./quarantineRoutes.ts";
 import { makeQueueBoard } from "./queueBoard.ts";
 import type { BoardQueue } from "./queueBoard.ts";
+import { readText } from "./requestText.ts";
 import { guardWrites } from "./writeGuard.ts";
 
 export interface OpsDeps {
@@ -24,6 +30,8 @@ export interface OpsDeps {
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword"> & Partial<Pick<Config, "sources">>;
   readonly logger: Logger;
   readonly clock?: Clock;
+  /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
+  readonly ring?: (seqs: readonly number[]) => void;
   /** Aborted when the process begins to shut down: live pages are let go then. */
   readonly signal?: AbortSignal;
 }
@@ -58,11 +66,17 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const webhookSources = findWebhookSources(config.sources);
   ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, signal }));
   ops.use(makeOrderRoutes(pool));
+  ops.use("/quarantine", makeQuarantineRoutes({ pool, ring: deps.ring ?? (() => undefined) }));
+  ops.get("/actions", async ({ query }, response) => {
+    const before = /^\d{1,18}$/.exec(readText(query["before"]))?.[0] ?? null;
+    const actions = await readActions(pool, { before, limit: LIST_LINES });
+    response.type("html").send(renderActions(actions, viewerOf(response)));
+  });
   const boards = {
     operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
     viewer: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "viewer" }),
   };
-  ops.use("/queues", setHeaders(BOARD_POLICY), (request, response, next) =>
+  ops.use("/queues", setHeaders(BOARD_POLICY), makeQueueAudit({ pool, logger }), (request, response, next) =>
     boards[roleOf(response)](request, response, next),
   );
   ops.use(answerNotFound, makeErrorPage(logger));

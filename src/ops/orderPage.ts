@@ -4,6 +4,7 @@ import type { FoundOrder, TimelineEntry } from "../mirror/timeline.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
+import { renderFields } from "./fieldList.ts";
 import { renderPage } from "./page.ts";
 import type { Viewer } from "./login.ts";
 import {
@@ -102,9 +103,8 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   ${
     parked.length > 0
       ? html`<p>
-          ${renderAlert(`${parked.length} in quarantine`)}: number ${parked.join(", ")}. Put it back to work
-          with
-          <code>order-mirror replay --quarantine --id NUMBER</code>.
+          ${renderAlert(`${parked.length} in quarantine`)}: look at
+          ${parked.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
         </p>`
       : html``
   }`;
@@ -233,17 +233,4 @@ function renderSnapshot(timeline: readonly TimelineEntry[]): Html {
     <summary>The order object, redacted</summary>
     ${renderFields(fields)}
   </details>`;
-}
-
-/** A document's fields, one per line. */
-function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
-  return html`<ul class="diff">
-    ${fields.map(
-      ({ path, value }) =>
-        html`<li>
-          <span class="mono">${path}</span>:
-          ${value === null ? html`<span class="dim">not shown</span>` : html`<span class="mono">${value}</span>`}
-        </li> `,
-    )}
-  </ul>`;
 }

@@ -57,7 +57,9 @@ function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
       <nav aria-label="Pages">
         <ul>
           <li><a href="/ops">Overview</a></li>
+          <li><a href="/ops/quarantine">Quarantine</a></li>
           <li><a href="/ops/queues">Queues</a></li>
+          <li><a href="/ops/actions">Audit log</a></li>
         </ul>
       </nav>
       <form class="search" role="search" action="/ops/search">

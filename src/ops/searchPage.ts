@@ -52,6 +52,7 @@ function renderHit(hit: SearchHit): Html {
   </li> `;
 }
 
-function addressOf({ sourceId, reference }: SearchHit): string | undefined {
-  return reference === null ? undefined : orderAddress({ sourceId, reference });
+function addressOf({ sourceId, reference, quarantineId }: SearchHit): string | undefined {
+  if (reference !== null) return orderAddress({ sourceId, reference });
+  return quarantineId === null ? undefined : `/ops/quarantine/${quarantineId}`;
 }

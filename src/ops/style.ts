@@ -24,7 +24,7 @@ input, select, button, textarea { font: inherit; color: inherit; background: var
 button { background: var(--card); cursor: pointer; }
 button.plain { border: 0; padding: 0; background: none; color: var(--link); text-decoration: underline; }
 form.row { display: flex; flex-wrap: wrap; gap: 0.5rem 0.75rem; align-items: end; margin: 0.5rem 0; }
-form.row label { display: grid; font-size: 0.875rem; }
+form.row label { display: grid; grid-template-columns: minmax(0, auto); max-width: 100%; font-size: 0.875rem; }
 ul.cards { list-style: none; margin: 0; padding: 0; display: grid; gap: 0.75rem; grid-template-columns: repeat(auto-fill, minmax(min(100%, 16rem), 1fr)); }
 ul.cards > li { background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.75rem 1rem; }
 ul.cards > li.trouble { border-color: var(--alert); }

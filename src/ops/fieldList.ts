@@ -1,0 +1,15 @@
+import { html } from "./html.ts";
+import type { Html } from "./html.ts";
+
+/** A redacted document's fields, one per line. */
+export function renderFields(fields: readonly { path: string; value: string | null }[]): Html {
+  return html`<ul class="diff">
+    ${fields.map(
+      ({ path, value }) =>
+        html`<li>
+          <span class="mono">${path}</span>:
+          ${value === null ? html`<span class="dim">not shown</span>` : html`<span class="mono">${value}</span>`}
+        </li> `,
+    )}
+  </ul>`;
+}
