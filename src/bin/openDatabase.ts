@@ -13,6 +13,7 @@ const INVALID_CATALOG_NAME = "3D000";
 const WRONG_CREDENTIALS = new Set(["28P01", "28000"]);
 
 export interface OpenDatabase {
+  /** Postgres itself, also where the roles' own connections go through a pooler. */
   readonly url: string;
   readonly embedded: boolean;
   /** Stops the embedded server if this process started it. */
@@ -20,14 +21,16 @@ export interface OpenDatabase {
 }
 
 /**
- * The database of the configuration: DATABASE_URL, or the embedded server, started or joined.
+ * The database of the configuration: DATABASE_DIRECT_URL, else DATABASE_URL, else the embedded server, started or
+ * joined.
  *
  * Throws UnavailableError when it cannot be reached, in one sentence that names host and database but no password.
  */
 export async function openDatabase(config: Config, logger?: Logger): Promise<OpenDatabase> {
-  if (config.databaseUrl !== null) {
-    await assertReachable(config.databaseUrl);
-    return { url: config.databaseUrl, embedded: false, close: () => Promise.resolve() };
+  const given = config.databaseDirectUrl ?? config.databaseUrl;
+  if (given !== null) {
+    await assertReachable(given);
+    return { url: given, embedded: false, close: () => Promise.resolve() };
   }
   const server = await startEmbeddedPostgres({
     dataDir: config.dataDir,

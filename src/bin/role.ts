@@ -1,7 +1,7 @@
 import type { Decision } from "../apply/applySubjects.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { makePool } from "../mirror/database.ts";
-import type { Pool } from "../mirror/database.ts";
+import type { Pool, PoolOptions } from "../mirror/database.ts";
 import { settleFeed } from "../mirror/feedEpoch.ts";
 import { recordSources } from "../mirror/sources.ts";
 import type { Clock } from "../runtime/clock.ts";
@@ -29,12 +29,28 @@ export interface RoleDeps {
 const APPLY_CONNECTIONS = 2;
 const APPLY_TIMEOUT_MS = 15_000;
 
-/** A pool that ends with the process. */
-export function openPool(
-  { databaseUrl, shutdown }: RoleDeps,
-  options: { purpose: string; max: number; statementTimeoutMs: number; connectTimeoutMs?: number },
-): Pool {
-  const pool = makePool({ url: databaseUrl, ...options });
+interface RolePoolOptions {
+  readonly purpose: string;
+  readonly max: number;
+  readonly statementTimeoutMs: number;
+  readonly connectTimeoutMs?: number;
+}
+
+/** A pool that ends with the process. It goes through the pooler where there is one. */
+export function openPool(deps: RoleDeps, options: RolePoolOptions): Pool {
+  const { databaseUrl, databaseDirectUrl } = deps.config;
+  const pooled = databaseDirectUrl !== null && databaseUrl !== null;
+  return openPoolAt(deps, { url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
+}
+
+/** A pool on the replica that readers may be sent to; undefined where there is none. */
+export function openReplicaPool(deps: RoleDeps, options: RolePoolOptions): Pool | undefined {
+  const { databaseReadUrl: url } = deps.config;
+  return url === null ? undefined : openPoolAt(deps, { url, ...options });
+}
+
+function openPoolAt({ shutdown }: RoleDeps, options: PoolOptions): Pool {
+  const pool = makePool(options);
   shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
   return pool;
 }

@@ -21,18 +21,16 @@ import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
 import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
 import type { Queues } from "./queues.ts";
-import { openPool, recordConfiguredSources } from "./role.ts";
+import { openPool, openReplicaPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { composeWrites } from "./writes.ts";
 
 const RECEIVE_CONNECTIONS = 2;
-const READ_CONNECTIONS = 8;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_TIMEOUT_MS = 1_500;
-const READ_TIMEOUT_MS = 10_000;
-const EXPORT_CONNECTIONS = 2;
-/** Also how long a transaction may idle: an export waits that long for its client. */
-const EXPORT_TIMEOUT_MS = 60_000;
+const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000 };
+/** The time is also how long a transaction may idle: an export waits that long for its client. */
+const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
 /** Both of their own, so that a slow count never takes a connection from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
@@ -47,20 +45,14 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
     statementTimeoutMs: RECEIVE_TIMEOUT_MS,
     connectTimeoutMs: RECEIVE_TIMEOUT_MS,
   });
-  const readPool = openPool(deps, {
-    purpose: "read",
-    max: READ_CONNECTIONS,
-    statementTimeoutMs: READ_TIMEOUT_MS,
-  });
-  const exportPool = openPool(deps, {
-    purpose: "export",
-    max: EXPORT_CONNECTIONS,
-    statementTimeoutMs: EXPORT_TIMEOUT_MS,
-  });
+  const readPool = openPool(deps, READ_POOL);
+  const exportPool = openReplicaPool(deps, EXPORT_POOL) ?? openPool(deps, EXPORT_POOL);
   await recordConfiguredSources(readPool, config);
   const receiver = composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
-  const orderWait = makeOrderWait({ pool: readPool, clock });
+  const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
+  // Where the order is then read from: elsewhere it may not have arrived.
+  const orderWait = makeOrderWait({ pool: replicaPool, clock });
   const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
   const figuresPool = openPool(deps, FIGURES_POOL);
@@ -70,7 +62,7 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
     meterOutgoing(metrics, figuresPool);
   }
   const opsPool = openPool(deps, OPS_POOL);
-  const app = composeApp(deps, { receivePool, readPool, exportPool, opsPool, hub, orderWait });
+  const app = composeApp(deps, { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait });
   // The receiver comes before Express: its stack costs more than verification and commit together.
   const listener = (req: IncomingMessage, res: ServerResponse) =>
     req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
@@ -117,13 +109,14 @@ function composeApp(
   readers: {
     receivePool: Pool;
     readPool: Pool;
+    replicaPool: Pool;
     exportPool: Pool;
     opsPool: Pool;
     hub: ChangeHub;
     orderWait: OrderWait;
   },
 ): Express {
-  const { receivePool, readPool, exportPool, opsPool, hub, orderWait } = readers;
+  const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.use(setAnswerHeaders);
@@ -131,7 +124,7 @@ function composeApp(
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { sources, apiTokens } = config;
   const writes = composeWrites(deps);
-  const reads = { pool: readPool, exportPool, hub, orderWait };
+  const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;

@@ -9,6 +9,11 @@ export interface PoolOptions {
   readonly max: number;
   /** After this long the server cancels a statement, in milliseconds. */
   readonly statementTimeoutMs: number;
+  /**
+   * The address leads to a pooler in transaction mode: statements are not prepared under a name, since each may meet
+   * another connection, and only the client watches the time, since such a pooler refuses settings of ours.
+   */
+  readonly pooled?: boolean;
   /** How long a caller waits for a free connection, or for a new one, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
@@ -30,6 +35,7 @@ const asText = (text: string) => text;
  */
 export function makePool(options: PoolOptions): Pool {
   const { url, purpose, max, statementTimeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
+  const pooled = options.pooled ?? false;
   const types = new pg.TypeOverrides();
   types.setTypeParser(TIMESTAMPTZ_OID, asText);
   types.setTypeParser(DATE_OID, asText);
@@ -40,11 +46,28 @@ export function makePool(options: PoolOptions): Pool {
     types,
     keepAlive: true,
     connectionTimeoutMillis: connectTimeoutMs,
-    statement_timeout: statementTimeoutMs,
     query_timeout: statementTimeoutMs + FROZEN_SERVER_MARGIN_MS,
-    idle_in_transaction_session_timeout: statementTimeoutMs,
+    ...(pooled
+      ? {}
+      : {
+          statement_timeout: statementTimeoutMs,
+          idle_in_transaction_session_timeout: statementTimeoutMs,
+        }),
   });
+  if (pooled) forgetNames(pool);
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on("error", () => undefined);
   return pool;
+}
+
+/** Has statements run without the name under which they would be prepared. */
+function forgetNames(pool: Pool): void {
+  const query = pool.query.bind(pool) as (...given: unknown[]) => unknown;
+  const queryUnnamed = (statement: unknown, ...rest: unknown[]) =>
+    query(isNamed(statement) ? { ...statement, name: undefined } : statement, ...rest);
+  Object.assign(pool, { query: queryUnnamed });
+}
+
+function isNamed(statement: unknown): statement is { readonly name: unknown } {
+  return typeof statement === "object" && statement !== null && "name" in statement;
 }

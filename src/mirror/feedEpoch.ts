@@ -50,11 +50,12 @@ export async function settleFeed(pool: Pool): Promise<boolean> {
   if (rows[0]?.settled !== false) return false;
   const client = await pool.connect();
   try {
-    await client.query(`set statement_timeout = ${RENUMBER_TIMEOUT_MS}`);
-    await client.query({ text: RENUMBER, query_timeout: RENUMBER_TIMEOUT_MS } as { text: string });
+    // For this transaction only: a pooler would hand a setting of the session on to others.
+    const timed = `begin; set local statement_timeout = ${RENUMBER_TIMEOUT_MS}; ${RENUMBER}; commit`;
+    await client.query({ text: timed, query_timeout: RENUMBER_TIMEOUT_MS } as { text: string });
     return true;
   } finally {
-    // Not kept: its timeout is no longer the pool's.
+    // Not kept: after a failure it may stand in an open transaction.
     client.release(true);
   }
 }

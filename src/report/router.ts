@@ -18,7 +18,10 @@ import { makeWriteThrough } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
+  /** Of orders and branches; it may lead to a replica. */
   readonly pool: Pool;
+  /** Of the change feed, whose order only the server knows that writes it; default `pool`. */
+  readonly feedPool?: Pool | undefined;
   /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
@@ -45,6 +48,7 @@ export function makeReportRouter(deps: ReportDeps): Router {
   const { sources, apiTokens, writes, logger } = deps;
   const authenticate = makeAuthenticate({ sources, apiTokens });
   const routeDeps = { ...deps, authenticate };
+  const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
   const v1 = Router();
   v1.use(stampAnswer);
   v1.get("/orders", makeListOrders(routeDeps));
@@ -52,8 +56,8 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
-  v1.get("/changes", makeListChanges(routeDeps));
-  v1.get("/changes/stream", makeStreamChanges(routeDeps));
+  v1.get("/changes", makeListChanges(feedDeps));
+  v1.get("/changes/stream", makeStreamChanges(feedDeps));
   v1.use(makeReadRefusal(authenticate));
   if (writes === undefined) v1.use(refuseWrite);
   else

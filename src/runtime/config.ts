@@ -21,6 +21,10 @@ const SHOWN_LENGTH_MAX = 80;
 export interface Config {
   /** Null: the embedded Postgres under `dataDir`. */
   readonly databaseUrl: string | null;
+  /** Set when `databaseUrl` leads to a pooler in transaction mode: Postgres itself. */
+  readonly databaseDirectUrl: string | null;
+  /** A replica for the read API; null: there is none. */
+  readonly databaseReadUrl: string | null;
   readonly dataDir: string;
   /** Empty: the queue is in Postgres. Several: nodes of a cluster. */
   readonly redisUrls: readonly string[];
@@ -90,6 +94,10 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   }
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
     problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
+  }
+  for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"] as const) {
+    if (values[name] !== null && values.DATABASE_URL === null)
+      problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
   }
   problems.push(...listAlertProblems(values, checks.checkScheme));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
@@ -174,6 +182,8 @@ function makeConfig(
 ): Config {
   return {
     databaseUrl: values.DATABASE_URL,
+    databaseDirectUrl: values.DATABASE_DIRECT_URL,
+    databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,

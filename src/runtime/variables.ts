@@ -86,6 +86,21 @@ export const VARIABLES = {
     unset: "embedded Postgres under DATA_DIR",
     meaning: "Postgres that holds the mirror; none: an embedded one under DATA_DIR",
   },
+  DATABASE_DIRECT_URL: {
+    schema: databaseUrl,
+    default: null,
+    secret: true,
+    unset: "DATABASE_URL is Postgres itself",
+    meaning:
+      "Postgres itself, when DATABASE_URL leads to a pooler in transaction mode; for migrations and the queue",
+  },
+  DATABASE_READ_URL: {
+    schema: databaseUrl,
+    default: null,
+    secret: true,
+    unset: "DATABASE_URL",
+    meaning: "one replica that answers orders, branches and exports of the read API; none: DATABASE_URL does",
+  },
   DATA_DIR: {
     schema: text,
     default: ".data",

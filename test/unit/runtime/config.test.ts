@@ -48,9 +48,19 @@ const listed = {
 };
 const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.stringify(sources)) });
 
+it("refuses a second address of the database without a first one", () => {
+  const url = "postgres://h/d";
+  for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"]) {
+    expect(problemsOf({ [name]: url })).toEqual([`${name} is set without DATABASE_URL. Set DATABASE_URL too.`]);
+    expect(problemsOf({ [name]: url, DATABASE_URL: url })).toEqual([]);
+  }
+});
+
 it("loads from nothing, with every default, without a source", () => {
   expect(load()).toEqual({
     databaseUrl: null,
+    databaseDirectUrl: null,
+    databaseReadUrl: null,
     dataDir: ".data",
     redisUrls: [],
     host: "127.0.0.1",
