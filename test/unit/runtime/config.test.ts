@@ -51,7 +51,9 @@ const sourcesFile = (...sources: object[]) => ({ SOURCES_FILE: write(JSON.string
 it("refuses a second address of the database without a first one", () => {
   const url = "postgres://h/d";
   for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"]) {
-    expect(problemsOf({ [name]: url })).toEqual([`${name} is set without DATABASE_URL. Set DATABASE_URL too.`]);
+    expect(problemsOf({ [name]: url })).toEqual([
+      `${name} is set without DATABASE_URL. Set DATABASE_URL too.`,
+    ]);
     expect(problemsOf({ [name]: url, DATABASE_URL: url })).toEqual([]);
   }
 });
