@@ -10,6 +10,7 @@ import { addEraseCommand } from "./commands/erase.ts";
 import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
 import { addMigrateCommand } from "./commands/migrate.ts";
 import { addOutgoingCommand } from "./commands/outgoing.ts";
+import { addOpenapiCommand } from "./commands/openapi.ts";
 import { addOrderCommand } from "./commands/order.ts";
 import { addRefetchCommand } from "./commands/refetch.ts";
 import { addReplayCommand } from "./commands/replay.ts";
@@ -43,6 +44,7 @@ export function makeProgram(): Command {
   addIdentifySignatureCommand(program);
   addSandboxCommand(program);
   addTriggerCommand(program);
+  addOpenapiCommand(program);
   addCompletionCommand(program);
   // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
   for (const command of program.commands) command.exitOverride();

@@ -1,6 +1,27 @@
+import { z } from "zod";
 import { changedFields } from "../domain/changedFields.ts";
 import { formatInstant } from "../domain/instant.ts";
 import type { Change } from "../mirror/changeFeed.ts";
+import { orderSchema } from "../wire/order.ts";
+
+/** A change as writeChange writes it. */
+export const changeSchema = z.object({
+  position: z.string().describe("Where it stands in the feed: for `after`."),
+  reference: z.string(),
+  revision: z.number().int().describe("1 for the first change of an order, then one more each."),
+  status: z.string(),
+  previousStatus: z.string().nullable(),
+  cause: z.object({
+    via: z.string().describe("webhook, poll, backfill, refetch, verify or write."),
+    eventId: z.string().nullish(),
+    eventType: z.string().nullish(),
+  }),
+  updatedAt: z.string().describe("The provider's time of the change."),
+  changedAt: z.string().describe("The mirror's time of the change."),
+  changedFields: z.array(z.string()).nullable(),
+  before: orderSchema.nullable(),
+  after: orderSchema.nullable(),
+});
 
 /**
  * A change as JSON text. `before` and `after` are the orders character for character as the provider sent them, so

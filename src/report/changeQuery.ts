@@ -7,9 +7,14 @@ import { parseParameters, wholeNumber } from "./parameters.ts";
 const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 100;
 
-const parametersSchema = z.object({
-  after: z.string({ error: "given once" }).optional(),
-  limit: wholeNumber({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT),
+export const feedParametersSchema = z.object({
+  after: z
+    .string({ error: "given once" })
+    .optional()
+    .describe("A position that an answer gave, or latest; without it the beginning."),
+  limit: wholeNumber({ min: 1, max: LIMIT_MAX })
+    .default(LIMIT_DEFAULT)
+    .describe(`Changes per answer. Default ${LIMIT_DEFAULT}.`),
 });
 
 export interface FeedQuery {
@@ -24,7 +29,7 @@ export interface FeedQuery {
  * invalid_request.
  */
 export function parseFeedQuery(parameters: URLSearchParams, lastEventId?: string): FeedQuery {
-  const { after, limit } = parseParameters(parametersSchema, parameters);
+  const { after, limit } = parseParameters(feedParametersSchema, parameters);
   const text = lastEventId ?? after;
   if (text === undefined || text === "") return { after: FEED_BEGINNING, limit };
   if (text === "latest") return { after: "latest", limit };

@@ -25,9 +25,15 @@ const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
 
 const SEPARATORS = Object.keys(CSV_SEPARATORS) as [CsvSeparator, ...CsvSeparator[]];
 const SWITCH_RULE = "0 or 1";
-const optionsSchema = z.object({
-  excel: z.enum(["0", "1"], { error: SWITCH_RULE }).default("0"),
-  separator: z.enum(SEPARATORS, { error: `one of ${SEPARATORS.join(", ")}` }).default("comma"),
+export const exportOptionsSchema = z.object({
+  excel: z
+    .enum(["0", "1"], { error: SWITCH_RULE })
+    .default("0")
+    .describe("1: for opening in Excel as it is."),
+  separator: z
+    .enum(SEPARATORS, { error: `one of ${SEPARATORS.join(", ")}` })
+    .default("comma")
+    .describe("Between the columns."),
 });
 
 export interface ExportRouteDeps {
@@ -53,7 +59,7 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
     const sourceId = authenticate(request);
     const parameters = readParameters(request.url);
     const asked = parseOrderFilter(parameters);
-    const { excel, separator } = parseParameters(optionsSchema, parameters);
+    const { excel, separator } = parseParameters(exportOptionsSchema, parameters);
     const options: CsvOptions = { excel: excel === "1", separator };
     await stampFreshness(response, { pool, sourceId });
     const filter = await resolveBranch(pool, { sourceId, asked });

@@ -20,12 +20,15 @@ const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const TIME_RULE = "an ISO 8601 date-time with offset (a + is written %2B in an address)";
 const TEXT_RULE = `a text of 1 to ${TEXT_LENGTH_MAX} characters`;
 
-export const time = z.string({ error: TIME_RULE }).transform((text, context) => {
-  const instant = tryParseInstant(text);
-  if (instant !== undefined) return instant;
-  context.issues.push({ code: "custom", message: TIME_RULE, input: text });
-  return z.NEVER;
-});
+export const time = z
+  .string({ error: TIME_RULE })
+  .meta({ format: "date-time" })
+  .transform((text, context) => {
+    const instant = tryParseInstant(text);
+    if (instant !== undefined) return instant;
+    context.issues.push({ code: "custom", message: TIME_RULE, input: text });
+    return z.NEVER;
+  });
 // The database's text holds no NUL, so nothing there can match one; refused before it reaches the database.
 const text = z
   .string({ error: TEXT_RULE })
@@ -34,26 +37,36 @@ const text = z
   .refine((value) => !value.includes("\0"), TEXT_RULE);
 
 /** Ours are the last four; the others are the spec's ("list orders"). */
-const filterSchema = z.object({
-  updatedSince: time.optional(),
-  updatedUntil: time.optional(),
-  pickupFrom: time.optional(),
-  pickupUntil: time.optional(),
-  deliveryFrom: time.optional(),
-  deliveryUntil: time.optional(),
-  status: text.optional(),
-  branch: text.optional(),
-  fleet: text.optional(),
-  scheduleMode: text.optional(),
-  externalOrderIdPrefix: text.optional(),
-  firstSeenSince: time.optional(),
+export const filterSchema = z.object({
+  updatedSince: time.optional().describe("Inclusive start of the update period; together with updatedUntil."),
+  updatedUntil: time.optional().describe("Exclusive end of the update period; together with updatedSince."),
+  pickupFrom: time.optional().describe("Inclusive start of the period of planned pickups."),
+  pickupUntil: time.optional().describe("Exclusive end of the period of planned pickups."),
+  deliveryFrom: time.optional().describe("Inclusive start of the period of planned deliveries."),
+  deliveryUntil: time.optional().describe("Exclusive end of the period of planned deliveries."),
+  status: text.optional().describe("Only orders with this status."),
+  branch: text.optional().describe("A branch's reference or id; closed branches too."),
+  fleet: text.optional().describe("Only orders of the fleet of this name."),
+  scheduleMode: text.optional().describe("Only orders with this mode of schedule, such as asap."),
+  externalOrderIdPrefix: text.optional().describe("Only orders whose externalOrderId begins with it."),
+  firstSeenSince: time.optional().describe("Only orders that the mirror has known since then, or later."),
 });
 
-const pageSchema = filterSchema.extend({
-  sort: z.enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` }).optional(),
-  limit: wholeNumber({ min: 1, max: LIMIT_MAX }).default(LIMIT_DEFAULT),
-  offset: wholeNumber({ min: 0, max: OFFSET_MAX }).optional(),
-  cursor: z.string({ error: "given once" }).optional(),
+export const pageSchema = filterSchema.extend({
+  sort: z
+    .enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` })
+    .optional()
+    .describe("Ascending. Default updatedAt; with firstSeenSince firstSeenAt."),
+  limit: wholeNumber({ min: 1, max: LIMIT_MAX })
+    .default(LIMIT_DEFAULT)
+    .describe(`Orders per page. Default ${LIMIT_DEFAULT}.`),
+  offset: wholeNumber({ min: 0, max: OFFSET_MAX })
+    .optional()
+    .describe("How many orders to pass over. Default 0; not together with cursor."),
+  cursor: z
+    .string({ error: "given once" })
+    .optional()
+    .describe('Goes on behind a page: from the address of Link: rel="next".'),
 });
 
 /** A filter as the client gave it; its branch is a name that is yet to be looked up. */

@@ -23,9 +23,11 @@ export interface OrderRouteDeps {
 /** Longer than a client's patience, shorter than that of the proxies between. */
 const WAIT_MAX_SECONDS = 30;
 
-const waitSchema = z.object({
-  updatedAfter: time.optional(),
-  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS }).default(0),
+export const waitSchema = z.object({
+  updatedAfter: time.optional().describe("Wait for the order to have a later updatedAt."),
+  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
+    .default(0)
+    .describe("How long to wait at most, in seconds. Default 0."),
 });
 
 const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No such order." };

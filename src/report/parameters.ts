@@ -30,6 +30,7 @@ export function wholeNumber({ min, max }: { min: number; max: number }) {
   return z
     .string({ error: rule })
     .regex(/^\d{1,10}$/, rule)
+    .meta({ type: "integer", minimum: min, maximum: max })
     .transform(Number)
     .refine((value) => value >= min && value <= max, rule);
 }
