@@ -34,15 +34,19 @@ create table mirror.feed (
   only_row                 boolean primary key default true check (only_row),
   epoch                    text not null default left(replace(gen_random_uuid()::text, '-', ''), 12),
   server                   text not null default mirror.server_identity(),
-  begun_at                 timestamptz not null default clock_timestamp(),
-  removed_through_tx       xid8,
-  removed_through_position bigint
+  begun_at                 timestamptz not null default clock_timestamp()
 );
 comment on table  mirror.feed                    is 'One row: what positions in the change feed hold for.';
 comment on column mirror.feed.epoch              is 'Part of every position that readers keep. It changes when positions stop to hold, and readers must begin anew.';
 comment on column mirror.feed.server             is 'Server and timeline that the transaction numbers in changes belong to.';
-comment on column mirror.feed.removed_through_tx is 'Changes up to this position (tx, position) were removed by retention: a reader that has not read them must begin anew. Null: none.';
 insert into mirror.feed default values;
+
+create table mirror.feed_removals (
+  source_id text primary key references mirror.sources,
+  tx        xid8 not null,
+  position  bigint not null
+);
+comment on table mirror.feed_removals is 'Up to which position (tx, position) changes of a source were removed by retention: a reader that has not read them must begin anew.';
 
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers next to nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);
@@ -404,16 +408,17 @@ comment on column reporting.sync_status.refetch_count            is 'Orders that
 
 create view reporting.coverage as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
-  (until - since) / 1e9::double precision as span_seconds, requests as request_count, orders as order_count,
-  started_at, ended_at
+  (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
+  orders as order_count, started_at, ended_at
 from mirror.coverage;
-comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proof behind safe_through.';
+comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
 comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, deep, backfill or verify.';
 comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
 comment on column reporting.coverage.until         is 'End of the window, exclusive.';
 comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
+comment on column reporting.coverage.is_proved     is 'True when nothing could appear in it any more, and it was whole beyond doubt: quick reads prove nothing.';
 comment on column reporting.coverage.request_count is 'Requests that it took.';
 comment on column reporting.coverage.order_count   is 'Orders that it showed.';
 comment on column reporting.coverage.started_at    is 'When reading began.';
@@ -423,11 +428,15 @@ create view reporting.coverage_gaps as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,
   (upper(gap) - lower(gap)) / 1e9::double precision as span_seconds
 from (
-  select source_id, int8multirange(int8range(min(since), max(until))) - range_agg(int8range(since, until)) as missing
-  from mirror.coverage group by source_id
+  -- From where history is meant to begin, to the end of what is proved. A window that proves nothing covers nothing.
+  select w.source_id,
+    int8multirange(int8range(least(coalesce(min(p.history_since), min(w.since)), max(w.until)), max(w.until)))
+      - range_agg(int8range(w.since, w.until)) as missing
+  from mirror.coverage w left join mirror.poll_state p using (source_id)
+  where w.proved group by w.source_id
 ) c
 cross join lateral unnest(c.missing) as gap;
-comment on view   reporting.coverage_gaps              is 'One row per span between the first and the last window read that no window covers: changes in it may be missing. Empty when all is well.';
+comment on view   reporting.coverage_gaps              is 'One row per span from the beginning of the history to the end of what is proved that no proved window covers: changes in it may be missing. Empty when all is well; while the past of a new source is read, what is still to be read.';
 comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
 comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
 comment on column reporting.coverage_gaps.until        is 'End of the gap, exclusive.';

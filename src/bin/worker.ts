@@ -3,12 +3,13 @@ import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import { inSpan } from "../runtime/tracing.ts";
 import { meterDecisions } from "./metering.ts";
+import { startHousekeeper } from "./housekeeper.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
-/** Starts applying events, on every job of the queue, and by the sweep what no job brought; and outgoing webhooks. */
+/** Starts applying events, on every job of the queue, and by the sweep what no job brought; outgoing webhooks; and keeping house. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
@@ -31,5 +32,6 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
+  startHousekeeper(deps);
   logger.info({ sources: sourceIds }, "worker is ready");
 }

@@ -70,7 +70,8 @@ const PAGE = `
     window walk as (order by f.tx, f.position)
   )
   select feed.epoch, feed.server = mirror.server_identity() as settled,
-    coalesce((feed.removed_through_tx, feed.removed_through_position) > ($2::xid8, $3::bigint), false) as incomplete,
+    exists (select from mirror.feed_removals r
+      where r.source_id = $1 and (r.tx, r.position) > ($2::xid8, $3::bigint)) as incomplete,
     page.tx, page.position, page.reference, page.revision, page.status, page.previous_status, page.via,
     page.event_id, page.event_type, page.version, page.after, page.before, page.found,
     (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
@@ -120,11 +121,13 @@ export async function readChanges(
   return { epoch, settled, incomplete, changes, hasMore: Number(first.found ?? 0) > changes.length };
 }
 
-/** The position behind the last change that can be read now; FEED_START when the source has none. */
+/** The position behind the last change that can be read now, or was removed; FEED_START when the source has none. */
 export async function readFeedEnd(pool: Pool, sourceId: string): Promise<FeedPosition> {
   const { rows } = await pool.query<{ tx: string; position: string }>(
-    `select tx, position from mirror.changes
-     where source_id = $1 and tx < pg_snapshot_xmin(pg_current_snapshot())
+    `(select tx, position from mirror.changes
+      where source_id = $1 and tx < pg_snapshot_xmin(pg_current_snapshot())
+      order by tx desc, position desc limit 1)
+     union all select tx, position from mirror.feed_removals where source_id = $1
      order by tx desc, position desc limit 1`,
     [sourceId],
   );

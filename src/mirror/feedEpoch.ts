@@ -33,7 +33,7 @@ const RENUMBER = `
       update mirror.changes set tx = '1';
       update mirror.orders set feed_tx = '1';
       update mirror.lost_event_cursor set tx = '1';
-      update mirror.feed set removed_through_tx = '1' where removed_through_tx is not null;
+      update mirror.feed_removals set tx = '1';
     end if;
     update mirror.feed set server = present, begun_at = clock_timestamp(),
       epoch = left(replace(gen_random_uuid()::text, '-', ''), 12);

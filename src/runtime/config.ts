@@ -52,6 +52,10 @@ export interface Config {
   /** Where alerts go; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
+  /** How long things are kept: ISO 8601 durations; null: for ever. */
+  readonly eventsKeptFor: string | null;
+  readonly historyKeptFor: string | null;
+  readonly changesKeptFor: string | null;
   /** Endpoints of the business's own that are told of changes. */
   readonly outgoingWebhooks: readonly OutgoingWebhook[];
   readonly sandboxPort: number;
@@ -202,6 +206,9 @@ function makeConfig(
     metricsToken: values.METRICS_TOKEN,
     alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,
+    eventsKeptFor: values.EVENTS_KEPT_FOR,
+    historyKeptFor: values.HISTORY_KEPT_FOR,
+    changesKeptFor: values.CHANGES_KEPT_FOR,
     outgoingWebhooks,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,

@@ -1,6 +1,6 @@
 import { isIP } from "node:net";
 import { z } from "zod";
-import { resolveSince } from "./duration.ts";
+import { parseDuration, resolveSince } from "./duration.ts";
 
 // Schemas of the variables' texts. Their messages continue "NAME …" and hold nothing of the text.
 
@@ -106,6 +106,16 @@ export const backfillSince = text.refine((value) => {
     return false;
   }
 }, "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z");
+
+/** Long enough for everything that looks back: repairs, nightly comparisons, readers that were away. */
+const KEPT_DAYS_MIN = 7;
+const DAY_NANOS = 86_400_000_000_000n;
+
+export const keptFor = text.refine((value) => {
+  const now = 100_000n * DAY_NANOS;
+  const isDuration = parseDuration(value) !== undefined;
+  return isDuration && resolveSince(value, now) <= now - BigInt(KEPT_DAYS_MIN) * DAY_NANOS;
+}, `must be an ISO 8601 duration of at least ${KEPT_DAYS_MIN} days, such as P90D`);
 
 export const host = text.refine(
   (value) => isIP(value) !== 0 || HOST_NAME.test(value),

@@ -1,6 +1,7 @@
 import type { z } from "zod";
 import {
   backfillSince,
+  keptFor,
   DAY_SECONDS,
   databaseUrl,
   host,
@@ -207,6 +208,26 @@ export const VARIABLES = {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),
     default: "false",
     meaning: "pass writes on to the provider, for tokens with +write",
+  },
+  EVENTS_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning:
+      "how long events are kept whole, from when they were received: ISO 8601 duration; none: for ever",
+  },
+  HISTORY_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning:
+      "how long observations of orders are kept, beside the one that each order shows: ISO 8601 duration; none: for ever",
+  },
+  CHANGES_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning: "how long the change feed can be read back: ISO 8601 duration; none: for ever",
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,

@@ -327,11 +327,11 @@ describe("sync_status", () => {
 });
 
 describe("coverage", () => {
-  const cover = (since: number, until: number, sourceId = "live") =>
+  const cover = (since: number, until: number, { sourceId = "live", proved = true } = {}) =>
     read(
-      `insert into mirror.coverage (source_id, since, until, sweep, fence, requests, orders, started_at)
-       values ($1, $2, $3, 'fast', 1, 1, 0, now())`,
-      [sourceId, parseInstant(at(since)).toString(), parseInstant(at(until)).toString()],
+      `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at)
+       values ($1, $2, $3, 'delayed', $4, 1, 1, 0, now())`,
+      [sourceId, parseInstant(at(since)).toString(), parseInstant(at(until)).toString(), proved],
     );
   const gaps = () => read("select source_id, since, until, span_seconds from reporting.coverage_gaps");
 
@@ -353,11 +353,29 @@ describe("coverage", () => {
     await cover(0, 10);
     await cover(12, 20);
     await cover(20.5, 30);
-    await cover(0, 60, "test");
+    await cover(0, 60, { sourceId: "test" });
     expect(await gaps()).toEqual([
       { source_id: "live", since: utc(at(10)), until: utc(at(12)), span_seconds: 2 },
       { source_id: "live", since: utc(at(20)), until: utc(at(20.5)), span_seconds: 0.5 },
     ]);
+  });
+
+  it("has a gap where there was only a quick read, which proves nothing", async () => {
+    await cover(0, 10);
+    await cover(10, 60, { proved: false });
+    expect(await gaps()).toEqual([]);
+    await cover(20, 30);
+    expect(await gaps()).toMatchObject([{ since: utc(at(10)), until: utc(at(20)) }]);
+  });
+
+  it("has a gap from where history is meant to begin, not with the first window that was read", async () => {
+    await read("insert into mirror.poll_state (source_id, history_since) values ('live', $1)", [
+      parseInstant(at(-100)).toString(),
+    ]);
+    await cover(0, 10);
+    expect(await gaps()).toMatchObject([{ since: utc(at(-100)), until: utc(at(0)) }]);
+    await cover(-100, 0);
+    expect(await gaps()).toEqual([]);
   });
 });
 

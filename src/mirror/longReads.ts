@@ -1,0 +1,36 @@
+import type { Pool } from "./database.ts";
+
+/** What became of transactions of reporting tools that have run for too long. */
+export interface LongReads {
+  readonly ended: number;
+  /** False when this role may not see or end sessions of others; then nothing was done. */
+  readonly permitted: boolean;
+}
+
+/*
+ * A session may raise its own statement_timeout, so nothing in it can be trusted to end it. The owner of the tables may
+ * be a member of the reader's role, as its maker, and is no reader for that; an administrator is not stopped by anybody.
+ */
+const END_LONG_READS = `
+  with me as (
+    select rolsuper or (pg_has_role('pg_signal_backend', 'usage') and pg_has_role('pg_read_all_stats', 'usage')) as permitted
+    from pg_catalog.pg_roles where rolname = current_user
+  ), late as materialized (
+    select a.pid
+    from me, pg_catalog.pg_stat_activity a
+    join pg_catalog.pg_roles r on r.oid = a.usesysid
+    join pg_catalog.pg_roles reader on reader.rolname = 'order_mirror_reader'
+    where me.permitted and a.datname = current_database() and not r.rolsuper
+      and r.rolname <> current_user
+      and r.oid <> (select nspowner from pg_catalog.pg_namespace where nspname = 'mirror')
+      and pg_has_role(r.oid, reader.oid, 'member')
+      and a.xact_start < clock_timestamp() - make_interval(secs => $1)
+  )
+  select (select permitted from me) as permitted,
+    (select (count(*) filter (where pg_terminate_backend(pid)))::int from late) as ended`;
+
+/** Ends the sessions of reporting tools (members of order_mirror_reader) whose transaction is older than `secondsMax`. */
+export async function endLongReads(pool: Pool, secondsMax: number): Promise<LongReads> {
+  const { rows } = await pool.query<LongReads>(END_LONG_READS, [secondsMax]);
+  return rows[0] ?? { ended: 0, permitted: false };
+}
