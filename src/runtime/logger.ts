@@ -27,6 +27,7 @@ const STDOUT = 1;
 const STDERR = 2;
 const TEXT_LENGTH_MAX = 1_000;
 const LIST_LENGTH_MAX = 100;
+const UNWRITTEN_BYTES_MAX = 1_048_576;
 const OMITTED = "[omitted]";
 
 /** Names whose text is never logged; a second net under the rule that nobody logs such things. */
@@ -73,7 +74,7 @@ export const silentLogger: Logger = pino({ level: "silent" }, { write: () => und
 
 function openStream(format: LogFormat, destination: "stdout" | "stderr" | LogStream): LogStream {
   const fd = destination === "stderr" ? STDERR : STDOUT;
-  const sink = typeof destination === "object" ? destination : pino.destination({ fd, sync: true });
+  const sink = typeof destination === "object" ? destination : openDescriptor(fd);
   if (format === "json") return sink;
   // Not pino-pretty's own stream: it passes lines on in later ticks, so the last ones before an exit are lost.
   const plain = typeof destination === "object" || !isatty(fd);
@@ -84,6 +85,16 @@ function openStream(format: LogFormat, destination: "stdout" | "stderr" | LogStr
     singleLine: true,
   });
   return { write: (line) => sink.write(prettify(line)) };
+}
+
+/**
+ * Lines that cannot be written, as on a full disk, are kept up to a limit and tried again with the next one: without
+ * a listener the error would end a process that can still receive events.
+ */
+function openDescriptor(fd: number): LogStream {
+  const sink = pino.destination({ fd, sync: true, maxLength: UNWRITTEN_BYTES_MAX });
+  sink.on("error", () => undefined);
+  return sink;
 }
 
 type LogArguments = Parameters<pino.LogFn>;

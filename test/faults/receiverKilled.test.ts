@@ -6,7 +6,6 @@ import type { FaultWorld } from "../support/faultWorld.ts";
 import { canStartRedis } from "../support/redis.ts";
 
 const ROUNDS = isShort ? 1 : 5;
-const SENDERS = 8;
 
 let world: FaultWorld;
 beforeAll(async () => {
@@ -28,7 +27,7 @@ describe.runIf(canStartRedis)("a receiver that is killed under load (rows 1, 12)
     for (let round = 0; round < ROUNDS; round += 1) {
       const web = await world.start("web");
       expect(await load.send()).toBe(200);
-      load.start(SENDERS);
+      load.start();
       const held = line.holdAt(point);
       await held.reached;
       await web.stop("SIGKILL");

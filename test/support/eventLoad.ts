@@ -1,4 +1,5 @@
 import { randomUUID } from "node:crypto";
+import { systemClock } from "../../src/runtime/clock.ts";
 import { at, makeEventBody } from "./orders.ts";
 import { sendEvent } from "./webhooks.ts";
 
@@ -10,12 +11,15 @@ export interface EventLoad {
   readonly answers: Readonly<Record<string, number>>;
   /** Sends one new event; resolves with the status, null when no answer came: then nobody knows. */
   send(): Promise<number | null>;
-  /** Sends new events over so many connections until `stop`. */
-  start(senders?: number): void;
+  /** Sends new events, some at a time, until `stop`. */
+  start(): void;
   stop(): Promise<void>;
   /** Sends again, as a provider does, all that was not acknowledged, until it is. */
   settle(): Promise<void>;
 }
+
+const SENDERS = 8;
+const PAUSE_MS = 50;
 
 /** Sends events of ever new orders to `url`, the webhook address of the source live. */
 export function makeEventLoad(url: string): EventLoad {
@@ -42,15 +46,18 @@ export function makeEventLoad(url: string): EventLoad {
     return deliver(id);
   }
   async function sendOn(): Promise<void> {
-    while (!stopping) await send();
+    while (!stopping) {
+      // Without the pause the senders would spin while nobody listens.
+      if ((await send()) === null) await systemClock.sleep(PAUSE_MS);
+    }
   }
   return {
     acknowledged,
     answers,
     send,
-    start(senders = 8) {
+    start() {
       stopping = false;
-      running = Promise.all(Array.from({ length: senders }, sendOn));
+      running = Promise.all(Array.from({ length: SENDERS }, sendOn));
     },
     async stop() {
       stopping = true;
@@ -60,7 +67,11 @@ export function makeEventLoad(url: string): EventLoad {
       for (;;) {
         const left = [...bodies.keys()].filter((id) => !acknowledged.has(id));
         if (left.length === 0) return;
-        for (const id of left) await deliver(id);
+        await Promise.all(
+          Array.from({ length: SENDERS }, async () => {
+            for (let id = left.pop(); id !== undefined; id = left.pop()) await deliver(id);
+          }),
+        );
       }
     },
   };

@@ -28,7 +28,7 @@ export interface FaultWorld {
   /** Starts a role through the lines; resolves when it says that it is ready. */
   start(role: Role, env?: Record<string, string>): Promise<RunningProgram>;
   /** The same without waiting for it. */
-  launch(role: Role, env?: Record<string, string>): RunningProgram;
+  launch(role: Role, env?: Record<string, string>, options?: { stderrTo?: string }): RunningProgram;
   close(): Promise<void>;
 }
 
@@ -61,8 +61,8 @@ export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<
     LOG_FORMAT: "json",
     ...options.env,
   };
-  const launch = (role: Role, env: Record<string, string> = {}) =>
-    startProgram([role], { ...common, ...env });
+  const launch: FaultWorld["launch"] = (role, env = {}, launching = {}) =>
+    startProgram([role], { ...common, ...env }, launching);
   return {
     postgres,
     get redis() {

@@ -1,5 +1,6 @@
 import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
 import path from "node:path";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
@@ -26,8 +27,13 @@ export interface RunningProgram {
 
 const running = new Set<RunningProgram>();
 
-/** Starts the built program with exactly these variables. */
-export function startProgram(args: readonly string[], env: Record<string, string> = {}): RunningProgram {
+/** Starts the built program with exactly these variables; what it says goes to the file `stderrTo`, if given. */
+export function startProgram(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  { stderrTo }: { stderrTo?: string } = {},
+): RunningProgram {
+  const stderrFile = stderrTo === undefined ? undefined : openSync(stderrTo, "w");
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
@@ -35,17 +41,18 @@ export function startProgram(args: readonly string[], env: Record<string, string
     // A folder without a .env file of somebody's.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", ...env },
-    stdio: ["ignore", "pipe", "pipe"],
+    stdio: ["ignore", "pipe", stderrFile ?? "pipe"],
   });
+  if (stderrFile !== undefined) closeSync(stderrFile);
   let stdout = "";
   let stderr = "";
   const listeners = new Set<() => void>();
   const notify = () => listeners.forEach((listener) => listener());
-  child.stdout.setEncoding("utf8").on("data", (text: string) => {
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
     stdout += text;
     notify();
   });
-  child.stderr.setEncoding("utf8").on("data", (text: string) => {
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
     stderr += text;
     notify();
   });

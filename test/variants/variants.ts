@@ -93,6 +93,21 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "takes a commit that failed for one that stored",
+    edits: [
+      {
+        file: "receive/groupCommit.ts",
+        find: 'if (classifyDatabaseError(error) !== "refused-content") settleAll(batch, unavailable(error));',
+        replace: 'if (classifyDatabaseError(error) !== "refused-content") settleStored(batch, []);',
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/receive/groupCommitModel.test.ts",
+      test: "says stored only of what is stored, keeps its limits, and answers everybody once, whatever happens when",
+    },
+  },
+  {
     name: "a walk from offset to offset",
     edits: [
       {
@@ -229,8 +244,8 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       project: "integration",
-      file: "test/integration/pollLedger.test.ts",
-      test: "writes under a lease that is held no more refuse",
+      file: "test/integration/leaseModel.test.ts",
+      test: "has one holder at a time and lets nobody else renew, write or release, whatever happens in which order",
     },
   },
   {

@@ -1,0 +1,40 @@
+import { afterEach, expect, it } from "vitest";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { noteFigures } from "../support/extent.ts";
+import { startFaultProvider } from "../support/faultProvider.ts";
+import type { FaultProvider } from "../support/faultProvider.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+
+const BUSY_MS = 15_000;
+
+let provider: FaultProvider;
+let world: FaultWorld;
+afterEach(async () => {
+  await world.close();
+  await provider.close();
+});
+
+// Ours being wrong looks the same to the program: only the difference of the two clocks can show.
+it.each([10, -10])(
+  "with the provider's clock %i minutes off polling leaves nothing out and claims nothing false (row 19)",
+  async (minutes) => {
+    provider = await startFaultProvider({ faults: { clockSkewMs: minutes * 60_000 } });
+    world = await startFaultWorld({ env: provider.env });
+    await world.start("poller");
+    await provider.steer("POST", "/dials", { speed: 200, ordersPerMinute: 200 });
+    const endsAtMs = performance.now() + BUSY_MS;
+    while (performance.now() < endsAtMs) {
+      await systemClock.sleep(1_000);
+      await world.audit.look(provider.readVersions);
+    }
+    await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+    const quietAt = provider.sandbox.now() + BigInt(minutes) * 60_000_000_000n;
+    await world.audit.expectEqual(provider.readTruth);
+    await world.audit.expectSafe(quietAt);
+    await world.audit.look(provider.readVersions);
+    expect(world.audit.violations).toEqual([]);
+    expect(await provider.countAnswers(429)).toBe(0);
+    noteFigures("19", { minutes, orders: (await provider.readTruth()).size, missing: 0, refused429: 0 });
+  },
+);

@@ -1,0 +1,63 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { noteFigures, seed } from "../support/extent.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+import { at, makeEventBody } from "../support/orders.ts";
+import { makeRandom } from "../support/random.ts";
+import { sendEvent } from "../support/webhooks.ts";
+
+const EVENTS = 50_000;
+const ORDERS = 2_000;
+const DUPLICATES = 0.3;
+/** Of one order. */
+const HOT = 0.2;
+const SENDERS = 48;
+
+let world: FaultWorld;
+beforeAll(async () => {
+  world = await startFaultWorld();
+});
+afterAll(() => world.close());
+
+it("50,000 events, 30 % of them twice, shuffled, a fifth of one order, end as their sorted replay would (row 20)", async () => {
+  await world.start("web");
+  await Promise.all([world.start("worker"), world.start("worker")]);
+  const random = makeRandom(seed);
+  const newest = new Map<string, number>();
+  const deliveries: { id: string; reference: string; version: number }[] = [];
+  for (let version = 1; version <= EVENTS; version += 1) {
+    const reference = random() < HOT ? "R0" : `R${1 + Math.floor(random() * ORDERS)}`;
+    newest.set(reference, version);
+    const delivery = { id: `evt_${version}`, reference, version };
+    deliveries.push(delivery);
+    if (random() < DUPLICATES) deliveries.push(delivery);
+  }
+  for (let last = deliveries.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [deliveries[last], deliveries[other]] = [deliveries[other]!, deliveries[last]!];
+  }
+  const acknowledged = new Set<string>();
+  const startedMs = performance.now();
+  let place = 0;
+  await Promise.all(
+    Array.from({ length: SENDERS }, async () => {
+      for (let next = deliveries[(place += 1) - 1]; next; next = deliveries[(place += 1) - 1]) {
+        const { id, reference, version } = next;
+        const body = makeEventBody({ id, order: { reference, updatedAt: at(version / 1_000) } });
+        // Refused when there is too much at once; a provider sends it again.
+        while ((await sendEvent(world.webhookUrl, { id, body })) !== 200);
+        acknowledged.add(id);
+      }
+    }),
+  );
+  const seconds = Math.round((performance.now() - startedMs) / 1_000);
+  await world.audit.expectDecided(acknowledged);
+  await world.audit.expectWholeFeed();
+  const { rows } = await world.audit.pool.query<{ reference: string; updated: string }>(
+    "select reference, raw ->> 'updatedAt' as updated from mirror.orders",
+  );
+  expect(new Map(rows.map(({ reference, updated }) => [reference, updated]))).toEqual(
+    new Map([...newest].map(([reference, version]) => [reference, at(version / 1_000)])),
+  );
+  noteFigures("20", { deliveries: deliveries.length, events: acknowledged.size, seconds, lost: 0 });
+}, 600_000);

@@ -1,0 +1,33 @@
+import { existsSync } from "node:fs";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { noteFigures } from "../support/extent.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld } from "../support/faultWorld.ts";
+
+/** Every write to it fails as on a full disk. */
+const FULL = "/dev/full";
+const PATIENCE = { timeout: 60_000, interval: 100 };
+
+let world: FaultWorld;
+beforeAll(async () => {
+  world = await startFaultWorld();
+});
+afterAll(() => world.close());
+
+it.runIf(existsSync(FULL))(
+  "a full disk under the log ends no process and refuses no event (row 14)",
+  async () => {
+    const web = world.launch("web", {}, { stderrTo: FULL });
+    const worker = world.launch("worker", {}, { stderrTo: FULL });
+    await expect.poll(() => world.load.send(), PATIENCE).toBe(200);
+    // Something to log again and again.
+    await world.postgres.stop();
+    for (let refused = 0; refused < 5; refused += 1) expect(await world.load.send()).toBe(503);
+    await world.postgres.start();
+    await world.load.settle();
+    await world.audit.expectDecided(world.load.acknowledged);
+    expect(web.child.exitCode).toBeNull();
+    expect(worker.child.exitCode).toBeNull();
+    noteFigures("14 (log)", { acknowledged: world.load.acknowledged.size, lost: 0 });
+  },
+);

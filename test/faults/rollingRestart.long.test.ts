@@ -1,0 +1,46 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { noteFigures } from "../support/extent.ts";
+import { startFaultWorld } from "../support/faultWorld.ts";
+import type { FaultWorld, Role } from "../support/faultWorld.ts";
+
+const ROUNDS = 5;
+const PATIENCE = { timeout: 60_000, interval: 20 };
+
+let world: FaultWorld;
+beforeAll(async () => {
+  world = await startFaultWorld();
+});
+afterAll(() => world.close());
+
+async function expectMoreAcknowledged(more: number): Promise<void> {
+  const before = world.load.acknowledged.size;
+  await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
+}
+
+it("roles that are restarted one after another under load lose nothing and end in order (row 25)", async () => {
+  const roles: Role[] = ["web", "worker"];
+  const programs = new Map(
+    await Promise.all(roles.map(async (role) => [role, await world.start(role)] as const)),
+  );
+  world.load.start();
+  for (let round = 0; round < ROUNDS; round += 1) {
+    for (const role of roles) {
+      await expectMoreAcknowledged(30);
+      const ending = await programs.get(role)?.stop("SIGTERM");
+      // By the signal that it was asked with, and not by its own deadline.
+      expect(ending?.signal).toBe("SIGTERM");
+      expect(ending?.stderr).not.toContain("shutdown took too long");
+      programs.set(role, await world.start(role));
+    }
+  }
+  await world.load.stop();
+  await world.load.settle();
+  await world.audit.expectDecided(world.load.acknowledged);
+  await world.audit.expectWholeFeed();
+  noteFigures("25", {
+    restarts: ROUNDS * roles.length,
+    acknowledged: world.load.acknowledged.size,
+    unknown: world.load.answers["unknown"] ?? 0,
+    lost: 0,
+  });
+});

@@ -1,0 +1,133 @@
+import fc from "fast-check";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import type { IncomingEvent, StoredEvent } from "../../../src/mirror/inbox.ts";
+import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
+
+const LIMITS = {
+  commitRowsMax: 3,
+  commitBytesMax: 40,
+  waitingRowsMax: 6,
+  waitingBytesMax: 80,
+  commitsInFlightMax: 2,
+  deadlineMs: 2_000,
+};
+const OUTAGE = Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
+const REFUSED = Object.assign(new Error("no such source"), { code: "23503" });
+
+beforeEach(() => {
+  vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+});
+afterEach(() => {
+  vi.useRealTimers();
+});
+
+interface OpenCommit {
+  readonly events: readonly IncomingEvent[];
+  readonly end: (how: "stored" | "outage" | "refused") => void;
+}
+
+/** The group commit, a database that ends commits when it is told to, and what everybody heard. */
+class World {
+  readonly open: OpenCommit[] = [];
+  readonly stored = new Set<string>();
+  readonly heard = new Map<string, "stored" | "refused">();
+  asked = 0;
+  heardTwice = 0;
+  readonly #store = makeGroupCommit({ insert: (events) => this.#insert(events), limits: LIMITS }).store;
+
+  #insert(events: readonly IncomingEvent[]): Promise<StoredEvent[]> {
+    return new Promise((resolve, reject) => {
+      const commit: OpenCommit = {
+        events,
+        end: (how) => {
+          this.open.splice(this.open.indexOf(commit), 1);
+          if (how !== "stored") {
+            reject(how === "outage" ? OUTAGE : REFUSED);
+            return;
+          }
+          for (const { eventId } of events) this.stored.add(eventId);
+          resolve(events.map(({ eventId }, index) => ({ index, seq: Number(eventId) })));
+        },
+      };
+      this.open.push(commit);
+    });
+  }
+
+  send(bytes: number): void {
+    const eventId = String((this.asked += 1));
+    const event = {
+      sourceId: "live",
+      eventId,
+      body: Buffer.alloc(bytes),
+      bodyHash: Buffer.alloc(32),
+      secretIndex: 0,
+    };
+    void this.#store(event).then(
+      () => this.#hear(eventId, "stored"),
+      () => this.#hear(eventId, "refused"),
+    );
+  }
+
+  #hear(eventId: string, what: "stored" | "refused"): void {
+    if (this.heard.has(eventId)) this.heardTwice += 1;
+    this.heard.set(eventId, what);
+  }
+}
+
+/** What must hold at any moment. */
+async function checkWorld(world: World): Promise<void> {
+  // Lets every promise that can settle do so.
+  for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
+  expect(world.open.length).toBeLessThanOrEqual(LIMITS.commitsInFlightMax);
+  for (const { events } of world.open) {
+    const bytes = events.reduce((sum, { body }) => sum + body.length, 0);
+    expect(events.length).toBeLessThanOrEqual(LIMITS.commitRowsMax);
+    expect(events.length === 1 || bytes <= LIMITS.commitBytesMax).toBe(true);
+  }
+  const ids = world.open.flatMap(({ events }) => events.map(({ eventId }) => eventId));
+  expect(new Set(ids).size).toBe(ids.length);
+  // The promise of it all: nobody hears "stored" of what is not.
+  const promised = [...world.heard].filter(([, what]) => what === "stored").map(([eventId]) => eventId);
+  expect(promised.filter((eventId) => !world.stored.has(eventId))).toEqual([]);
+  expect(world.heardTwice).toBe(0);
+  expect(world.asked - world.heard.size).toBeLessThanOrEqual(LIMITS.waitingRowsMax);
+}
+
+type Model = Record<never, never>;
+const command = (name: string, run: (world: World) => void): fc.AsyncCommand<Model, World> => ({
+  check: () => true,
+  run: async (_model, world) => {
+    run(world);
+    await checkWorld(world);
+  },
+  toString: () => name,
+});
+
+const commands = fc.commands(
+  [
+    fc.integer({ min: 1, max: 60 }).map((bytes) => command(`send ${bytes}`, (world) => world.send(bytes))),
+    fc.integer({ min: 1, max: 60 }).map((bytes) => command(`send ${bytes}`, (world) => world.send(bytes))),
+    fc
+      .tuple(fc.nat(1), fc.constantFrom("stored", "stored", "outage", "refused"))
+      .map(([place, how]) => command(`commit ${place} ends: ${how}`, (world) => world.open[place]?.end(how))),
+    fc
+      .integer({ min: 1, max: 2_500 })
+      .map((ms) => command(`${ms} ms pass`, () => void vi.advanceTimersByTime(ms))),
+  ],
+  { maxCommands: 60, size: "max" },
+);
+
+it("says stored only of what is stored, keeps its limits, and answers everybody once, whatever happens when", async () => {
+  await fc.assert(
+    fc.asyncProperty(commands, async (sequence) => {
+      const world = new World();
+      await fc.asyncModelRun(() => ({ model: {}, real: world }), sequence);
+      while (world.open.length > 0) {
+        world.open[0]?.end("stored");
+        await checkWorld(world);
+      }
+      expect(world.heard.size).toBe(world.asked);
+    }),
+    { numRuns: 400 },
+  );
+});
