@@ -109,20 +109,20 @@ export async function readSpending(pool: Pool): Promise<Spending[]> {
   return rows;
 }
 
-/** How the open input in quarantine divides. */
+/** How the newest open input in quarantine divides. */
 export interface ParkedReason {
   readonly sourceId: string;
   readonly reason: string;
   readonly count: number;
 }
 
-/** Counting stops at `countMax` over all. */
-export async function readParkedReasons(pool: Pool, countMax: number): Promise<ParkedReason[]> {
+/** The newest `newestMax` over all sources are looked at. */
+export async function readParkedReasons(pool: Pool, newestMax: number): Promise<ParkedReason[]> {
   const { rows } = await pool.query<ParkedReason>(
     `select source_id as "sourceId", reason, count(*)::int as count
-     from (select source_id, reason from mirror.quarantine where state = 'open' limit $1) parked
+     from (select source_id, reason from mirror.quarantine where state = 'open' order by quarantine_id desc limit $1) parked
      group by source_id, reason order by source_id, count desc, reason`,
-    [countMax],
+    [newestMax],
   );
   return rows;
 }

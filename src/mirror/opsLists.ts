@@ -22,11 +22,14 @@ export interface LostEvent {
 /** Changes of the last 24 h whose event never came, newest first. */
 export async function readLostEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<LostEvent[]> {
   const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
-    `select source_id as "sourceId", reference, status, via, mirror.nanos_of(found_at) as "foundAt",
-       (extract(epoch from found_at) - version / 1000000000.0)::float8 as "delaySeconds"
-     from mirror.unannounced_changes
-     where state = 'lost' and found_at > clock_timestamp() - interval '1 day' and ($1::text is null or source_id = $1)
-     order by found_at desc limit $2`,
+    `select u.source_id as "sourceId", u.reference, u.status, u.via, mirror.nanos_of(u.found_at) as "foundAt",
+       (extract(epoch from u.found_at) - u.version / 1000000000.0)::float8 as "delaySeconds"
+     from mirror.sources s cross join lateral (
+       select * from mirror.unannounced_changes
+       where source_id = s.source_id and state = 'lost' and found_at > clock_timestamp() - interval '1 day'
+       order by found_at desc limit $2
+     ) u
+     where $1::text is null or s.source_id = $1 order by u.found_at desc limit $2`,
     [sourceId, limit],
   );
   return rows.map((row) => ({ ...row, foundAt: BigInt(row.foundAt) }));

@@ -101,12 +101,15 @@ type FiguresRow = Omit<SourceFigures, "oldestGap"> & {
   readonly gapUntil: number | null;
 };
 
-/** The figures of every source that was ever configured, by name, in one statement that counts nothing without end. */
-export async function readSourceFigures(pool: Pool): Promise<SourceFigures[]> {
+/** The figures of every source that was ever configured, by name, in one statement; it counts what waits up to countMax + 1. */
+export async function readSourceFigures(
+  pool: Pool,
+  countMax: number = FIGURE_COUNT_MAX,
+): Promise<SourceFigures[]> {
   const { rows } = await pool.query<FiguresRow>({
     name: "read-source-figures",
     text: FIGURES,
-    values: [FIGURE_COUNT_MAX + 1, EVENTS_SEARCHED],
+    values: [countMax + 1, EVENTS_SEARCHED],
   });
   return rows.map(({ gapSince, gapUntil, ...row }) => ({
     ...row,

@@ -89,12 +89,12 @@ export function makeCollector(deps: CollectorDeps): Collector {
 
 async function collect({ pool, webhookSources }: CollectorDeps): Promise<Collected> {
   // One statement after another: a page must not take all connections of the pool.
-  const figures = await readSourceFigures(pool);
+  const figures = await readSourceFigures(pool, COUNT_MAX);
   const standings = await readStandings(pool);
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);
   const spending = await readSpending(pool);
-  const parked = await readParkedReasons(pool, COUNT_MAX + 1);
+  const parked = await readParkedReasons(pool, COUNT_MAX);
   const works = await readOpenWorks(pool);
   const sources: SourceView[] = [];
   for (const each of figures) {

@@ -25,12 +25,17 @@ export function renderInstant(instant: Instant | null): Html {
   return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
 }
 
-/** Counting further would cost a busy database more than the digits are worth. */
-export const COUNT_MAX = 100_000;
+/** Counting further for every page would cost a busy database more than the digits are worth. */
+export const COUNT_MAX = 10_000;
 
-/** Digits grouped; a count that stopped early says so. */
+/** Digits grouped. */
 export function describeCount(count: number): string {
-  return count > COUNT_MAX ? `more than ${COUNT_MAX.toLocaleString("en-US")}` : count.toLocaleString("en-US");
+  return count.toLocaleString("en-US");
+}
+
+/** The same of a count that stopped at COUNT_MAX + 1. */
+export function describeBoundedCount(count: number): string {
+  return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
 }
 
 const MINUTE_SECONDS = 60;

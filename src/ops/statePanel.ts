@@ -6,7 +6,9 @@ import { renderStrip } from "./coverageStrip.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 import {
+  COUNT_MAX,
   describeAge,
+  describeBoundedCount,
   describeCount,
   describeDelay,
   describeSpan,
@@ -184,7 +186,7 @@ function renderStuck({ figures, parked }: SourceView): Html {
   );
   return renderCard({
     question: "Stuck?",
-    number: describeCount(pending),
+    number: describeBoundedCount(pending),
     address: `/ops/waiting${query}`,
     meaning: "events without a decision, now",
     facts: [
@@ -194,11 +196,12 @@ function renderStuck({ figures, parked }: SourceView): Html {
       ],
       [
         "In quarantine, open, all time",
-        html`<a href="/ops/quarantine${query}">${describeCount(quarantined)}</a>${reasons}`,
+        html`<a href="/ops/quarantine${query}">${describeBoundedCount(quarantined)}</a
+          >${quarantined > COUNT_MAX ? ", of the newest" : ""}${reasons}`,
       ],
       [
         "Orders to be read again, now",
-        html`<a href="/ops/refetches${query}">${describeCount(refetches)}</a>`,
+        html`<a href="/ops/refetches${query}">${describeBoundedCount(refetches)}</a>`,
       ],
       ["Jobs", html`<a href="/ops/queues">queues</a>`],
     ],

@@ -2,6 +2,7 @@ import { describe, expect, it } from "vitest";
 import {
   COUNT_MAX,
   describeAge,
+  describeBoundedCount,
   describeCount,
   describeDelay,
   orderAddress,
@@ -29,9 +30,10 @@ describe("an age", () => {
 });
 
 it("says when a count stopped early", () => {
-  expect(describeCount(0)).toBe("0");
-  expect(describeCount(COUNT_MAX)).toBe("100,000");
-  expect(describeCount(COUNT_MAX + 1)).toBe("more than 100,000");
+  expect(describeBoundedCount(0)).toBe("0");
+  expect(describeBoundedCount(COUNT_MAX)).toBe("10,000");
+  expect(describeBoundedCount(COUNT_MAX + 1)).toBe("more than 10,000");
+  expect(describeCount(1_234_567)).toBe("1,234,567");
 });
 
 it.each([
