@@ -13,7 +13,23 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-export function makeSimulatedClock(startsAt: Instant = 1_700_000_000n * NANOS_PER_SECOND): SimulatedClock {
+/** What a clock waits for, beside the code that its sleepers run. */
+export interface Surroundings {
+  /** Resolves when everything that was set free has come to rest. */
+  readonly rest: () => Promise<void>;
+  /** Time has moved; nobody is awake yet. */
+  readonly move: (nowMs: number) => Promise<void>;
+}
+
+const ALONE: Surroundings = {
+  rest: () => new Promise((resolve) => setImmediate(resolve)),
+  move: () => Promise.resolve(),
+};
+
+export function makeSimulatedClock(
+  startsAt: Instant = 1_700_000_000n * NANOS_PER_SECOND,
+  { rest, move }: Surroundings = ALONE,
+): SimulatedClock {
   const sleepers = new Set<Sleeper>();
   let nowMs = 0;
 
@@ -46,15 +62,21 @@ export function makeSimulatedClock(startsAt: Instant = 1_700_000_000n * NANOS_PE
     async runUntil(ms) {
       for (;;) {
         // Let everything that the last step set free come to rest before time goes on.
-        await new Promise((resolve) => setImmediate(resolve));
+        await rest();
         let next: Sleeper | undefined;
         for (const sleeper of sleepers) if (!next || sleeper.wakesAtMs < next.wakesAtMs) next = sleeper;
         if (next === undefined || next.wakesAtMs > ms) break;
         sleepers.delete(next);
-        nowMs = Math.max(nowMs, next.wakesAtMs);
+        if (next.wakesAtMs > nowMs) {
+          nowMs = next.wakesAtMs;
+          await move(nowMs);
+        }
         next.wake();
       }
-      nowMs = Math.max(nowMs, ms);
+      if (ms > nowMs) {
+        nowMs = ms;
+        await move(nowMs);
+      }
     },
   };
 }
