@@ -1,0 +1,35 @@
+import { systemClock } from "../runtime/clock.ts";
+import { silentLogger } from "../runtime/logger.ts";
+import { makeBudget } from "./budget.ts";
+import { makeProviderClient } from "./client.ts";
+import type { ProviderClient } from "./client.ts";
+import { SPEC_LIMITS } from "./policies.ts";
+
+export interface ClientOptions {
+  /** Of the provider, or of a mirror. */
+  readonly baseUrl: string;
+  /** The provider's key, or a mirror's token. */
+  readonly apiKey: string;
+  /**
+   * False for a mirror, whose reads have no rate limits; what a 429 and the answers' headers say is kept to all the
+   * same. Default true: the rates of the spec.
+   */
+  readonly paced?: boolean;
+  /** Per request, in milliseconds, without waiting for its turn; default 15,000. */
+  readonly deadlineMs?: number;
+}
+
+const UNPACED = { requestsMax: 1_000_000, windowMs: 1_000 };
+const NO_LIMITS = { sustained: UNPACED, "order-list": UNPACED, geocoding: UNPACED };
+
+/**
+ * The typed client of the provider's interface, for programs that use this package. One per organization and mode:
+ * the rates are counted here.
+ *
+ * Instants are nanoseconds since 1970 as bigint (`order-mirror/instant` parses and formats them); failures are the
+ * classes of `order-mirror/errors`. Throws ConfigurationError for an address or key that no request can carry.
+ */
+export function createClient({ paced = true, ...options }: ClientOptions): ProviderClient {
+  const budget = makeBudget({ clock: systemClock, limits: paced ? SPEC_LIMITS : NO_LIMITS });
+  return makeProviderClient({ ...options, budget, clock: systemClock, logger: silentLogger });
+}
