@@ -96,6 +96,6 @@ function unavailable(cause: unknown): Error {
 function refused(cause: unknown): Error {
   return new EventRefusedError("Postgres refused the event.", {
     cause,
-    fix: "See the SQLSTATE in the log; 23503 means that the source is missing in mirror.sources.",
+    fix: "See the SQLSTATE in the log.",
   });
 }
