@@ -12,6 +12,7 @@ import { silentLogger } from "../../src/runtime/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "./database.ts";
+import type { TestDatabase } from "./database.ts";
 import { addSource } from "./orders.ts";
 import { makeSimulatedClock } from "./simulatedClock.ts";
 import type { SimulatedClock } from "./simulatedClock.ts";
@@ -39,6 +40,8 @@ export interface VirtualWorld {
   readonly pool: Pool;
   readonly apply: Apply;
   readonly sandbox: Sandbox;
+  /** To look at what the sandbox holds. */
+  readonly provider: TestDatabase["pool"];
   readonly sent: readonly SentRequest[];
   /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
   differences(before: bigint): Promise<string[]>;
@@ -134,7 +137,18 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
       .filter(({ reference, updated_at }) => versions.get(reference) !== updated_at)
       .map(({ reference }) => reference);
   }
-  return { clock, pool, apply, sandbox, sent, differences, steer: speakTo(sandbox).steer, startPoller };
+  const { steer } = speakTo(sandbox);
+  return {
+    clock,
+    pool,
+    apply,
+    sandbox,
+    provider: provider.pool,
+    sent,
+    differences,
+    steer,
+    startPoller,
+  };
 }
 
 /** The database's own clock follows a sequence: its values are seen at once by all, whatever transaction they are in. */
