@@ -1,0 +1,99 @@
+-- Rights of each process of order-mirror in Postgres, and no more. Safe to run again; do so after every
+-- `order-mirror migrate`, as the role that migrates:
+--
+--   psql "$OWNER_DATABASE_URL" -v ON_ERROR_STOP=1 -f config/postgres-roles.sql
+--
+-- The first run needs CREATEROLE, or an administrator who creates the four roles beforehand. Then each process gets
+-- a login of its own, and with it a DATABASE_URL of its own:
+--
+--   create role mirror_web    login password '…' in role order_mirror_web;
+--   create role mirror_worker login password '…' in role order_mirror_worker;
+--   create role mirror_poller login password '…' in role order_mirror_poller;
+--
+-- Further rights, for whoever uses what needs them:
+--
+--   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it passed on
+--   grant order_mirror_housekeeper to mirror_worker;                   -- KEEP_… removes what is old
+--   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
+--   call mirror.admit_reader('login');                                 -- a reporting tool
+--
+-- `up` and `demo` are all processes in one: their login is a member of all of these roles. Commands that change
+-- something (backfill, verify, replay, refetch, erase, source, outgoing) run as the owner.
+-- test/e2e/roles.test.ts runs the program under these roles.
+
+do $$
+declare
+  name text;
+begin
+  foreach name in array array['order_mirror_web', 'order_mirror_worker', 'order_mirror_poller', 'order_mirror_housekeeper'] loop
+    if not exists (select from pg_catalog.pg_roles where rolname = name) then
+      execute pg_catalog.format('create role %I nologin', name);
+    end if;
+  end loop;
+end
+$$;
+
+-- What is new since the last run must not be left with rights of its past.
+revoke all on all tables in schema mirror
+  from order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_housekeeper;
+
+-- All: read the mirror, say which sources are configured, take a turn as leader or keeper.
+grant usage on schema mirror, reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant select on all tables in schema mirror to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant select on all tables in schema reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock
+  to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant insert (source_id, mode, base_url), update (base_url) on mirror.sources
+  to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant insert, update on mirror.leases to order_mirror_web, order_mirror_worker, order_mirror_poller;
+grant insert, update, delete on mirror.alerts to order_mirror_web, order_mirror_worker, order_mirror_poller;
+
+-- Web: the only process that strangers reach. It adds events and notes down what people ask for; it cannot change or
+-- remove an order, a decision, an event or an entry of the audit log.
+grant insert on mirror.inbox, mirror.pending, mirror.ops_actions to order_mirror_web;
+grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
+grant insert, update on mirror.refetches to order_mirror_web;
+grant update, delete on mirror.quarantine to order_mirror_web;
+revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
+
+-- Worker and poller: apply what is known to the orders.
+grant update, delete on mirror.pending to order_mirror_worker, order_mirror_poller;
+grant insert, update on mirror.orders to order_mirror_worker, order_mirror_poller;
+grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetches
+  to order_mirror_worker, order_mirror_poller;
+-- The body of an event about an order whose personal data was erased is blanked when it is applied.
+grant update (body) on mirror.inbox to order_mirror_worker, order_mirror_poller;
+grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
+
+-- Housekeeper: remove what was kept for long enough, and tell the feed's readers.
+grant usage on schema mirror to order_mirror_housekeeper;
+grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_housekeeper;
+grant select, insert, update on mirror.feed_removals to order_mirror_housekeeper;
+
+-- Worker: what the business's own systems are told.
+grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries
+  to order_mirror_worker;
+
+-- Poller: what was read when, and what that proves.
+grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications, mirror.announced_statuses,
+  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_traits to order_mirror_poller;
+grant insert, update, delete on mirror.arrivals to order_mirror_poller;
+grant insert, delete on mirror.coverage to order_mirror_poller;
+grant update on mirror.backfills to order_mirror_poller;
+grant update, delete on mirror.refetches to order_mirror_poller;
+grant insert, update, delete on mirror.open_order_checks to order_mirror_poller;
+
+-- The queue, where it is kept in Postgres. It holds positions of the inbox and nothing else.
+-- BullMQ makes the counter of a queue with its first job, for which no process has the right: so it is there before.
+do $$
+declare
+  queue text;
+begin
+  foreach queue in array array['apply', 'outgoing'] loop
+    execute pg_catalog.format('create sequence if not exists bullmq.%I', 'bullmq_jid_' || pg_catalog.md5(queue));
+  end loop;
+end
+$$;
+grant usage on schema bullmq to order_mirror_web, order_mirror_worker;
+grant select, insert, update, delete on all tables in schema bullmq to order_mirror_web, order_mirror_worker;
+grant usage on all sequences in schema bullmq to order_mirror_web, order_mirror_worker;
