@@ -77,7 +77,7 @@ comment on column mirror.history.rank        is 'Place of the status in the life
 comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
 comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
-create index history_by_order on mirror.history (source_id, reference, history_id);
+create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
 
 create table mirror.orders (

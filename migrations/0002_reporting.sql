@@ -155,7 +155,9 @@ comment on schema reporting is 'What order-mirror offers to reporting tools: vie
 
 create view reporting.orders as
 select
-  o.source_id, o.reference, o.external_order_id, o.status, o.livemode, o.fleet_name,
+  o.source_id, o.reference, o.external_order_id, o.status,
+  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
+  o.livemode, o.fleet_name,
   o.branch_id, coalesce(b.reference, o.branch_reference) as branch_reference, b.name as branch_name,
   o.schedule_mode, o.resolved_pickup_time, o.resolved_delivery_time, o.resolved_basis,
   o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
@@ -167,6 +169,7 @@ comment on column reporting.orders.source_id              is 'Organization and m
 comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
 comment on column reporting.orders.external_order_id      is 'The business''s own identifier (externalOrderId). Text: a spreadsheet must not read it as a number.';
 comment on column reporting.orders.status                 is 'Status as the provider says it; order_statuses explains the known ones.';
+comment on column reporting.orders.is_open                is 'True for the documented statuses that are not final: an index serves it together with source_id. Of other statuses nobody knows whether something comes after them.';
 comment on column reporting.orders.livemode               is 'False for a test order.';
 comment on column reporting.orders.fleet_name             is 'Fleet that has the order.';
 comment on column reporting.orders.branch_id              is 'Branch that the order was made for; null when the provider does not say.';
@@ -255,7 +258,9 @@ create view reporting.order_timeline as
 select
   o.source_id, o.reference, t.step, t.status, t.entered_at, t.left_at,
   extract(epoch from t.left_at - t.entered_at)::double precision as duration_seconds,
-  t.left_at is null as is_current, t.first_via, t.first_seen_at,
+  t.left_at is null as is_current,
+  o.status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery') as is_open,
+  t.first_via, t.first_seen_at,
   o.external_order_id, o.fleet_name, o.branch_id, o.pickup_time, o.updated_at as order_updated_at
 from mirror.orders o
 cross join lateral (
@@ -280,6 +285,7 @@ comment on column reporting.order_timeline.entered_at        is 'updatedAt of th
 comment on column reporting.order_timeline.left_at           is 'When the next status began; null for the current one.';
 comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status.';
 comment on column reporting.order_timeline.is_current        is 'True for the status that the order is in.';
+comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for what is under way.';
 comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
 comment on column reporting.order_timeline.external_order_id is 'The order''s externalOrderId.';
@@ -449,24 +455,31 @@ returns table (
   real_pickup_time timestamptz, real_delivery_time timestamptz, updated_at timestamptz, version bigint)
 language sql stable
 as $$
+  -- Two parts, each by its index: only orders that changed after the instant are looked up in the history.
+  select
+    o.source_id, o.reference, o.external_order_id, o.status, o.livemode, o.fleet_name, o.branch_id,
+    o.branch_reference, o.schedule_mode, o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
+    o.updated_at, o.version
+  from reporting.orders o
+  where o.updated_at <= instant
+  union all
   select
     o.source_id, o.reference, s.external_order_id, s.status, o.livemode, s.fleet_name, s.branch_id,
     s.branch_reference, s.schedule_mode, s.pickup_time, s.delivery_time, s.real_pickup_time, s.real_delivery_time,
     s.updated_at, s.version
   from reporting.orders o
   cross join lateral (
-    select o.external_order_id, o.status, o.fleet_name, o.branch_id, o.branch_reference, o.schedule_mode,
-      o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time, o.updated_at, o.version
-    where o.updated_at <= instant
-    union all (
-      select h.external_order_id, h.status, h.fleet_name, h.branch_id, h.branch_reference, h.schedule_mode,
-        h.pickup_time, h.delivery_time, h.real_pickup_time, h.real_delivery_time, h.updated_at, h.version
-      from reporting.order_history h
-      where o.updated_at > instant and h.source_id = o.source_id and h.reference = o.reference
-        and h.has_content and h.verdict in ('applied', 'stale') and h.updated_at <= instant
-      order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
-      limit 1)
+    select h.external_order_id, h.status, h.fleet_name, h.branch_id, h.branch_reference, h.schedule_mode,
+      h.pickup_time, h.delivery_time, h.real_pickup_time, h.real_delivery_time, h.updated_at, h.version
+    from reporting.order_history h
+    where h.source_id = o.source_id and h.reference = o.reference
+      and h.has_content and h.verdict in ('applied', 'stale')
+      -- updated_at <= instant, by the column that has an index; bounded, as an instant may be infinite.
+      and h.version <= greatest(least(extract(epoch from instant) * 1000000000 + 999, 9223372036854775807), -9223372036854775808)::bigint
+    order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
+    limit 1
   ) s
+  where o.updated_at > instant
 $$;
 comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: of each order the last state seen that is not younger. An order whose first known state is younger is left out, and a state that nobody saw cannot be shown. Filter by source_id and reference where possible.';
 

@@ -404,6 +404,9 @@ describe("orders_as_of", () => {
       { reference: "B" },
     ]);
     expect(await asOf(at(30))).toMatchObject([{ pickup_time: utc(at(5)) }, {}]);
+    expect(await states(20.0000005)).toEqual(["A picked_up", "B created"]);
+    expect(await asOf("infinity")).toEqual(await asOf(at(30)));
+    expect(await asOf("-infinity")).toEqual([]);
   });
 });
 
@@ -443,12 +446,28 @@ describe("typical queries over 40,000 orders", () => {
     `select * from reporting.webhook_reliability where source_id = 'live' and reference = 'R7'`,
     `select learned_via, count(*) from reporting.webhook_reliability where learned_at between '2026-02-01' and '2026-02-01 03:00' group by 1`,
     `select * from reporting.orders_as_of('2026-02-01') where source_id = 'live' and reference = 'R7'`,
+    `select status, count(*) from reporting.orders where source_id = 'live' and is_open group by 1`,
+    `select reference, entered_at from reporting.order_timeline where source_id = 'live' and is_open and is_current`,
     `select * from reporting.sync_status`,
   ])("do not read whole tables: %s", async (query) => {
     const plan = await read(`explain ${query}`);
     const scans = plan.map((line) => String(line["QUERY PLAN"])).filter((line) => line.includes(" Scan"));
     expect(scans.some((scan) => /Index/.test(scan))).toBe(true);
     expect(scans.filter((scan) => /Seq Scan on (orders|history)/.test(scan))).toEqual([]);
+  });
+
+  it("looks up in the history only what changed since, for the orders as they were at an instant", async () => {
+    const instant = "'2026-03-20'";
+    const [since] = await read(
+      `select count(*)::int as orders from reporting.orders where source_id = 'live' and updated_at > ${instant}`,
+    );
+    const plan = await read(
+      `explain (analyze, timing off) select status, count(*) from reporting.orders_as_of(${instant}) where source_id = 'live' group by 1`,
+    );
+    const lines = plan.map((line) => String(line["QUERY PLAN"]));
+    expect(lines.filter((line) => / on history /.test(line) && !line.includes("Index"))).toEqual([]);
+    const loops = lines.map((line) => Number(/loops=(\d+)/.exec(line)?.[1] ?? 0));
+    expect(Math.max(...loops)).toBeLessThanOrEqual(Number(since?.["orders"]));
   });
 });
 
