@@ -1,5 +1,7 @@
 -- The mirror's own tables. People and reporting tools read the schema `reporting`, never these.
 -- Versions and cursors are bigint nanoseconds since 1970 (UTC); timestamptz columns are for people.
+-- Every unique key has the source in it, so that the tables can be spread over servers by source; the number comes
+-- first where rows are looked up by it.
 
 create schema mirror;
 comment on schema mirror is 'Tables of order-mirror. Private to the program; read the schema reporting instead.';
@@ -17,7 +19,7 @@ comment on column mirror.sources.base_url   is 'Base address of the provider whe
 comment on column mirror.sources.created_at is 'When the source was first configured here.';
 
 create table mirror.inbox (
-  seq          bigint generated always as identity primary key,
+  seq          bigint generated always as identity,
   -- No foreign key: it would lock the row of the source for every event, a fifth of what storing one costs.
   source_id    text not null,
   event_id     text not null,
@@ -25,6 +27,7 @@ create table mirror.inbox (
   body         bytea not null,
   secret_index smallint not null,
   received_at  timestamptz not null default clock_timestamp(),
+  primary key (seq, source_id),
   unique (source_id, event_id, body_hash)
 );
 comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. Append-only; what became of a row is in history.';
@@ -35,16 +38,17 @@ comment on column mirror.inbox.body         is 'The request body, byte for byte 
 comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, 0 first: tells when an old one can go.';
 
 create table mirror.pending (
-  seq         bigint primary key,
+  seq         bigint not null,
   source_id   text not null,
-  received_at timestamptz not null default clock_timestamp()
+  received_at timestamptz not null default clock_timestamp(),
+  primary key (seq, source_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: its rows are the backlog, whatever the queue knows.';
 
 create sequence mirror.history_id as bigint;
 
 create table mirror.history (
-  history_id   bigint primary key default nextval('mirror.history_id'),
+  history_id   bigint not null default nextval('mirror.history_id'),
   source_id    text not null,
   reference    text,
   via          text not null check (via in ('webhook', 'poll', 'backfill', 'refetch', 'verify', 'write')),
@@ -61,7 +65,8 @@ create table mirror.history (
   hash         bytea,
   status       text,
   raw          json,
-  seen_at      timestamptz not null default clock_timestamp()
+  seen_at      timestamptz not null default clock_timestamp(),
+  primary key (history_id, source_id)
 );
 comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Append-only.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
@@ -149,7 +154,7 @@ create trigger orders_only_grow before update on mirror.orders for each row
   execute function mirror.refuse_older_order();
 
 create table mirror.changes (
-  position            bigint generated always as identity primary key,
+  position            bigint generated always as identity,
   tx                  xid8 not null default pg_current_xact_id(),
   source_id           text not null,
   reference           text not null,
@@ -162,7 +167,8 @@ create table mirror.changes (
   event_id            text,
   event_type          text,
   version             bigint not null,
-  changed_at          timestamptz not null default clock_timestamp()
+  changed_at          timestamptz not null default clock_timestamp(),
+  primary key (position, source_id)
 );
 comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Append-only.';
 comment on column mirror.changes.position is 'Position in the feed. Read only rows whose tx is older than pg_snapshot_xmin(pg_current_snapshot()), in the order (tx, position): a smaller position may commit later.';
@@ -172,17 +178,19 @@ create index changes_in_commit_order on mirror.changes (tx, position);
 create index changes_by_order on mirror.changes (source_id, reference, position);
 
 create table mirror.quarantine (
-  quarantine_id bigint generated always as identity primary key,
+  quarantine_id bigint generated always as identity,
   source_id     text not null,
   via           text not null,
-  inbox_seq     bigint unique,
+  inbox_seq     bigint,
   reference     text,
   reason        text not null,
   detail        text,
   raw           bytea,
   raw_hash      bytea generated always as (sha256(raw)) stored,
   state         text not null default 'open' check (state in ('open', 'dismissed')),
-  quarantined_at timestamptz not null default clock_timestamp()
+  quarantined_at timestamptz not null default clock_timestamp(),
+  primary key (quarantine_id, source_id),
+  unique (inbox_seq, source_id)
 );
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
 comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database.';
@@ -219,7 +227,7 @@ comment on column mirror.poll_state.safe_through          is 'All changes with u
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 
 create table mirror.coverage (
-  coverage_id bigint generated always as identity primary key,
+  coverage_id bigint generated always as identity,
   source_id   text not null references mirror.sources,
   since       bigint not null,
   until       bigint not null,
@@ -230,6 +238,7 @@ create table mirror.coverage (
   orders      integer not null,
   started_at  timestamptz not null,
   ended_at    timestamptz not null default clock_timestamp(),
+  primary key (coverage_id, source_id),
   check (since < until)
 );
 comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through.';
