@@ -209,8 +209,8 @@ export function renderConfirmation(page: {
     <p class="dim">
       What comes into quarantine from now on is left alone. What is still wrong comes back, under a new
       number.
-    </p>
-    <form method="post" action="/ops/quarantine/retry" class="row">
+    </p>`;
+  const forms = html`<form method="post" action="/ops/quarantine/retry" class="row">
       ${fields}<button>Retry ${retried}</button>
     </form>
     ${renderDismissal({ fields, button: `Dismiss ${total.toLocaleString("en-US")}` })}`;
@@ -220,7 +220,8 @@ export function renderConfirmation(page: {
     <p>
       ${reasons.map(({ reason, count: each }) => `${reason} ${each.toLocaleString("en-US")}`).join(" · ")}
     </p>
-    ${total === 0 ? html`<p>There is none.</p>` : deeds}${back}`;
+    ${total === 0 ? html`<p>There is none.</p>` : deeds}
+    ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;
   return renderPage({ title: "Quarantine, all of these", body, viewer });
 }
 

@@ -18,6 +18,7 @@ h1 { font-size: 1.25rem; margin: 1rem 0 0.25rem; }
 h2 { font-size: 1rem; margin: 1.5rem 0 0.5rem; }
 h3 { font-size: 1rem; margin: 0; }
 p { margin: 0.25rem 0; }
+main > form { margin: 0.5rem 0; }
 a { color: var(--link); text-underline-offset: 0.15em; }
 :focus-visible { outline: 3px solid var(--link); outline-offset: 2px; border-radius: 2px; }
 input, select, button, textarea { font: inherit; color: inherit; background: var(--page); border: 1px solid var(--dim); border-radius: 4px; padding: 0.2rem 0.5rem; max-width: 100%; }
@@ -47,9 +48,9 @@ table { border-collapse: collapse; width: 100%; font-variant-numeric: tabular-nu
 th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem 0; border-bottom: 1px solid var(--line); }
 th { font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ol.timeline { list-style: none; margin: 0; padding: 0; }
-ol.timeline > li { display: grid; grid-template-columns: 11.5rem 11.5rem 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
+ol.timeline > li { display: grid; grid-template-columns: 11.5rem 11.5rem 1fr; grid-template-rows: auto 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
 ol.timeline .told { grid-column: 3; }
-ol.timeline .clock { font-variant-numeric: tabular-nums; }
+ol.timeline .clock { grid-row: 1 / span 2; font-variant-numeric: tabular-nums; }
 ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ul.diff { list-style: none; margin: 0.25rem 0; padding: 0 0 0 0.75rem; border-left: 3px solid var(--line); }
@@ -94,7 +95,8 @@ ol.tail .via { min-width: 4.5rem; }
 ol.tail .order { min-width: 11rem; }
 ol.tail .verdict { min-width: 6.5rem; }
 @media (max-width: 44rem) {
-  ol.timeline > li { grid-template-columns: 1fr 1fr; }
+  ol.timeline > li { grid-template-columns: 1fr 1fr; grid-template-rows: none; }
+  ol.timeline .clock { grid-row: auto; }
   ol.timeline .told { grid-column: 1 / -1; }
   ol.timeline > li.heading .told { display: none; }
   ol.tail .order, ol.tail .via, ol.tail .verdict { min-width: 0; }

@@ -51,7 +51,7 @@ export async function renderPage(deps: ControlDeps, { notice }: { notice: string
 function renderOrders(orders: readonly OrderRow[]): Html {
   return html`<section class="wide">
     <h2>Orders of <code>sandbox</code> that changed last</h2>
-    <div class="scroll">
+    <div class="scroll" tabindex="0">
       <table>
         <tr>
           <th>reference</th>
@@ -92,7 +92,7 @@ function renderMoves(row: OrderRow): Html | null {
 function renderEvents(events: readonly EventView[]): Html {
   return html`<section class="wide">
     <h2>Events</h2>
-    <div class="scroll">
+    <div class="scroll" tabindex="0">
       <table>
         <tr>
           <th>event</th>
@@ -144,7 +144,7 @@ function renderDeliveries(event: EventView): Html {
 function renderRequests(requests: readonly JournalEntry[]): Html {
   return html`<section class="wide">
     <h2>Requests</h2>
-    <div class="scroll">
+    <div class="scroll" tabindex="0">
       <table>
         <tr>
           <th>at (UTC)</th>

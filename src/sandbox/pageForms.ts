@@ -59,7 +59,7 @@ export function renderScenarios(): Html {
       <label>reference, or a new order <input name="reference" placeholder="DO-…" /></label>
       <button class="main">trigger</button>
     </form>
-    <dl>
+    <dl tabindex="0">
       ${SCENARIOS.map(
         ({ name, summary, expect }) =>
           html`<dt>${name}</dt>
@@ -92,7 +92,7 @@ export function renderFaults(faults: Faults): Html {
 export function renderDashboard(overview: Overview): Html {
   return html`<section class="wide">
     <h2>Organizations</h2>
-    <div class="scroll">
+    <div class="scroll" tabindex="0">
       <table>
         <tr>
           <th>organization</th>

@@ -24,6 +24,11 @@ const PAGES = [
   "/ops/refetches",
   "/ops/walks",
   "/ops/works",
+  "/ops/quarantine",
+  "/ops/quarantine?state=dismissed&reason=not_json",
+  "/ops/quarantine/1",
+  "/ops/quarantine/all?state=open",
+  "/ops/actions",
 ];
 type Role = keyof typeof PASSWORDS;
 
@@ -100,7 +105,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
                 (link as unknown as { getAttribute(name: string): string }).getAttribute("href"),
               ),
             );
-          for (const href of hrefs) if (!href.startsWith("/ops/quarantine")) addresses.add(href);
+          for (const href of hrefs) addresses.add(href);
         }
         for (const address of addresses) {
           const answer = await page.request.get(address, { maxRedirects: 0 });
@@ -198,6 +203,46 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
           expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
         }
       });
+    },
+    TIMEOUT_MS,
+  );
+
+  it(
+    "let an operator retry one of the quarantine, dismiss one and say why, and retry all, once the count is seen",
+    async () => {
+      const audited = () => page.locator("main table").first().innerText();
+      const { page, troubles, close } = await openTab(browser, ops.url, {
+        ...DESKTOP,
+        javaScriptEnabled: false,
+      });
+      page.setDefaultTimeout(PATIENCE.timeout);
+      await logIn(page, "operator", "/ops/quarantine");
+      await page.getByRole("link", { name: "1", exact: true }).click();
+      expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
+      await page.getByRole("button", { name: /^Retry/ }).click();
+      await page.waitForURL("**/ops/actions");
+      expect(await audited()).toMatch(/operator\s+retry/);
+      await page.goto("/ops/quarantine");
+      await page.locator("main td a").first().click();
+      await page.getByLabel("Because").fill("the provider knows of it");
+      await page.getByRole("button", { name: "Dismiss" }).click();
+      await page.waitForURL("**/ops/actions");
+      expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
+      await ops.database.pool.query(`
+        insert into mirror.quarantine (source_id, via, reason, reference)
+        select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);
+      await page.goto("/ops/quarantine?reason=unreadable_order");
+      await page.getByRole("link", { name: "Retry or dismiss all of these" }).click();
+      await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
+      await page.getByRole("button", { name: "Retry 250" }).click();
+      await page.waitForURL("**/ops/actions");
+      expect(await audited()).toContain("250");
+      const left = await ops.database.pool.query(
+        "select count(*)::int as open from mirror.quarantine where state = 'open' and reason = 'unreadable_order'",
+      );
+      expect(left.rows).toEqual([{ open: 0 }]);
+      expect(troubles).toEqual([]);
+      await close();
     },
     TIMEOUT_MS,
   );
