@@ -1,0 +1,187 @@
+import type pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { findBranchId } from "../../src/mirror/branches.ts";
+import { FEED_START, readChanges } from "../../src/mirror/changeFeed.ts";
+import type { Pool } from "../../src/mirror/database.ts";
+import type { OrderFilter } from "../../src/mirror/orderFilter.ts";
+import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../src/mirror/orderReads.ts";
+import type { OrderPosition, OrdersQuery, OrderSort } from "../../src/mirror/orderReads.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+
+/**
+ * How the statements of the read API are carried out: by an index, and looking at few rows more than they return. The
+ * orders are spread as a business's are: most of one status, some of each branch and fleet, ids from three shops.
+ */
+const ORDERS = 30_000;
+const PAGE = 201;
+const START = 1_700_000_000n;
+const SECOND = 1_000_000_000n;
+/** The instant at which the order of this number was changed. */
+const at = (number: number) => (START + BigInt(number)) * SECOND;
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  const { pool } = database;
+  await pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
+       status, updated_at, livemode, fleet_name, branch_id, branch_reference, schedule_mode, pickup_time, delivery_time,
+       raw, history_id, first_seen_via, first_seen_at)
+     select 'live', 'DO-' || n, ($2 + n) * 1000000000, true, 0, 1, '', (array['web-', 'shop-', 'app-'])[1 + n % 3] || n,
+       case when n % 10 > 3 then 'delivered' when n % 500 = 0 then 'created' else 'cancelled' end, to_timestamp($2 + n),
+       true, 'Fleet ' || n % 20, 'b-' || n % 100, 'branch ' || n % 100,
+       case when n % 1000 = 0 then 'planned' else 'asap' end, to_timestamp($2 + n + 600), to_timestamp($2 + n + 1800),
+       json_build_object('reference', n, 'note', repeat('x', 300)), n, 'poll', to_timestamp($2 + n)
+     from generate_series(1, $1::bigint) n`,
+    [ORDERS, Number(START)],
+  );
+  await pool.query(
+    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version)
+     select 'live', 'DO-' || n, 1, n, 'created', 'poll', n from generate_series(1, $1::bigint) n`,
+    [ORDERS],
+  );
+  await pool.query("analyze mirror.orders; analyze mirror.changes");
+});
+afterAll(() => database.drop());
+
+interface PlanNode {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Actual Rows": number;
+  readonly "Actual Loops": number;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Rows Removed by Index Recheck"?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+interface Effort {
+  /** Scans of whole tables that grow with the orders. */
+  readonly wholeTables: readonly string[];
+  readonly rowsLookedAt: number;
+}
+
+/** Carries out whatever `read` asks the database, and tells how it was done. */
+async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
+  let nodes: PlanNode[] = [];
+  const query = async (text: string | { text: string; values: unknown[] }, values?: unknown[]) => {
+    const [statement, given] = typeof text === "string" ? [text, values] : [text.text, text.values];
+    const { rows } = await database.pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
+      `explain (analyze, format json) ${statement}`,
+      given,
+    );
+    nodes = [...nodes, ...rows.flatMap((row) => flatten(row["QUERY PLAN"][0].Plan))];
+    return { rows: [] as never[] } as unknown as pg.QueryResult;
+  };
+  // What a read makes of no rows at all is not of interest here.
+  await read({ query } as unknown as Pool).catch(() => undefined);
+  const scans = nodes.filter((node) => ["orders", "changes"].includes(node["Relation Name"] ?? ""));
+  expect(scans.length).toBeGreaterThan(0);
+  return {
+    wholeTables: scans.flatMap((node) =>
+      node["Node Type"] === "Seq Scan" ? [node["Relation Name"] ?? ""] : [],
+    ),
+    rowsLookedAt: scans.reduce((sum, node) => sum + countRows(node), 0),
+  };
+}
+
+function flatten(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(flatten)];
+}
+
+function countRows(node: PlanNode): number {
+  const removed = (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0);
+  return (node["Actual Rows"] + removed) * node["Actual Loops"];
+}
+
+const day = { from: at(15_000), until: at(15_600) };
+
+const FILTERS: [string, Omit<OrderFilter, "sourceId">][] = [
+  ["nothing", {}],
+  ["a common status", { status: "delivered" }],
+  ["a rare status", { status: "created" }],
+  ["a status that no order has", { status: "lost" }],
+  ["a branch", { branchId: "b-7" }],
+  ["a branch and a status", { branchId: "b-4", status: "delivered" }],
+  ["a fleet", { fleet: "Fleet 3" }],
+  ["the common mode of schedule", { scheduleMode: "asap" }],
+  ["a rare mode of schedule", { scheduleMode: "planned" }],
+  ["a whole externalOrderId", { externalOrderIdPrefix: "shop-9997" }],
+  ["a prefix that a third of all have", { externalOrderIdPrefix: "shop-" }],
+  ["a prefix that no order has", { externalOrderIdPrefix: "none-" }],
+  ["an update period", { updatedSince: day.from, updatedUntil: day.until }],
+  ["a pickup period", { pickupFrom: day.from, pickupUntil: day.until }],
+  ["a delivery period", { deliveryFrom: day.from, deliveryUntil: day.until }],
+  ["what is to be picked up from now on", { pickupFrom: at(ORDERS - 300) }],
+  ["what is new", { firstSeenSince: at(ORDERS - 300) }],
+];
+
+describe.each(FILTERS)("a page of %s", (_, filter) => {
+  it.each(ORDER_SORTS)(
+    "by %s is read by an index, and looks at few orders more than it has",
+    async (sort) => {
+      const query: OrdersQuery = { sourceId: "live", ...filter, sort, limit: PAGE, offset: 0 };
+      const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+      expect(wholeTables).toEqual([]);
+      expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+    },
+  );
+});
+
+it.each<[OrderSort, OrderPosition]>([
+  ["updatedAt", { at: at(25_000), reference: "DO-25000" }],
+  ["pickupTime", { at: at(25_600), reference: "DO-25000" }],
+  ["firstSeenAt", { at: at(25_000), reference: "DO-25000" }],
+])("a page far behind, by cursor and %s, looks at nothing before it", async (sort, after) => {
+  const query: OrdersQuery = { sourceId: "live", sort, after, limit: PAGE, offset: 0 };
+  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+  expect(wholeTables).toEqual([]);
+  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+});
+
+describe("single looks", () => {
+  it.each<[string, (pool: Pool) => Promise<unknown>]>([
+    ["an order by reference", (pool) => selectOrder(pool, { sourceId: "live", reference: "DO-77" })],
+    ["an order by externalOrderId", (pool) => selectOrder(pool, { sourceId: "live", reference: "shop-76" })],
+    [
+      "orders that are waited for",
+      (pool) =>
+        findArrived(pool, [
+          { sourceId: "live", reference: "DO-77", after: 0n },
+          { sourceId: "live", reference: "shop-76", after: 0n },
+          { sourceId: "live", reference: "none", after: 0n },
+        ]),
+    ],
+    ["a branch by id", (pool) => findBranchId(pool, { sourceId: "live", branch: { id: "b-7" } })],
+    [
+      "a branch that is none, by id",
+      (pool) => findBranchId(pool, { sourceId: "live", branch: { id: crypto.randomUUID() } }),
+    ],
+    [
+      "a branch by reference",
+      (pool) => findBranchId(pool, { sourceId: "live", branch: { reference: "branch 7" } }),
+    ],
+  ])("%s: a few rows", async (_, read) => {
+    const { wholeTables, rowsLookedAt } = await watch(read);
+    expect(wholeTables).toEqual([]);
+    // Branches are walked one by one, and there are a hundred.
+    expect(rowsLookedAt).toBeLessThanOrEqual(400);
+  });
+
+  it("a page of the change feed, from the beginning and from further on", async () => {
+    for (const after of [FEED_START, { tx: 1n, position: BigInt(ORDERS) }]) {
+      const { wholeTables, rowsLookedAt } = await watch((pool) =>
+        readChanges(pool, { sourceId: "live", after, limit: 100 }),
+      );
+      expect(wholeTables).toEqual([]);
+      expect(rowsLookedAt).toBeLessThanOrEqual(200);
+    }
+  });
+});
+
+it("notices a statement that reads the whole table", async () => {
+  const { wholeTables } = await watch((pool) =>
+    pool.query("select from mirror.orders where raw::text like '%y%'"),
+  );
+  expect(wholeTables).toEqual(["orders"]);
+});
