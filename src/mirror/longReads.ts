@@ -7,15 +7,16 @@ export interface LongReads {
   readonly permitted: boolean;
 }
 
+const PERMITTED = `
+  select rolsuper or (pg_has_role('pg_signal_backend', 'usage') and pg_has_role('pg_read_all_stats', 'usage')) as permitted
+  from pg_catalog.pg_roles where rolname = current_user`;
+
 /*
  * A session may raise its own statement_timeout, so nothing in it can be trusted to end it. The owner of the tables may
  * be a member of the reader's role, as its maker, and is no reader for that; an administrator is not stopped by anybody.
  */
 const END_LONG_READS = `
-  with me as (
-    select rolsuper or (pg_has_role('pg_signal_backend', 'usage') and pg_has_role('pg_read_all_stats', 'usage')) as permitted
-    from pg_catalog.pg_roles where rolname = current_user
-  ), late as materialized (
+  with me as (${PERMITTED}), late as materialized (
     select a.pid
     from me, pg_catalog.pg_stat_activity a
     join pg_catalog.pg_roles r on r.oid = a.usesysid
@@ -28,6 +29,12 @@ const END_LONG_READS = `
   )
   select (select permitted from me) as permitted,
     (select (count(*) filter (where pg_terminate_backend(pid)))::int from late) as ended`;
+
+/** Whether this role may see and end sessions of others; what lets it is granted by an administrator. */
+export async function mayEndLongReads(pool: Pool): Promise<boolean> {
+  const { rows } = await pool.query<{ permitted: boolean }>(PERMITTED);
+  return rows[0]?.permitted === true;
+}
 
 /** Ends the sessions of reporting tools (members of order_mirror_reader) whose transaction is older than `secondsMax`. */
 export async function endLongReads(pool: Pool, secondsMax: number): Promise<LongReads> {

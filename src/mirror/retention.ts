@@ -2,7 +2,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Pool } from "./database.ts";
 
 /** One step of a pass: rows are looked at in the order in which they were written. */
-export interface RetentionStep {
+interface RetentionStep {
   readonly removed: number;
   /** Where the next step goes on; null when the pass is over. */
   readonly after: string | null;

@@ -16,12 +16,12 @@ import { openRedisBackend } from "./redisBackend.ts";
 const OUTGOING_QUEUE = "outgoing";
 
 /** What a job carries: which delivery to work on. Whether it is due stands in the database. */
-export interface OutgoingJob {
+interface OutgoingJob {
   readonly deliveryId: string;
 }
 
 /** A delivery to have a job for; the same three make no second job while one is there. */
-export interface RungDelivery {
+interface RungDelivery {
   readonly deliveryId: string;
   readonly round: number;
   readonly attempts: number;

@@ -12,7 +12,6 @@ import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
 
-export type { OutgoingWebhook } from "./outgoingFile.ts";
 export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;

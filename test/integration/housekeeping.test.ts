@@ -1,6 +1,8 @@
 import pg from "pg";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
+import type { Patient } from "../../src/cli/doctor/check.ts";
+import { readerCheck } from "../../src/cli/doctor/serverChecks.ts";
 import { removeOld } from "../../src/bin/housekeeper.ts";
 import { instantFromMillis } from "../../src/domain/instant.ts";
 import { makePool } from "../../src/mirror/database.ts";
@@ -183,11 +185,16 @@ describe("a report that runs for too long", () => {
     void runForLong(await connect(LOGIN)).then((ending) => (ended = ending));
     await vi.waitFor(async () => expect(await running()).toBe(1), 15_000);
     expect(await endLongReads(asKeeper, 0)).toEqual({ ended: 0, permitted: false });
+    await pool.query(`grant order_mirror_reader to ${keeper}`);
+    const patient = { pool: asKeeper, database: { embedded: false } } as unknown as Patient;
+    const examine = () => readerCheck.run(patient, new AbortController().signal);
+    expect(await examine()).toMatchObject([{ level: "warning" }]);
     await pool.query(`grant pg_signal_backend, pg_read_all_stats to ${keeper}`);
     await vi.waitFor(
       async () => expect(await endLongReads(asKeeper, 0.1)).toEqual({ ended: 1, permitted: true }),
       15_000,
     );
+    expect(await examine()).toMatchObject([{ level: "ok" }]);
     await vi.waitFor(() => expect(ended).toMatch(/terminat/), 15_000);
     await keeping.end();
     await pool.query(`drop role ${keeper}`);

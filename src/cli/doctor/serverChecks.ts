@@ -1,4 +1,5 @@
 import { assertMigrated } from "../../bin/openDatabase.ts";
+import { mayEndLongReads } from "../../mirror/longReads.ts";
 import { readReaderRole, readServerFacts } from "../../mirror/readMetrics.ts";
 import type { ServerFacts } from "../../mirror/readMetrics.ts";
 import { millisFromInstant } from "../../domain/instant.ts";
@@ -126,6 +127,12 @@ export const readerCheck: Check = {
   needs: "schema",
   async run({ pool, database }) {
     const role = await readReaderRole(pool);
+    if (role === "ready" && !(await mayEndLongReads(pool))) {
+      const sentence = "Reports that run for too long cannot be ended: a session may raise its own limits.";
+      const fix =
+        "Have an administrator run: grant pg_signal_backend, pg_read_all_stats to the role of DATABASE_URL.";
+      return [warning(sentence, fix)];
+    }
     if (role === "ready") return [ok("order_mirror_reader may read the schema reporting, and nothing else.")];
     const what =
       role === "missing"
