@@ -1,0 +1,164 @@
+import { execFile } from "node:child_process";
+import { appendFile, chown, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
+import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import type { EmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { findFreePort } from "../../src/runtime/freePort.ts";
+import { startSandbox } from "../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { startProgram, stopPrograms } from "../support/program.ts";
+import { makeSandboxControl } from "../support/sandboxControl.ts";
+import { orderBody } from "../support/testSandbox.ts";
+import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+
+const ORDERS = 5;
+
+let elsewhere: TestDatabase;
+let sandbox: Sandbox;
+beforeAll(async () => {
+  elsewhere = await makeTestDatabase();
+  sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await sandbox.close();
+  await elsewhere.drop();
+});
+
+async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
+  const server = await startEmbeddedPostgres({ dataDir, port: await findFreePort(), revive: false });
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+async function ask(url: string, sql: string): Promise<Record<string, string>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, string>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+/** A backup of the running server by its files, as pg_basebackup takes it, which npm's binaries do not have. */
+async function backUp(server: EmbeddedPostgres, from: string, to: string): Promise<void> {
+  const client = new pg.Client(server.url);
+  await client.connect();
+  await client.query("select pg_backup_start('test', true)");
+  await promisify(execFile)("cp", ["-a", from, to]).catch((error: { stderr?: string }) => {
+    // Files of the running server come and go; the WAL knows what they held.
+    if (!/cannot (stat|open)/.test(error.stderr ?? "")) throw error as Error;
+  });
+  const { rows } = await client.query<{ labelfile: string }>("select labelfile from pg_backup_stop(false)");
+  await promisify(execFile)("cp", ["-a", `${from}/postgres/pg_wal/.`, `${to}/postgres/pg_wal/`]);
+  await client.end();
+  const cluster = path.join(to, "postgres");
+  await rm(path.join(cluster, "postmaster.pid"), { force: true });
+  await rm(path.join(to, "postgres-users"), { recursive: true, force: true });
+  await writeFile(path.join(cluster, "backup_label"), rows[0]?.labelfile ?? "");
+  // Recovery begins a new time line: by it the change feed notices that it went back in time.
+  await writeFile(path.join(cluster, "recovery.signal"), "");
+  await appendFile(path.join(cluster, "postgresql.auto.conf"), "restore_command = 'false'\n");
+  const { uid, gid } = await stat(cluster);
+  for (const name of ["backup_label", "recovery.signal"]) await chown(path.join(cluster, name), uid, gid);
+}
+
+async function create(count: number): Promise<string[]> {
+  const references: string[] = [];
+  for (let made = 0; made < count; made += 1) {
+    const answer = await fetch(`${sandbox.url}/v1/orders`, {
+      method: "POST",
+      headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
+      body: JSON.stringify(orderBody()),
+    });
+    references.push(((await answer.json()) as { reference: string }).reference);
+  }
+  return references;
+}
+
+it("a mirror that is restored from a backup goes on from its cursors, and polling fills what came since", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];
+  const port = String(await findFreePort());
+  const control = makeSandboxControl(sandbox.url);
+  const url = `http://127.0.0.1:${port}`;
+  await control.addWebhook({
+    organization: "sandbox",
+    mode: "live",
+    url: `${url}/webhooks/live`,
+    secret: WEBHOOK_SECRET,
+  });
+  const startUp = (databaseUrl: string) =>
+    startProgram(["up"], {
+      DATABASE_URL: databaseUrl,
+      PORT: port,
+      DELIVERY_BASE_URL: sandbox.url,
+      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+      POLL_INTERVAL_SECONDS: "1",
+      BACKFILL_SINCE: "PT1H",
+      LOG_FORMAT: "json",
+    });
+  const statuses = (databaseUrl: string) => async () => {
+    const rows = await ask(databaseUrl, "select reference, status from mirror.orders");
+    return new Map(rows.map(({ reference, status }) => [reference, status]));
+  };
+  const safeThrough = async (databaseUrl: string) =>
+    BigInt((await ask(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ?? 0);
+
+  const first = await startServer(liveDir);
+  const before = startUp(first.url);
+  await before.waitFor(/web is ready/);
+  const old = await create(ORDERS);
+  for (const reference of old) await control.moveByFleet(reference);
+  await expect
+    .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
+    .toBeGreaterThanOrEqual(ORDERS);
+  await expect.poll(() => safeThrough(first.url), { timeout: 90_000 }).toBeGreaterThan(0n);
+  await backUp(first, liveDir, copyDir);
+
+  // What is acknowledged from now on dies with the first server's disk.
+  const young = await create(ORDERS);
+  for (const reference of [...old, ...young]) await control.moveByFleet(reference);
+  await control.settleEvents();
+  const { next } = (await (await fetch(`${url}/v1/changes`)).json()) as { next: string };
+  await before.stop("SIGKILL");
+  await first.stop();
+  await rm(liveDir, { recursive: true });
+
+  const second = await startServer(copyDir);
+  const restored = await safeThrough(second.url);
+  expect(restored).toBeGreaterThan(0n);
+  expect((await statuses(second.url)()).has(young[0] ?? "")).toBe(false);
+  const after = startUp(second.url);
+  await after.waitFor(/web is ready/);
+  const truth = async () => {
+    const answers = [...old, ...young].map(async (reference) => {
+      const headers = { authorization: "Bearer dos_live_sandbox" };
+      const answer = await fetch(`${sandbox.url}/v1/orders/${reference}`, { headers });
+      return [reference, ((await answer.json()) as { status: string }).status] as const;
+    });
+    return new Map(await Promise.all(answers));
+  };
+  const expected = await truth();
+  await expect
+    .poll(
+      async () => {
+        const mirrored = await statuses(second.url)();
+        return [...expected].filter(([reference, status]) => mirrored.get(reference) !== status);
+      },
+      { timeout: 90_000 },
+    )
+    .toEqual([]);
+  await expect.poll(() => safeThrough(second.url), { timeout: 90_000 }).toBeGreaterThanOrEqual(restored);
+  // A reader that has seen what is undone is told to begin anew.
+  expect((await fetch(`${url}/v1/changes?after=${next}`)).status).toBe(410);
+}, 300_000);
