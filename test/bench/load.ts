@@ -14,6 +14,8 @@ export interface LoadOrder {
   readonly round: number;
   /** Sends at this pace, whatever the answers do; without it, each connection sends when it has its answer. */
   readonly perSecond?: number;
+  /** Signs with a secret that is not the endpoint's, and counts everything but 401 as an error. */
+  readonly forged?: boolean;
 }
 
 export interface LoadAnswer {
@@ -30,7 +32,9 @@ const EVENTS_PER_ORDER = 4;
 /** A pace is kept by looking at the clock this often. */
 const TICK_MS = 1;
 
-const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
+const scheme = loadScheme("standard-webhooks");
+const signGenuine = makeSigner({ scheme, secret: WEBHOOK_SECRET });
+const signForged = makeSigner({ scheme, secret: `whsec_${Buffer.alloc(32, 7).toString("base64")}` });
 
 /** The id of an event: which of which round it is. */
 function makeEventId(round: number, index: number): string {
@@ -38,7 +42,8 @@ function makeEventId(round: number, index: number): string {
 }
 
 /** Distinct, correctly signed events of about 1 KB, made before the clock starts. */
-function makeRequests({ requests, round }: LoadOrder) {
+function makeRequests({ requests, round, forged = false }: LoadOrder) {
+  const sign = forged ? signForged : signGenuine;
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const orders = Math.ceil(requests / EVENTS_PER_ORDER);
   return Array.from({ length: requests }, (_, index) => {
@@ -73,7 +78,7 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
       const sending = request(order.url, { method: "POST", agent, headers }, (response) => {
         response.resume();
         response.once("end", () => {
-          if (response.statusCode !== 200) return fail();
+          if (response.statusCode !== (order.forged === true ? 401 : 200)) return fail();
           latenciesMs.push(performance.now() - startedMs);
           resolve();
         });

@@ -16,6 +16,7 @@ import { formatValue } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 import { benchPoll } from "./poll.ts";
 import { benchReceive } from "./receive.ts";
+import { benchShed } from "./shed.ts";
 import { benchStartUp } from "./startUp.ts";
 
 /**
@@ -25,6 +26,7 @@ import { benchStartUp } from "./startUp.ts";
  */
 const SECTIONS: Readonly<Record<string, Bench>> = {
   receive: benchReceive,
+  shed: benchShed,
   apply: benchApply,
   "end-to-end": benchEndToEnd,
   poll: benchPoll,

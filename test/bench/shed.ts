@@ -1,0 +1,86 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { insertEvents } from "../../src/mirror/inbox.ts";
+import { makeGroupCommit } from "../../src/receive/groupCommit.ts";
+import { makeReceiver } from "../../src/receive/receiver.ts";
+import { receiverServerOptions } from "../../src/receive/serverOptions.ts";
+import { systemClock } from "../../src/runtime/clock.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { loadScheme } from "../../src/signature/scheme.ts";
+import { loadVerifier } from "../../src/signature/verifier.ts";
+import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import type { Bench } from "./bench.ts";
+import { startChild } from "./children.ts";
+import { amount } from "./effort.ts";
+import type { LoadAnswer, LoadOrder } from "./load.ts";
+import { compare } from "./measure.ts";
+import type { Sample } from "./measure.ts";
+
+const SECONDS = 4;
+const EVENTS_PER_SECOND = 500;
+const FORGED_PER_SECOND = 5_000;
+const CONNECTIONS = 64;
+
+/** Shedding: how long genuine events wait for their 200 during a flood of forged ones, against without it. */
+export const benchShed: Bench = async ({ pool, onEnd }) => {
+  const genuine = await startChild("load.ts");
+  onEnd(genuine.stop);
+  const flood = await startChild("load.ts");
+  onEnd(flood.stop);
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const receiver = makeReceiver({
+    sources: new Map([
+      [
+        "live",
+        { verifier: loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [WEBHOOK_SECRET] }) },
+      ],
+    ]),
+    store: commit.store,
+    ring: () => undefined,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  const server = createServer(receiverServerOptions, receiver);
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  onEnd(async () => {
+    server.closeAllConnections();
+    await new Promise((resolve) => server.close(resolve));
+  });
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/live`;
+  let round = 0;
+  const order = (perSecond: number, more: Partial<LoadOrder> = {}): LoadOrder => ({
+    url,
+    requests: amount(SECONDS * perSecond),
+    connections: CONNECTIONS,
+    round: (round += 1),
+    perSecond,
+    ...more,
+  });
+  const measure = (answer: LoadAnswer, errors = 0): Sample => ({
+    value: answer.p99Ms,
+    p50Ms: answer.p50Ms,
+    p99Ms: answer.p99Ms,
+    errors: answer.errors + errors,
+  });
+  return compare({
+    section: "shed",
+    unit: "ms",
+    subjects: [
+      {
+        name: `p99 of ${EVENTS_PER_SECOND}/s genuine events beside ${FORGED_PER_SECOND}/s forged ones`,
+        goal: "at most 3 of the limit",
+        async run() {
+          const [answer, refused] = await Promise.all([
+            genuine.ask<LoadAnswer>(order(EVENTS_PER_SECOND)),
+            flood.ask<LoadAnswer>(order(FORGED_PER_SECOND, { forged: true })),
+          ]);
+          return measure(answer, refused.errors);
+        },
+      },
+    ],
+    limit: {
+      name: `limit: p99 of ${EVENTS_PER_SECOND}/s genuine events alone`,
+      run: async () => measure(await genuine.ask<LoadAnswer>(order(EVENTS_PER_SECOND))),
+    },
+  });
+};
