@@ -6,7 +6,7 @@ import type { FaultProvider } from "../support/faultProvider.ts";
 import { startFaultWorld } from "../support/faultWorld.ts";
 import type { FaultWorld } from "../support/faultWorld.ts";
 
-const BUSY_MS = 15_000;
+const BUSY_MS = 8_000;
 
 let provider: FaultProvider;
 let world: FaultWorld;

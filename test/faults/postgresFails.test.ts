@@ -32,18 +32,12 @@ async function expectRefusals(more = 8): Promise<void> {
   await expect.poll(() => count("503"), PATIENCE).toBeGreaterThanOrEqual(before + more);
 }
 
-interface Fault {
-  readonly what: string;
-  readonly rows: string;
-  /** Returns how often it struck. */
-  readonly strike: () => Promise<number>;
-}
-
-const faults: readonly Fault[] = [
-  {
-    what: "that is killed (row 6)",
-    rows: "6",
-    strike: async () => {
+/** What it is, the rows of the matrix, and the fault itself, which returns how often it struck. */
+const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
+  [
+    "that is killed (row 6)",
+    "6",
+    async () => {
       for (let round = 0; round < ROUNDS; round += 1) {
         await world.postgres.kill();
         await expectRefusals();
@@ -52,11 +46,11 @@ const faults: readonly Fault[] = [
       }
       return ROUNDS;
     },
-  },
-  {
-    what: "behind a line on which nothing comes back, in either direction (row 10)",
-    rows: "10",
-    strike: async () => {
+  ],
+  [
+    "behind a line on which nothing comes back, in either direction (row 10)",
+    "10",
+    async () => {
       for (const silent of ["both", "answer", "request"] as const) {
         world.lines.postgres.set({ silent });
         await expectRefusals();
@@ -65,22 +59,22 @@ const faults: readonly Fault[] = [
       }
       return 3;
     },
-  },
-  {
-    what: "that is frozen (row 9)",
-    rows: "9",
-    strike: async () => {
+  ],
+  [
+    "that is frozen (row 9)",
+    "9",
+    async () => {
       await world.postgres.freeze();
       await systemClock.sleep(FROZEN_MS);
       await expectRefusals();
       world.postgres.thaw();
       return 1;
     },
-  },
-  {
-    what: "behind a line that is slow, narrow, or breaks at any byte (row 11)",
-    rows: "11",
-    strike: async () => {
+  ],
+  [
+    "behind a line that is slow, narrow, or breaks at any byte (row 11)",
+    "11",
+    async () => {
       const random = makeRandom(seed);
       const line = world.lines.postgres;
       line.set({ delayMs: 200 });
@@ -96,12 +90,12 @@ const faults: readonly Fault[] = [
       line.heal();
       return 2 + ROUNDS * 4;
     },
-  },
+  ],
 ];
 
 it.each(isShort ? faults.slice(0, 2) : faults)(
-  "a Postgres $what is answered for with 503, and nothing acknowledged is lost",
-  async ({ rows, strike }) => {
+  "a Postgres %s is answered for with 503, and nothing acknowledged is lost",
+  async (_what, rows, strike) => {
     const struck = await strike();
     await expectMoreAcknowledged(20);
     await world.load.stop();

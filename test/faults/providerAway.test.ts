@@ -7,7 +7,7 @@ import { startFaultWorld } from "../support/faultWorld.ts";
 import type { FaultWorld } from "../support/faultWorld.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 
-const AWAY_MS = isShort ? 5_000 : 60_000;
+const AWAY_MS = isShort ? 5_000 : 20_000;
 const PATIENCE = { timeout: 60_000, interval: 100 };
 
 let provider: FaultProvider;

@@ -171,6 +171,16 @@ export const VARIANTS: readonly Variant[] = [
         find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
         replace: "",
       },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/observation.test.ts",
+      test: "fold keeps the greatest of each order, once, in one fixed order",
+    },
+  },
+  {
+    name: "an unsorted batch in SQL",
+    edits: [
       {
         file: "mirror/applyBatch.ts",
         find: "from contender order by source_id, reference",
@@ -178,9 +188,9 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
-      file: "test/unit/domain/observation.test.ts",
-      test: "fold keeps the greatest of each order, once, in one fixed order",
+      project: "integration",
+      file: "test/integration/apply.test.ts",
+      test: "10,000 events, 30 % of them repeated, shuffled over four workers, give the mirror of the sorted replay",
     },
   },
   {
