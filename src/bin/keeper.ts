@@ -31,7 +31,12 @@ export function startKeeper(deps: RoleDeps): void {
   if (config.alertWebhook === null) return;
   const pool = openPool(deps, KEEPER_POOL);
   const closing = new AbortController();
-  const alert = makeAlerts(config, { alertWebhook: config.alertWebhook, pool, clock, logger });
+  const known = new Set(config.sources.map(({ sourceId }) => sourceId));
+  deps.liveSources?.follow((sources) => {
+    known.clear();
+    for (const { sourceId } of sources) known.add(sourceId);
+  });
+  const alert = makeAlerts(known, { alertWebhook: config.alertWebhook, pool, clock, logger });
   const holder = `${hostname()}:${process.pid}`;
 
   async function takeTurn(): Promise<void> {
@@ -54,11 +59,10 @@ export function startKeeper(deps: RoleDeps): void {
 }
 
 function makeAlerts(
-  config: Config,
+  known: ReadonlySet<string>,
   deps: { alertWebhook: AlertWebhook; pool: Pool; clock: Clock; logger: Logger },
 ): () => Promise<void> {
   const { alertWebhook, pool, clock, logger } = deps;
-  const known = new Set(config.sources.map(({ sourceId }) => sourceId));
   const runOnce = makeAlerter({ pool, send: makeSender(alertWebhook, clock), logger });
   return async () => {
     const figures = await readSourceFigures(pool);

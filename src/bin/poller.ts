@@ -1,11 +1,14 @@
 import { hostname } from "node:os";
 import { makeApply } from "../apply/apply.ts";
+import type { Pool } from "../mirror/database.ts";
 import { makePoller } from "../poll/poller.ts";
+import type { Poller } from "../poll/poller.ts";
 import { makeBudget } from "../provider/budget.ts";
 import type { Budget } from "../provider/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import { SPEC_LIMITS } from "../provider/policies.ts";
 import type { SourceConfig } from "../runtime/config.ts";
+import { isSameSource } from "./liveSources.ts";
 import { meterBudget, meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
@@ -20,55 +23,79 @@ const BESIDE_WRITES = {
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
-  const { config, clock, logger, shutdown, metrics } = deps;
-  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  const { config, logger, shutdown } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
-  const budgets = new Map<string, Budget>();
-  const budgetOf = ({ organization, mode }: SourceConfig): Budget => {
-    // Limits apply to an organization and mode, all keys together (spec, "Limits").
-    const owner = JSON.stringify([organization, mode]);
-    const known = budgets.get(owner);
-    if (known) return known;
-    const budget = makeBudget({
-      clock,
-      limits: config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS,
-      share: config.rateShare,
-    });
-    meterBudget(metrics, budget, { organization, mode });
-    budgets.set(owner, budget);
-    return budget;
-  };
   const books: SpendingBook[] = [];
-  for (const source of config.sources) {
-    const book = keepSpending({ budget: budgetOf(source), pool, sourceId: source.sourceId });
+  recordSpending(deps, books);
+  const start = makeStart(deps, pool, books);
+  const polled = new Map<string, { readonly source: SourceConfig; readonly poller: Poller }>();
+
+  async function poll(sources: readonly SourceConfig[]): Promise<void> {
+    for (const [sourceId, { source, poller }] of polled) {
+      if (sources.some((wanted) => isSameSource(wanted, source))) continue;
+      polled.delete(sourceId);
+      await poller.close();
+    }
+    for (const source of sources) {
+      if (!polled.has(source.sourceId)) polled.set(source.sourceId, { source, poller: start(source) });
+    }
+  }
+
+  await poll(config.sources);
+  deps.liveSources?.follow(async (sources) => {
+    await recordConfiguredSources(pool, { sources });
+    await poll(sources);
+  });
+  shutdown.onShutdown("pollers", async () => {
+    await Promise.all([...polled.values()].map(({ poller }) => poller.close()));
+  });
+  logger.info({ sources: [...polled.keys()] }, "poller is ready");
+}
+
+function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: SourceConfig) => Poller {
+  const { config, clock, logger, metrics } = deps;
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  // Never shortened: a source that was removed may still have a page under way.
+  const modes = new Map(modesOf(config));
+  const apply = makeApply({ pool, logger, modes, onDecisions });
+  const budgetOf = makeBudgets(deps);
+  return (source) => {
+    const { sourceId, mode, baseUrl, apiKey, webhookSecrets } = source;
+    modes.set(sourceId, mode);
+    const book = keepSpending({ budget: budgetOf(source), pool, sourceId });
     books.push(book);
-    const client = makeProviderClient({
-      baseUrl: source.baseUrl,
-      apiKey: source.apiKey,
-      budget: book.budget,
-      clock,
-      logger,
-    });
     const poller = makePoller({
       source,
-      client,
+      client: makeProviderClient({ baseUrl, apiKey, budget: book.budget, clock, logger }),
       pool,
       apply,
       clock,
-      logger: logger.child({ source: source.sourceId }),
+      logger: logger.child({ source: sourceId }),
       intervalSeconds: config.pollIntervalSeconds,
       settleSeconds: config.pollSettleSeconds,
       overlapSeconds: config.pollOverlapSeconds,
       backfillSince: config.backfillSince,
       pace: config.pollPace,
-      webhooksConfigured: source.webhookSecrets.length > 0,
+      webhooksConfigured: webhookSecrets.length > 0,
       holder: `${hostname()}:${process.pid}`,
     });
     poller.start();
-    shutdown.onShutdown(`poller ${source.sourceId}`, () => poller.close());
-  }
-  recordSpending(deps, books);
-  logger.info({ sources: config.sources.map((source) => source.sourceId) }, "poller is ready");
+    return poller;
+  };
+}
+
+/** Limits apply to an organization and mode, all keys together (spec, "Limits"). */
+function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfig) => Budget {
+  const budgets = new Map<string, Budget>();
+  return ({ organization, mode }) => {
+    const owner = JSON.stringify([organization, mode]);
+    const known = budgets.get(owner);
+    if (known) return known;
+    const limits = config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS;
+    const budget = makeBudget({ clock, limits, share: config.rateShare });
+    meterBudget(metrics, budget, { organization, mode });
+    budgets.set(owner, budget);
+    return budget;
+  };
 }

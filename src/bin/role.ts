@@ -10,6 +10,7 @@ import type { Logger } from "../runtime/logger.ts";
 import type { Metrics } from "../runtime/metrics.ts";
 import type { Shutdown } from "../runtime/shutdown.ts";
 import type { Tracing } from "../runtime/tracing.ts";
+import type { LiveSources } from "./liveSources.ts";
 
 /** What every role of the product is started with. */
 export interface RoleDeps {
@@ -22,6 +23,8 @@ export interface RoleDeps {
   readonly metrics: Metrics;
   /** Undefined: nobody asked for traces. */
   readonly tracing?: Tracing | undefined;
+  /** Sources that may change while the process runs; undefined: those of the configuration stay. */
+  readonly liveSources?: LiveSources | undefined;
   /** Told of every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
@@ -61,7 +64,7 @@ export function openApplyPool(deps: RoleDeps): Pool {
 }
 
 /** Mode of each configured source. */
-export function modesOf(config: Config): ReadonlyMap<string, "live" | "test"> {
+export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, "live" | "test"> {
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
 }
 
@@ -70,7 +73,7 @@ export function modesOf(config: Config): ReadonlyMap<string, "live" | "test"> {
  * another one than before (see settleFeed). Throws ConfigurationError when a source was of the other mode before: its
  * orders would mix.
  */
-export async function recordConfiguredSources(pool: Pool, config: Config): Promise<void> {
+export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
   await settleFeed(pool);
   const changed = await recordSources(pool, config.sources);
   if (changed.length === 0) return;

@@ -17,6 +17,8 @@ import { describeApi } from "../report/openapi.ts";
 import { makeOrderWait } from "../report/orderWait.ts";
 import type { OrderWait } from "../report/orderWait.ts";
 import { makeReportRouter } from "../report/router.ts";
+import type { SourceConfig } from "../runtime/config.ts";
+import type { Logger } from "../runtime/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
@@ -92,18 +94,24 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
 function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
-  const sources = new Map(
-    config.sources
-      // A source without secrets is polled only: it has no webhook address.
-      .filter((source) => source.webhookSecrets.length > 0)
-      .map((source) => {
-        const scheme = loadScheme(source.webhookScheme);
-        const verifier = loadVerifier({ scheme, secrets: source.webhookSecrets });
-        for (const warning of verifier.warnings) logger.warn({ source: source.sourceId }, warning);
-        return [source.sourceId, { verifier }] as const;
-      }),
-  );
+  const sources = new Map(loadVerifiers(config.sources, logger));
+  deps.liveSources?.follow(async (changed) => {
+    await recordConfiguredSources(pool, { sources: changed });
+    const verifiers = loadVerifiers(changed, logger);
+    sources.clear();
+    for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
+  });
   return makeReceiver({ sources, store: commit.store, ring: queue.ring, clock, logger });
+}
+
+/** A source without secrets is polled only: it has no webhook address. */
+function loadVerifiers(sources: readonly SourceConfig[], logger: Logger) {
+  const receiving = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
+  return receiving.map(({ sourceId, webhookScheme, webhookSecrets: secrets }) => {
+    const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets });
+    for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
+    return [sourceId, { verifier }] as const;
+  });
 }
 
 function composeApp(
@@ -124,7 +132,9 @@ function composeApp(
   app.use(setAnswerHeaders);
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
-  const { sources, apiTokens } = config;
+  const { apiTokens } = config;
+  const sources = [...config.sources];
+  deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));

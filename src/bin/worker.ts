@@ -15,11 +15,16 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const apply = makeApply({ pool, logger, modes: modesOf(config), onDecisions });
-  const sourceIds = config.sources.map((source) => source.sourceId);
+  const modes = new Map(modesOf(config));
+  deps.liveSources?.follow(async (sources) => {
+    await recordConfiguredSources(pool, { sources });
+    modes.clear();
+    for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
+  });
+  const apply = makeApply({ pool, logger, modes, onDecisions });
   const sweep = makeSweep({
     takeOverdue: (query) =>
-      takeOverdue(pool, { ...query, sourceIds, olderThanSeconds: OVERDUE_AFTER_SECONDS }),
+      takeOverdue(pool, { ...query, sourceIds: [...modes.keys()], olderThanSeconds: OVERDUE_AFTER_SECONDS }),
     applyEvents: apply.applyEvents,
     clock,
     logger,
@@ -33,5 +38,5 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
   startHousekeeper(deps);
-  logger.info({ sources: sourceIds }, "worker is ready");
+  logger.info({ sources: [...modes.keys()] }, "worker is ready");
 }

@@ -1,13 +1,15 @@
 import { assertMigrated, migrateAll, openDatabase } from "../bin/openDatabase.ts";
+import { makeLiveSources } from "../bin/liveSources.ts";
+import type { LiveSources } from "../bin/liveSources.ts";
 import type { RoleDeps } from "../bin/role.ts";
 import { makePool } from "../mirror/database.ts";
 import type { Pool } from "../mirror/database.ts";
 import { systemClock } from "../runtime/clock.ts";
 import { loadConfig } from "../runtime/config.ts";
-import type { Config } from "../runtime/config.ts";
+import type { Config, SourceConfig } from "../runtime/config.ts";
 import { ENVIRONMENT } from "../runtime/environment.ts";
 import { makeLogger } from "../runtime/logger.ts";
-import type { LogLevel } from "../runtime/logger.ts";
+import type { Logger, LogLevel } from "../runtime/logger.ts";
 import { makeMetrics } from "../runtime/metrics.ts";
 import { makeShutdown } from "../runtime/shutdown.ts";
 import { startTracing } from "../runtime/tracing.ts";
@@ -32,6 +34,8 @@ export async function runService(options: {
   /** Migrate instead of refusing an older schema. */
   migrates: boolean;
   logLevel?: LogLevel;
+  /** Read again at SIGHUP; without it the signal ends the process, as it does by itself. */
+  readSources?: () => readonly SourceConfig[];
   start: (deps: RoleDeps) => Promise<void>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
@@ -53,13 +57,23 @@ export async function runService(options: {
     else await assertMigrated(database.url);
     const metrics = makeMetrics({ version: VERSION });
     const databaseUrl = database.url;
-    await start({ config, databaseUrl, clock: systemClock, logger, shutdown, metrics, tracing });
+    const liveSources = options.readSources && listenForSources(options.readSources, { config, logger });
+    await start({ config, databaseUrl, clock: systemClock, logger, shutdown, metrics, tracing, liveSources });
   } catch (error) {
     // A signal during the start closes what the start was still using: that is no failure of its own.
     if (shutdown.signal.aborted) return;
     await shutdown.run("the start failed");
     throw error;
   }
+}
+
+function listenForSources(
+  readSources: () => readonly SourceConfig[],
+  { config, logger }: { config: Config; logger: Logger },
+): LiveSources {
+  const liveSources = makeLiveSources({ sources: config.sources, readSources, logger });
+  process.on("SIGHUP", () => void liveSources.reload());
+  return liveSources;
 }
 
 /** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */

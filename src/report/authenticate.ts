@@ -20,17 +20,18 @@ const DEFAULT_SOURCE = "live";
  */
 export function makeAuthenticate(deps: {
   apiTokens: readonly { token: string; sourceId: string }[];
+  /** Read at each request: sources come and go. */
   sources: readonly { sourceId: string }[];
 }): Authenticate {
   const keys = deps.apiTokens.map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
-  const sourceIds = new Set(deps.sources.map(({ sourceId }) => sourceId));
+  const isSource = (id: string) => deps.sources.some(({ sourceId }) => sourceId === id);
 
   return (request) => {
     const asked = readSourceHeader(request);
     if (keys.length === 0) {
       if (!isLocalRequest(request)) throw refuseStranger();
       const sourceId = asked ?? DEFAULT_SOURCE;
-      if (!sourceIds.has(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
+      if (!isSource(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
       return sourceId;
     }
     const sourceId = findSource(keys, readToken(request));

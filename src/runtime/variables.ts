@@ -78,7 +78,7 @@ export const VARIABLES = {
   SOURCES_FILE: {
     schema: text,
     default: null,
-    meaning: "JSON file that lists sources, for several organizations",
+    meaning: "JSON file that lists sources, for several organizations; read again at SIGHUP",
   },
   DATABASE_URL: {
     schema: databaseUrl,

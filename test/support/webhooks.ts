@@ -4,10 +4,13 @@ import { makeSigner } from "../../src/signature/sign.ts";
 
 export const WEBHOOK_SECRET = `whsec_${Buffer.from("a secret of thirty-two bytes!!!!").toString("base64")}`;
 
-const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: WEBHOOK_SECRET });
-
 /** Sends one signed event; resolves with the status, or with null when no answer came: then nobody knows. */
-export function sendEvent(url: string, event: { id: string; body: Buffer }): Promise<number | null> {
+export function sendEvent(
+  url: string,
+  event: { id: string; body: Buffer },
+  secret = WEBHOOK_SECRET,
+): Promise<number | null> {
+  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret });
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const headers = sign({ id: event.id, body: event.body, nowSeconds });
   return new Promise((resolve) => {

@@ -75,5 +75,10 @@ function runRole(
 ): Promise<void> {
   const config = readConfig();
   requireSources(config);
-  return runService({ service, config, migrates, start });
+  const readSources = () => {
+    const again = readConfig();
+    requireSources(again);
+    return again.sources;
+  };
+  return runService({ service, config, migrates, start, readSources });
 }
