@@ -4,6 +4,7 @@ import { makeSigner } from "../../src/signature/sign.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 import { quantile } from "./measure.ts";
+import { sendAtPace, sendInTurn } from "./sending.ts";
 
 /** What the load generator is asked for. */
 export interface LoadOrder {
@@ -29,8 +30,6 @@ export interface LoadAnswer {
 
 /** Changes of one order, spread over the round so that they do not meet in one batch. */
 const EVENTS_PER_ORDER = 4;
-/** A pace is kept by looking at the clock this often. */
-const TICK_MS = 1;
 
 const scheme = loadScheme("standard-webhooks");
 const signGenuine = makeSigner({ scheme, secret: WEBHOOK_SECRET });
@@ -95,25 +94,6 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
   const value = latenciesMs.length / seconds;
   const [p50Ms, p99Ms] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
   return { value, p50Ms, p99Ms, errors, sentAtMs };
-}
-
-async function sendInTurn(count: number, connections: number, send: (index: number) => Promise<void>) {
-  let next = 0;
-  const connection = async () => {
-    while (next < count) await send(next++);
-  };
-  await Promise.all(Array.from({ length: connections }, connection));
-}
-
-async function sendAtPace(count: number, perSecond: number, send: (index: number) => Promise<void>) {
-  const sent: Promise<void>[] = [];
-  const startedMs = performance.now();
-  while (sent.length < count) {
-    const due = Math.min(count, Math.ceil(((performance.now() - startedMs) / 1_000) * perSecond));
-    while (sent.length < due) sent.push(send(sent.length));
-    await new Promise((resolve) => setTimeout(resolve, TICK_MS));
-  }
-  await Promise.all(sent);
 }
 
 process.on("message", (order: LoadOrder) => void run(order).then((answer) => process.send?.(answer)));

@@ -15,6 +15,7 @@ import { benchMemory } from "./memory.ts";
 import { formatValue } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 import { benchPoll } from "./poll.ts";
+import { benchRead } from "./read.ts";
 import { benchReceive } from "./receive.ts";
 import { benchShed } from "./shed.ts";
 import { benchStartUp } from "./startUp.ts";
@@ -30,6 +31,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   apply: benchApply,
   "end-to-end": benchEndToEnd,
   poll: benchPoll,
+  read: benchRead,
   feed: benchFeed,
   memory: benchMemory,
   "start-up": benchStartUp,
