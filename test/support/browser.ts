@@ -18,7 +18,7 @@ export interface Look {
   readonly page: Page;
   /** What the console said that is an error, and requests that left the host: both should stay empty. */
   readonly troubles: string[];
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
 /** A tab of its own, with its own cookies. */
