@@ -6,6 +6,7 @@ import { readOutgoingEndpoints } from "../mirror/outgoingReads.ts";
 import { readSourceFigures } from "../mirror/readMetrics.ts";
 import type { SourceFigures } from "../mirror/readMetrics.ts";
 import type { Budget } from "../provider/budget.ts";
+import type { Answered } from "../provider/request.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
 import { withDeadline } from "../queue/deadline.ts";
 import type { Receiver } from "../receive/receiver.ts";
@@ -160,17 +161,45 @@ export function meterOutgoing(metrics: Metrics, pool: Pool): void {
 /** Has the spending of a budget shown. One of several processes leads: the sum over all is what was sent. */
 export function meterBudget(
   metrics: Metrics,
+  clock: Clock,
   budget: Budget,
   { organization, mode }: Pick<SourceConfig, "organization" | "mode">,
 ): void {
   metrics.observe((observe) => {
-    for (const { policy, requestsMax, used, spent } of budget.spent()) {
+    const now = Number(clock.now()) / Number(NANOS_PER_SECOND);
+    for (const { policy, requestsMax, used, spent, resetInMs } of budget.spent()) {
       const labels = { organization, mode, policy };
       observe("order_mirror_provider_ratelimit_limit", requestsMax, labels);
       observe("order_mirror_provider_ratelimit_remaining", Math.max(0, requestsMax - used), labels);
+      if (resetInMs !== null) {
+        const resetsAt = now + resetInMs / 1_000;
+        observe("order_mirror_provider_ratelimit_reset_timestamp_seconds", resetsAt, labels);
+      }
       for (const [purpose, count] of Object.entries(spent)) {
-        observe("order_mirror_provider_requests_total", count, { ...labels, purpose });
+        observe("order_mirror_provider_spent_total", count, { ...labels, purpose });
       }
     }
   });
+}
+
+/** Counts answers of the provider, to be told of each. */
+export function meterAnswers(metrics: Metrics): (answered: Answered) => void {
+  return ({ endpoint, status }) => {
+    const code = status === null ? "none" : String(status);
+    metrics.count("order_mirror_provider_requests_total", { endpoint, code });
+  };
+}
+
+/** Runs a job of the queue and takes down how long that took, whatever became of it. */
+export async function meterJob(
+  { metrics, clock, queue }: { metrics: Metrics; clock: Clock; queue: string },
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const startedMs = clock.monotonicMs();
+  try {
+    await work();
+  } finally {
+    const seconds = (clock.monotonicMs() - startedMs) / 1_000;
+    metrics.record("order_mirror_job_duration_seconds", seconds, { queue });
+  }
 }

@@ -9,7 +9,7 @@ import { makeProviderClient } from "../provider/client.ts";
 import { SPEC_LIMITS } from "../provider/policies.ts";
 import type { SourceConfig } from "../runtime/config.ts";
 import { isSameSource } from "./liveSources.ts";
-import { meterBudget, meterDecisions } from "./metering.ts";
+import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { keepSpending, recordSpending } from "./spending.ts";
@@ -60,6 +60,7 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
   const modes = new Map(modesOf(config));
   const apply = makeApply({ pool, logger, modes, onDecisions });
   const budgetOf = makeBudgets(deps);
+  const onAnswer = meterAnswers(metrics);
   return (source) => {
     const { sourceId, mode, baseUrl, apiKey, webhookSecrets } = source;
     modes.set(sourceId, mode);
@@ -67,7 +68,7 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
     books.push(book);
     const poller = makePoller({
       source,
-      client: makeProviderClient({ baseUrl, apiKey, budget: book.budget, clock, logger }),
+      client: makeProviderClient({ baseUrl, apiKey, budget: book.budget, clock, logger, onAnswer }),
       pool,
       apply,
       clock,
@@ -77,6 +78,7 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
       overlapSeconds: config.pollOverlapSeconds,
       backfillSince: config.backfillSince,
       pace: config.pollPace,
+      eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
       holder: `${hostname()}:${process.pid}`,
     });
@@ -94,7 +96,7 @@ function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfi
     if (known) return known;
     const limits = config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS;
     const budget = makeBudget({ clock, limits, share: config.rateShare });
-    meterBudget(metrics, budget, { organization, mode });
+    meterBudget(metrics, clock, budget, { organization, mode });
     budgets.set(owner, budget);
     return budget;
   };

@@ -25,6 +25,8 @@ export interface RoleDeps {
   readonly tracing?: Tracing | undefined;
   /** Sources that may change while the process runs; undefined: those of the configuration stay. */
   readonly liveSources?: LiveSources | undefined;
+  /** How long an event may come after the read that found its change; the poller's default where absent. */
+  readonly eventGraceSeconds?: number | undefined;
   /** Told of every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }

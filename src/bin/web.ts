@@ -1,12 +1,14 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import express from "express";
 import type { Express } from "express";
+import { takeShare } from "../domain/budget.ts";
 import { insertEvents } from "../mirror/inbox.ts";
 import type { Pool } from "../mirror/database.ts";
 import { makeHealthRouter } from "../ops/healthRouter.ts";
 import { makeDocsRouter } from "../ops/docsRouter.ts";
 import { makeMetricsRouter } from "../ops/metricsRouter.ts";
 import { makeOpsRouter } from "../ops/opsRouter.ts";
+import { SPEC_LIMITS } from "../provider/policies.ts";
 import { makeGroupCommit } from "../receive/groupCommit.ts";
 import { makeReceiver } from "../receive/receiver.ts";
 import type { Receiver } from "../receive/receiver.ts";
@@ -142,6 +144,8 @@ function composeApp(
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;
   const { bull, ring } = queue;
-  app.use(makeOpsRouter({ pool: opsPool, config, queue: bull, outgoingQueue, ring, logger, signal }));
+  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
+  const queues = { queue: bull, outgoingQueue, ring };
+  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, signal }));
   return app;
 }

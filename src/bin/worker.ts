@@ -2,7 +2,7 @@ import { makeApply } from "../apply/apply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import { inSpan } from "../runtime/tracing.ts";
-import { meterDecisions } from "./metering.ts";
+import { meterDecisions, meterJob } from "./metering.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
@@ -33,7 +33,9 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   shutdown.onShutdown("sweep", () => sweep.close());
   const consumer = await queue.consume(async (seqs) => {
     const attributes = { "order_mirror.events": seqs.length };
-    await inSpan(tracing, "apply", { attributes }, () => apply.applyEvents(seqs));
+    await meterJob({ metrics, clock, queue: queue.bull.name }, () =>
+      inSpan(tracing, "apply", { attributes }, () => apply.applyEvents(seqs)),
+    );
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);

@@ -4,7 +4,7 @@ import { makePassOn } from "../provider/passOn.ts";
 import type { PassOn } from "../provider/passOn.ts";
 import { SPEC_LIMITS } from "../provider/policies.ts";
 import type { ReportDeps } from "../report/router.ts";
-import { meterDecisions } from "./metering.ts";
+import { meterAnswers, meterDecisions } from "./metering.ts";
 import { keepSpending, recordSpending } from "./spending.ts";
 import type { SpendingBook } from "./spending.ts";
 import { modesOf, openPool } from "./role.ts";
@@ -37,7 +37,9 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     budgets.set(owner, shared);
     const book = keepSpending({ budget: shared, pool, sourceId, purpose: "write" });
     books.push(book);
-    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget: book.budget, clock, logger }));
+    const { budget } = book;
+    const onAnswer = meterAnswers(metrics);
+    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
   }
   recordSpending(deps, books);
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);

@@ -4,8 +4,6 @@ import type { Pool } from "./database.ts";
 
 /** Further back than so many decisions nobody looks for the lag: it is what is happening now. */
 const LAG_DECISIONS = 5_000;
-/** Walks among which those of the last hour are looked for. */
-const WALKS_SEARCHED = 5_000;
 const HOURS_SHOWN = 24;
 /** Losses of a day that are counted: a day with more has one reason, and the digits do not matter. */
 const LOSSES_COUNTED_MAX = 100_000;
@@ -21,15 +19,19 @@ export interface Standing {
   readonly provedUntil: Instant | null;
   /** Since when a person has polling at rest; null when it is polled. */
   readonly pausedAt: Instant | null;
+  /** Changes that a read of the last hour found and whose event may still come. */
+  readonly unannounced: number;
 }
 
 /** Every source that was ever configured, by name. */
 export async function readStandings(pool: Pool): Promise<Standing[]> {
-  const { rows } = await pool.query<Record<keyof Standing, string | null>>(
+  const { rows } = await pool.query<Record<keyof Standing, string | null> & { unannounced: number }>(
     `select s.source_id as "sourceId", mirror.nanos_of(clock_timestamp()) as now,
        p.history_since as "historySince", p.safe_through as "safeThrough", mirror.nanos_of(s.paused_at) as "pausedAt",
        (select until from mirror.coverage c
-        where c.source_id = s.source_id and proved order by until desc limit 1) as "provedUntil"
+        where c.source_id = s.source_id and proved order by until desc limit 1) as "provedUntil",
+       (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
+        and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as unannounced
      from mirror.sources s left join mirror.poll_state p using (source_id) order by s.source_id`,
   );
   return rows.map((row) => ({
@@ -39,6 +41,7 @@ export async function readStandings(pool: Pool): Promise<Standing[]> {
     safeThrough: toInstant(row.safeThrough),
     provedUntil: toInstant(row.provedUntil),
     pausedAt: toInstant(row.pausedAt),
+    unannounced: row.unannounced,
   }));
 }
 
@@ -90,23 +93,6 @@ export async function readSlowEvents(
     [sourceId, limit],
   );
   return rows.map((row) => ({ ...row, seenAt: BigInt(row.seenAt) }));
-}
-
-/** What was read from the provider by walks that ended within the last hour. */
-export interface Spending {
-  readonly sourceId: string;
-  readonly sweep: string;
-  readonly requests: number;
-}
-
-export async function readSpending(pool: Pool): Promise<Spending[]> {
-  const { rows } = await pool.query<Spending>(
-    `select source_id as "sourceId", sweep, sum(requests)::int as requests
-     from (select * from mirror.coverage order by coverage_id desc limit ${WALKS_SEARCHED}) newest
-     where ended_at > clock_timestamp() - interval '1 hour'
-     group by source_id, sweep order by source_id, requests desc, sweep`,
-  );
-  return rows;
 }
 
 /** How the newest open input in quarantine divides. */

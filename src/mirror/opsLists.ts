@@ -14,19 +14,22 @@ export interface LostEvent {
   readonly reference: string;
   readonly status: string;
   readonly via: string;
+  /** `waiting`: its event may still come. */
+  readonly state: "waiting" | "lost";
   readonly foundAt: Instant;
   /** From the change to the read that found it. */
   readonly delaySeconds: number;
 }
 
-/** Changes of the last 24 h whose event never came, newest first. */
+/** Changes that a read of the last 24 h found and no event has announced, newest first. */
 export async function readLostEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<LostEvent[]> {
   const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
-    `select u.source_id as "sourceId", u.reference, u.status, u.via, mirror.nanos_of(u.found_at) as "foundAt",
+    `select u.source_id as "sourceId", u.reference, u.status, u.via, u.state, mirror.nanos_of(u.found_at) as "foundAt",
        (extract(epoch from u.found_at) - u.version / 1000000000.0)::float8 as "delaySeconds"
      from mirror.sources s cross join lateral (
        select * from mirror.unannounced_changes
-       where source_id = s.source_id and state = 'lost' and found_at > clock_timestamp() - interval '1 day'
+       where source_id = s.source_id and state in ('waiting', 'lost')
+         and found_at > clock_timestamp() - interval '1 day'
        order by found_at desc limit $2
      ) u
      where $1::text is null or s.source_id = $1 order by u.found_at desc limit $2`,
@@ -73,6 +76,28 @@ export async function readWaitingRefetches(
     `select source_id as "sourceId", reference, reason, attempts,
        extract(epoch from clock_timestamp() - requested_at)::float8 as "ageSeconds"
      from mirror.refetches where $1::text is null or source_id = $1 order by attempts, requested_at limit $2`,
+    [sourceId, limit],
+  );
+  return rows;
+}
+
+/** Requests that were sent to the provider within one minute. */
+export interface SentRequests {
+  readonly sourceId: string;
+  /** Seconds since 1970. */
+  readonly minute: number;
+  readonly policy: string;
+  readonly purpose: string;
+  readonly requests: number;
+}
+
+/** The newest minute first. */
+export async function readSentRequests(pool: Pool, { sourceId, limit }: ListQuery): Promise<SentRequests[]> {
+  const { rows } = await pool.query<SentRequests>(
+    `select source_id as "sourceId", extract(epoch from minute)::float8 as minute, policy, purpose,
+       requests::float8
+     from mirror.provider_requests where $1::text is null or source_id = $1
+     order by provider_requests.minute desc, source_id, provider_requests.requests desc limit $2`,
     [sourceId, limit],
   );
   return rows;

@@ -1,5 +1,6 @@
 import { ALERTS } from "../domain/alerts.ts";
 import type { Alert } from "../domain/alerts.ts";
+import type { RateRule } from "../domain/budget.ts";
 import { instantFromMillis } from "../domain/instant.ts";
 import { judgeWebhooks } from "../domain/lostEvents.ts";
 import type { WebhookHealth } from "../domain/lostEvents.ts";
@@ -11,18 +12,12 @@ import {
   readHoursOfEvents,
   readOpenWorks,
   readParkedReasons,
-  readSpending,
   readStandings,
   readWebhookLag,
 } from "../mirror/opsFigures.ts";
-import type {
-  HourOfEvents,
-  OpenWork,
-  ParkedReason,
-  Spending,
-  Standing,
-  WebhookLag,
-} from "../mirror/opsFigures.ts";
+import type { HourOfEvents, OpenWork, ParkedReason, Standing, WebhookLag } from "../mirror/opsFigures.ts";
+import { readRequests } from "../mirror/providerRequests.ts";
+import type { RequestCount } from "../mirror/providerRequests.ts";
 import { readSourceFigures } from "../mirror/readMetrics.ts";
 import type { SourceFigures } from "../mirror/readMetrics.ts";
 import type { Clock } from "../runtime/clock.ts";
@@ -39,7 +34,10 @@ export interface SourceView {
   /** Null when no event has changed an order lately. */
   readonly lag: WebhookLag | null;
   readonly hours: readonly HourOfEvents[];
-  readonly spending: readonly Spending[];
+  /** Sent to the provider within the last hour, by all processes. */
+  readonly requests: readonly RequestCount[];
+  /** Order lists of the last 10 minutes, and how many the rate that is ours allows in that time. */
+  readonly listReads: { readonly sent: number; readonly allowed: number };
   readonly parked: readonly ParkedReason[];
   readonly works: readonly OpenWork[];
   readonly coverage: CoverageDay;
@@ -61,11 +59,15 @@ export interface CollectorDeps {
   readonly clock: Clock;
   /** Sources with a webhook address; null where the configuration is not known. */
   readonly webhookSources: ReadonlySet<string> | null;
+  /** The rate of order lists that is ours. */
+  readonly listRate: RateRule;
 }
 
 /** However many tabs are open, the database is asked so often at most. */
 const HOLD_MS = 4_000;
 const GAPS_MAX = 50;
+const RECENT_MINUTES = 10;
+const LIST_POLICY = "order-list";
 
 /** One for all pages of a process. */
 export function makeCollector(deps: CollectorDeps): Collector {
@@ -87,13 +89,13 @@ export function makeCollector(deps: CollectorDeps): Collector {
   };
 }
 
-async function collect({ pool, webhookSources }: CollectorDeps): Promise<Collected> {
+async function collect(deps: CollectorDeps): Promise<Collected> {
+  const { pool, webhookSources } = deps;
   // One statement after another: a page must not take all connections of the pool.
   const figures = await readSourceFigures(pool, COUNT_MAX);
   const standings = await readStandings(pool);
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);
-  const spending = await readSpending(pool);
   const parked = await readParkedReasons(pool, COUNT_MAX);
   const works = await readOpenWorks(pool);
   const sources: SourceView[] = [];
@@ -110,7 +112,8 @@ async function collect({ pool, webhookSources }: CollectorDeps): Promise<Collect
       webhooks: judgeWebhooks(record),
       lag: lags.find(isIts) ?? null,
       hours: hours.filter(isIts),
-      spending: spending.filter(isIts),
+      requests: await readRequests(pool, { sourceId, minutes: 60 }),
+      listReads: await readListReads(deps, sourceId),
       parked: parked.filter(isIts),
       works: works.filter(isIts),
       coverage: await readCoverageDay(pool, standing),
@@ -118,6 +121,16 @@ async function collect({ pool, webhookSources }: CollectorDeps): Promise<Collect
     });
   }
   return { sources };
+}
+
+async function readListReads({ pool, listRate }: CollectorDeps, sourceId: string) {
+  const recent = await readRequests(pool, { sourceId, minutes: RECENT_MINUTES });
+  const lists = recent.filter(({ policy }) => policy === LIST_POLICY);
+  const windows = (RECENT_MINUTES * 60_000) / listRate.windowMs;
+  return {
+    sent: lists.reduce((sum, { requests }) => sum + requests, 0),
+    allowed: Math.floor(listRate.requestsMax * windows),
+  };
 }
 
 async function readCoverageDay(pool: Pool, standing: Standing): Promise<CoverageDay> {
@@ -128,6 +141,12 @@ async function readCoverageDay(pool: Pool, standing: Standing): Promise<Coverage
 
 /** A source that was configured between two statements. */
 function makeUnknownStanding({ sourceId, now }: SourceFigures): Standing {
-  const unknown = { historySince: null, safeThrough: null, provedUntil: null, pausedAt: null };
+  const unknown = {
+    historySince: null,
+    safeThrough: null,
+    provedUntil: null,
+    pausedAt: null,
+    unannounced: 0,
+  };
   return { sourceId, now: instantFromMillis(now * 1_000), ...unknown };
 }

@@ -1,6 +1,13 @@
 import { formatInstant } from "../domain/instant.ts";
 import type { SlowEvent } from "../mirror/opsFigures.ts";
-import type { LostEvent, WaitingEvent, WaitingRefetch, Walk, Work } from "../mirror/opsLists.ts";
+import type {
+  LostEvent,
+  SentRequests,
+  WaitingEvent,
+  WaitingRefetch,
+  Walk,
+  Work,
+} from "../mirror/opsLists.ts";
 import { html } from "./html.ts";
 import { renderList } from "./listPage.ts";
 import type { ListContext } from "./listPage.ts";
@@ -12,12 +19,13 @@ const linkOrder = (order: { sourceId: string; reference: string }) =>
 export function renderLostEvents(events: readonly LostEvent[], context: ListContext): string {
   return renderList({
     title: "Lost events, last 24 h",
-    note: "Changes whose event did not come within the grace period, though the provider announces that status. A read brought each of them.",
-    columns: ["Order", "Source", "Status", "Found by", "Found, UTC", "After the change"],
+    note: "Changes that a read brought, and no event. Lost: it did not come within the grace period, though the provider announces that status. Waiting: it may still come.",
+    columns: ["Order", "Source", "Status", "Event", "Found by", "Found, UTC", "After the change"],
     rows: events.map((event) => [
       linkOrder(event),
       event.sourceId,
       event.status,
+      event.state,
       event.via,
       renderInstant(event.foundAt),
       describeDelay(event.delaySeconds),
@@ -64,6 +72,22 @@ export function renderRefetches(refetches: readonly WaitingRefetch[], context: L
       refetch.reason,
       String(refetch.attempts),
       describeAge(refetch.ageSeconds),
+    ]),
+    context,
+  });
+}
+
+export function renderSentRequests(sent: readonly SentRequests[], context: ListContext): string {
+  return renderList({
+    title: "Requests to the provider, last two days",
+    note: "Of all processes, by the minute in which they were written down. Every one counts against the policy sustained as well.",
+    columns: ["Minute, UTC", "Source", "Rate policy", "For", "Requests"],
+    rows: sent.map(({ minute, sourceId, policy, purpose, requests }) => [
+      new Date(minute * 1_000).toISOString().slice(5, 16).replace("T", " "),
+      sourceId,
+      policy,
+      purpose,
+      describeCount(requests),
     ]),
     context,
   });

@@ -1,5 +1,6 @@
 import { Router } from "express";
 import type { ErrorRequestHandler, RequestHandler } from "express";
+import type { RateRule } from "../domain/budget.ts";
 import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
 import type { Pool } from "../mirror/database.ts";
 import { systemClock } from "../runtime/clock.ts";
@@ -30,12 +31,16 @@ export interface OpsDeps {
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword"> & Partial<Pick<Config, "sources">>;
   readonly logger: Logger;
   readonly clock?: Clock;
+  /** The rate of order lists that is ours; the spec's where absent. */
+  readonly listRate?: RateRule;
   /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
   readonly ring?: (seqs: readonly number[]) => void;
   /** Aborted when the process begins to shut down: live pages are let go then. */
   readonly signal?: AbortSignal;
 }
 
+/** Spec, "Limits": order-list. */
+const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 const QUEUES_PATH = "/ops/queues";
 
 /**
@@ -57,14 +62,14 @@ const BOARD_POLICY = [
 /** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
 export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
-  const { signal = new AbortController().signal } = deps;
+  const { signal = new AbortController().signal, listRate = LIST_RATE } = deps;
   const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
   const { opsPassword, opsViewerPassword } = config;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
   ops.use(setHeaders(PAGE_POLICY), makeLogin({ pool, passwords, clock, logger }), guardWrites);
   const webhookSources = findWebhookSources(config.sources);
-  ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, signal }));
+  ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, listRate, signal }));
   ops.use(makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, ring: deps.ring ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {

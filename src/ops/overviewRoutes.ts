@@ -1,10 +1,12 @@
 import { Router } from "express";
 import type { Request } from "express";
+import type { RateRule } from "../domain/budget.ts";
 import { formatInstant } from "../domain/instant.ts";
 import type { Pool } from "../mirror/database.ts";
 import { readSlowEvents } from "../mirror/opsFigures.ts";
 import {
   readLostEvents,
+  readSentRequests,
   readWaitingEvents,
   readWaitingRefetches,
   readWalks,
@@ -19,6 +21,7 @@ import type { ListContext } from "./listPage.ts";
 import {
   renderLostEvents,
   renderRefetches,
+  renderSentRequests,
   renderSlowEvents,
   renderWaiting,
   renderWalks,
@@ -36,6 +39,7 @@ export function makeOverviewRoutes(deps: {
   clock: Clock;
   logger: Logger;
   webhookSources: ReadonlySet<string> | null;
+  listRate: RateRule;
   signal: AbortSignal;
 }): Router {
   const { pool, clock } = deps;
@@ -68,6 +72,7 @@ export function makeOverviewRoutes(deps: {
   addList("/waiting", readWaitingEvents, renderWaiting);
   addList("/refetches", readWaitingRefetches, renderRefetches);
   addList("/walks", readWalks, renderWalks);
+  addList("/requests", readSentRequests, renderSentRequests);
   addList("/works", readWorks, renderWorksList);
   return router;
 }

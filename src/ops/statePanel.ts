@@ -143,7 +143,7 @@ const HEALTH: Readonly<Record<WebhookHealth, string>> = {
   stopped: "stopped",
 };
 
-function renderLost({ figures, webhooks, record }: SourceView): Html {
+function renderLost({ figures, standing, webhooks, record }: SourceView): Html {
   const { lost, announced } = record;
   const rate = lossRate(record);
   const share = rate === null ? "nothing was to be announced" : `${(rate * HUNDRED).toFixed(2)} %`;
@@ -168,6 +168,10 @@ function renderLost({ figures, webhooks, record }: SourceView): Html {
       [
         "Came after a read had found the change, last 24 h",
         html`<a href="#trends">${describeCount(late)}</a>`,
+      ],
+      [
+        "Found by a read, the event may still come, now",
+        html`<a href="${address}">${describeCount(standing.unannounced)}</a>`,
       ],
       ["Lost, all time", describeCount(figures.lost)],
     ],
@@ -208,24 +212,43 @@ function renderStuck({ figures, parked }: SourceView): Html {
   });
 }
 
-function renderBudget({ figures, spending, standing }: SourceView): Html {
+function renderBudget({ figures, standing, requests, listReads }: SourceView): Html {
   const { sourceId, lastError } = figures;
-  const total = spending.reduce((sum, { requests }) => sum + requests, 0);
+  const { sent, allowed } = listReads;
   const { historySince } = standing;
+  const query = sourceQuery(sourceId);
+  const purposes = [...new Set(requests.map(({ purpose }) => purpose))].map((purpose) => {
+    const all = requests.filter((each) => each.purpose === purpose);
+    return `${purpose} ${describeCount(all.reduce((sum, each) => sum + each.requests, 0))}`;
+  });
   return renderCard({
     question: "Budget?",
-    number: describeCount(total),
-    address: `/ops/walks${sourceQuery(sourceId)}`,
-    meaning: "requests for order lists by ended walks, last hour",
+    number: `${Math.max(0, HUNDRED - Math.ceil((sent / allowed) * HUNDRED))} % left`,
+    address: `/ops/requests${query}`,
+    meaning: "of the rate of order lists that is ours, last 10 min",
     facts: [
       [
-        "Spent by, last hour",
-        spending.map(({ sweep, requests }) => `${sweep} ${describeCount(requests)}`).join(" · ") || "nobody",
+        "Order lists, last 10 min",
+        html`${renderMeter(sent, allowed)} ${describeCount(sent)} of ${describeCount(allowed)}`,
       ],
+      [
+        "All requests by purpose, last hour",
+        html`<a href="/ops/requests${query}">${purposes.join(" · ") || "none"}</a>`,
+      ],
+      ["Windows read", html`<a href="/ops/walks${query}">the last ones</a>`],
       ["History, from", historySince === null ? "never polled" : renderTime(formatInstant(historySince, 0))],
       ["Last poll", lastError === null ? "no error" : renderAlert(lastError)],
     ],
   });
+}
+
+function renderMeter(sent: number, allowed: number): Html {
+  return html`<meter
+    min="0"
+    max="${allowed}"
+    value="${Math.min(sent, allowed)}"
+    aria-label="Order lists sent"
+  ></meter>`;
 }
 
 function renderCoverage({ coverage }: SourceView): Html {

@@ -79,6 +79,7 @@ code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var
 .strip .before, .key.before { background: var(--line); }
 .strip .before { height: 0.5rem; }
 .works > li { padding: 0.25rem 0; }
+meter { width: 6rem; vertical-align: middle; }
 progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: middle; }
 .trend { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0.25rem 1.5rem; margin-bottom: 0.75rem; }
 .trend > * { min-width: 0; }

@@ -31,7 +31,7 @@ import type { RateAnswer } from "./rateHeaders.ts";
 import { makeRetrying } from "./retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./transport.ts";
-import type { Answer, ProviderRequest, RequestOptions, Send } from "./request.ts";
+import type { Answer, Answered, ProviderRequest, RequestOptions, Send } from "./request.ts";
 
 /** Filters of GET /v1/orders (spec). Periods are half-open: `…Since`/`…From` included, `…Until` excluded. */
 export interface ListOrdersQuery {
@@ -107,6 +107,8 @@ export interface ProviderClientDeps {
   readonly budget: Budget;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Told of the end of every request that the caller did not give up; must not throw. */
+  readonly onAnswer?: ((answered: Answered) => void) | undefined;
   /** Per request, without waiting for its turn. */
   readonly deadlineMs?: number;
   /** Jitter of retries, [0, 1). */

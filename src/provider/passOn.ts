@@ -9,7 +9,7 @@ import { readOrderAnswer } from "./orderAnswer.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
 import type { PolicyName } from "./policies.ts";
 import { makeProviderClock } from "./providerClock.ts";
-import type { ProviderRequest, RequestOptions } from "./request.ts";
+import type { Answered, ProviderRequest, RequestOptions } from "./request.ts";
 import { makeRetrying } from "./retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./transport.ts";
@@ -46,6 +46,8 @@ export interface PassOnDeps {
   readonly budget: Budget;
   readonly clock: Clock;
   readonly logger: Logger;
+  /** Told of the end of every request that the caller did not give up; must not throw. */
+  readonly onAnswer?: ((answered: Answered) => void) | undefined;
   /** Per request, without waiting for its turn. */
   readonly deadlineMs?: number;
   /** How long a request waits for its turn at most. */

@@ -29,6 +29,8 @@ export interface PolicyReport {
   readonly used: number;
   /** Until the next request may start; Infinity while that depends on one under way. */
   readonly waitMs: number;
+  /** Until its window ends, as the provider said last; null once it has ended, or where it said nothing. */
+  readonly resetInMs: number | null;
   /** Requests sent since this process started, by what they were for. */
   readonly spent: Readonly<Record<Priority, number>>;
 }
@@ -90,6 +92,7 @@ export class RateLedger {
       ...usage.rule,
       used: countUsed(usage, nowMs),
       waitMs: nextAllowedAt(usage, nowMs) - nowMs,
+      resetInMs: resetIn(usage, nowMs),
       spent: { ...this.#spent[policy as PolicyName] },
     }));
   }
@@ -108,6 +111,11 @@ export class RateLedger {
   #change(policy: PolicyName, next: (usage: PolicyUsage) => PolicyUsage): void {
     this.#usages[policy] = next(this.#usages[policy]);
   }
+}
+
+function resetIn({ claim, blockedUntilMs }: PolicyUsage, nowMs: number): number | null {
+  const resetsAtMs = Math.max(claim?.resetsAtMs ?? Number.NEGATIVE_INFINITY, blockedUntilMs);
+  return resetsAtMs > nowMs ? resetsAtMs - nowMs : null;
 }
 
 /** The policies with nothing left; where the answer names none, all that the request counted against. */

@@ -40,6 +40,14 @@ export interface Answer {
 /** Sends one request, once. Throws a ProviderError, or the reason of the caller's signal. */
 export type Send = (request: ProviderRequest, options: RequestOptions) => Promise<Answer>;
 
+/** How a request ended. */
+export interface Answered {
+  /** Such as `GET /v1/orders/{reference}`: the route, without what an order is called. */
+  readonly endpoint: string;
+  /** Null when there was no answer. */
+  readonly status: number | null;
+}
+
 /** Such as `POST /v1/orders`. */
 export function describeEndpoint({ method, route }: ProviderRequest): string {
   return `${method} ${route}`;

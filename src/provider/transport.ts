@@ -6,7 +6,8 @@ import { withDeadline } from "./deadline.ts";
 import { ProviderError } from "./errors.ts";
 import { makeExchange, toUnavailable } from "./exchange.ts";
 import type { ProviderClock } from "./providerClock.ts";
-import type { Send } from "./request.ts";
+import { describeEndpoint } from "./request.ts";
+import type { Answered, Send } from "./request.ts";
 
 export interface TransportDeps {
   readonly baseUrl: string;
@@ -17,6 +18,8 @@ export interface TransportDeps {
   readonly logger: Logger;
   /** From the start of a request to the end of its body; waiting for the budget is not counted. */
   readonly deadlineMs: number;
+  /** Told of the end of every request that the caller did not give up; must not throw. */
+  readonly onAnswer?: ((answered: Answered) => void) | undefined;
 }
 
 /** Throws ConfigurationError for a base address or a key that no request can carry. */
@@ -44,11 +47,14 @@ export function makeTransport(deps: TransportDeps): Send {
         }
       });
       log("answered");
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), status: answer.status });
       return answer;
     } catch (error) {
       // The caller gave up: no failure of the provider's, and never tried again.
       signal?.throwIfAborted();
       log(error instanceof ProviderError ? (error.code ?? error.name) : "failed");
+      const status = error instanceof ProviderError ? error.status : null;
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), status });
       throw error;
     } finally {
       permit.release();

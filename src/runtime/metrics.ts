@@ -12,6 +12,7 @@ interface Definition {
 }
 
 const ACK_BUCKETS = [0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2];
+const JOB_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30];
 const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3_600];
 
 /**
@@ -129,7 +130,16 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "When the oldest outgoing webhook was made that is still to be delivered; absent when none is.",
   },
+  order_mirror_job_duration_seconds: {
+    kind: "histogram",
+    help: "How long a job of the queue was worked on.",
+    buckets: JOB_BUCKETS,
+  },
   order_mirror_provider_requests_total: {
+    kind: "counter",
+    help: "Requests to the provider, by endpoint and status of the answer; none: there was no answer.",
+  },
+  order_mirror_provider_spent_total: {
     kind: "observed-counter",
     help: "Requests sent to the provider, by rate policy and purpose.",
   },
@@ -140,6 +150,10 @@ export const METRICS = {
   order_mirror_provider_ratelimit_remaining: {
     kind: "observed-gauge",
     help: "Of those, how many may still be sent now.",
+  },
+  order_mirror_provider_ratelimit_reset_timestamp_seconds: {
+    kind: "observed-gauge",
+    help: "When a policy's window ends, as the provider said last; absent once it has ended.",
   },
 } as const satisfies Record<string, Definition>;
 

@@ -14,11 +14,18 @@ const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
 /** A stay takes from 60 % to 140 % of that. */
 const STAY_SPREAD = 0.8;
 
-/** When the fleet takes the order's next step; null for test orders, finished ones and a fleet at rest. */
-export function planNextMove(row: OrderRow, state: Pick<SandboxState, "clock" | "dials">): Instant | null {
+/**
+ * When the fleet takes the order's next step, not before `restMs` have passed; null for test orders, finished ones and
+ * a fleet at rest.
+ */
+export function planNextMove(
+  row: OrderRow,
+  state: Pick<SandboxState, "clock" | "dials">,
+  restMs = 0,
+): Instant | null {
   const stayMs = STAY_MS[row.status];
   const { fleetSpeed, seed } = state.dials;
   if (!row.livemode || stayMs === undefined || fleetSpeed <= 0) return null;
   const factor = 1 + STAY_SPREAD * (chance(seed, "stay", row.number, row.status) - 0.5);
-  return addMillis(state.clock.now(), (stayMs * factor) / fleetSpeed);
+  return addMillis(state.clock.now(), Math.max(restMs, (stayMs * factor) / fleetSpeed));
 }

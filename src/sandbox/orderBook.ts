@@ -31,6 +31,8 @@ export interface ChangePlan extends DeliveryPlan {
   readonly misstampMs?: number | undefined;
   /** Keeps the previous updatedAt: two changes within one timestamp. */
   readonly sameTimestamp?: boolean | undefined;
+  /** The fleet leaves the order alone for so long after the change. */
+  readonly restMs?: number | undefined;
 }
 
 /** An order before it has a place in the book. */
@@ -113,7 +115,7 @@ export async function moveOrders(
       realPickup: status === "picked_up" ? exact : before.realPickup,
       realDelivery: status === "delivered" ? exact : before.realDelivery,
     };
-    return { row: { ...row, nextMoveAt: planNextMove(row, state) }, at, plan };
+    return { row: { ...row, nextMoveAt: planNextMove(row, state, plan.restMs) }, at, plan };
   });
   const rows = steps.map(({ row }) => row);
   await store(state, connection, rows, plan);

@@ -26,15 +26,17 @@ export interface Scenario {
 }
 
 const move = (plan: ChangePlan = {}): ScenarioStep => ({ kind: "move", plan });
+/** Longer than polls lie apart: an event of the next status would tell the mirror what the lost one did not. */
+const REST_MS = 60_000;
 const STORM_MS = 20_000;
 
 export const SCENARIOS: readonly Scenario[] = [
   {
     name: "lost-webhook",
-    summary: "The order moves one status on; its event is never sent.",
+    summary: "The order moves one status on and rests there for a minute; its event is never sent.",
     expect: "The next poll brings the status and counts one lost event.",
     options: {},
-    steps: () => [move({ lose: true })],
+    steps: () => [move({ lose: true, restMs: REST_MS })],
   },
   {
     name: "lost-cancellation",

@@ -36,6 +36,17 @@ it("runs everything from nothing, shows events and repaired losses, explains an 
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
 
+  const base = `http://127.0.0.1:${env["PORT"]}/ops`;
+  const { stdout: triggered } = await runProgram(["trigger", "lost-webhook"], env);
+  const reference = /order (DO-\w+)/.exec(triggered)?.[1] ?? "none";
+  // On the page as lost, found by the poll, and on the order's own timeline.
+  const readText = async (path: string) =>
+    (await (await fetch(base + path)).text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  await expect
+    .poll(() => readText("/lost"), { timeout: 60_000, interval: 500 })
+    .toMatch(new RegExp(`${reference} live \\w+ lost poll`));
+  expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never came");
+
   const order = await runProgram(["order", applied[1]!], env);
   expect(order.code).toBe(0);
   expect(order.stdout).toMatch(new RegExp(`^Order ${applied[1]}`));

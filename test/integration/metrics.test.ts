@@ -1,5 +1,12 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { meterBudget, meterDatabase, meterDecisions, meterQueue } from "../../src/bin/metering.ts";
+import {
+  meterAnswers,
+  meterBudget,
+  meterDatabase,
+  meterDecisions,
+  meterJob,
+  meterQueue,
+} from "../../src/bin/metering.ts";
 import type { Decision } from "../../src/apply/applySubjects.ts";
 import { makePool } from "../../src/mirror/database.ts";
 import { makeMetricsRouter } from "../../src/ops/metricsRouter.ts";
@@ -92,7 +99,10 @@ describe("the registry", () => {
     try {
       await queue.bull.add("apply", { seqs: [1] });
       meterQueue(metrics, queue);
-      meterBudget(metrics, makeBudget({ clock: systemClock }), { organization: "shop", mode: "live" });
+      meterBudget(metrics, systemClock, makeBudget({ clock: systemClock }), {
+        organization: "shop",
+        mode: "live",
+      });
       const lines = await read();
       expect(lines).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
       expect(lines).toContain(
@@ -101,6 +111,37 @@ describe("the registry", () => {
     } finally {
       await queue.close();
     }
+  });
+
+  it("counts the provider's answers by endpoint and status, and no reference", async () => {
+    const onAnswer = meterAnswers(metrics);
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders", status: null });
+    const lines = await read();
+    const name = "order_mirror_provider_requests_total";
+    expect(lines).toContain(`${name}{endpoint="GET /v1/orders/{reference}",code="200"} 2`);
+    expect(lines).toContain(`${name}{endpoint="GET /v1/orders",code="none"} 1`);
+  });
+
+  it("tells when a rate window ends, for as long as it lasts", async () => {
+    const budget = makeBudget({ clock: systemClock });
+    meterBudget(metrics, systemClock, budget, { organization: "shop", mode: "live" });
+    const name = "order_mirror_provider_ratelimit_reset_timestamp_seconds";
+    expect((await read()).some((line) => line.startsWith(`${name}{`))).toBe(false);
+    budget.hold("order-list", 60_000);
+    const line = (await read()).find((each) => each.startsWith(`${name}{`)) ?? "";
+    expect(line).toContain('policy="order-list"');
+    const inSeconds = Number(line.split(" ")[1]) - Date.now() / 1_000;
+    expect(inSeconds).toBeGreaterThan(0);
+    expect(inSeconds).toBeLessThanOrEqual(60);
+  });
+
+  it("takes down how long a job took, also one that failed", async () => {
+    const watched = { metrics, clock: systemClock, queue: "apply" };
+    await meterJob(watched, () => Promise.resolve());
+    await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
+    expect(await read()).toContain('order_mirror_job_duration_seconds_count{queue="apply"} 2');
   });
 
   it("writes only metrics of its table, each with its type and help", async () => {

@@ -108,7 +108,7 @@ describe("the quarantine's pages", () => {
     const { text, page } = await read("/ops/quarantine/1");
     expect(text).toContain("unreadable_order : A field without which an order cannot be compared");
     expect(text).toContain("what exactly");
-    expect(text).toContain('data.reference : &quot;ORD-9&quot;');
+    expect(text).toContain("data.reference : 9 ");
     expect(text).toContain("data.customer : not shown");
     expect(page).not.toContain("Ada");
     expect((await read("/ops/quarantine/2")).page).not.toMatch(/Ada|Analytical/);

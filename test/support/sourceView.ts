@@ -41,6 +41,7 @@ export function makeSourceView(parts: Parts = {}): SourceView {
       safeThrough: null,
       provedUntil: null,
       pausedAt: null,
+      unannounced: 0,
     },
     webhooks: "never-seen",
     record: {
@@ -55,7 +56,8 @@ export function makeSourceView(parts: Parts = {}): SourceView {
     },
     lag: null,
     hours: [],
-    spending: [],
+    requests: [],
+    listReads: { sent: 0, allowed: 1_080 },
     parked: [],
     works: [],
     coverage: { sourceId, cells: [], gaps: [] },

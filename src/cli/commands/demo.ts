@@ -22,6 +22,8 @@ const TRAFFIC_PER_MINUTE = 20;
 const FLEET_SPEED = 20;
 /** Orders of the last day that a new sandbox starts with; some are still on their way, so events come at once. */
 const PAST_ORDERS = 600;
+/** The sandbox sends at once, and a poll reads no change younger than the settle time: no event is still to come. */
+const EVENT_GRACE_SECONDS = 0;
 const MODES = ["live", "test"] as const;
 const SECRET_BYTES = 24;
 
@@ -71,7 +73,12 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
   const onDecisions = (decisions: readonly Decision[]) => {
     for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) printLine(line);
   };
-  const web = await startAll({ ...deps, config: { ...config, sources }, onDecisions });
+  const web = await startAll({
+    ...deps,
+    config: { ...config, sources },
+    eventGraceSeconds: EVENT_GRACE_SECONDS,
+    onDecisions,
+  });
   printAddresses({ config, webUrl: web.url, sandboxUrl: sandbox.url });
 }
 

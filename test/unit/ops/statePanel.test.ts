@@ -45,10 +45,12 @@ describe("the state of a source", () => {
       webhooks: "losing",
       record: { lost: 3, announced: 397, delays },
       figures: { lost: 20 },
+      standing: { unannounced: 2 },
     });
     expect(text).toContain("Lost? 3 events lost, and repaired by a read, last 24 h");
     expect(text).toContain("Lost of all to be announced, last 24 h 0.75 % of 400");
-    expect(text).toContain("last 24 h 1 Lost, all time 20");
+    expect(text).toContain("last 24 h 1 Found");
+    expect(text).toContain("the event may still come, now 2 Lost, all time 20");
   });
 
   it("prints each count with its scope, and leads to the list behind it", () => {
@@ -61,7 +63,7 @@ describe("the state of a source", () => {
       "Stuck? 1,234 events without a decision, now Oldest waiting, now 1 min 15 s",
     );
     expect(read(markup)).toContain("In quarantine, open, all time 3 · not_json 2");
-    for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "works"]) {
+    for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "works", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
     }
     expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
@@ -69,10 +71,12 @@ describe("the state of a source", () => {
 
   it("says who spends the budget, and what is being read beside live polling", () => {
     const text = show({
-      spending: [
-        { sourceId: "live", sweep: "fast", requests: 120 },
-        { sourceId: "live", sweep: "backfill", requests: 30 },
+      requests: [
+        { policy: "order-list", purpose: "live", requests: 120 },
+        { policy: "sustained", purpose: "live", requests: 5 },
+        { policy: "order-list", purpose: "backfill", requests: 30 },
       ],
+      listReads: { sent: 109, allowed: 1_080 },
       works: [
         {
           kind: "backfill",
@@ -88,8 +92,8 @@ describe("the state of a source", () => {
         },
       ],
     });
-    expect(text).toContain("Budget? 150 requests for order lists by ended walks, last hour");
-    expect(text).toContain("fast 120 · backfill 30");
+    expect(text).toContain("Budget? 89 % left of the rate of order lists that is ours, last 10 min");
+    expect(text).toContain("109 of 1,080 All requests by purpose, last hour live 125 · backfill 30");
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });
 
