@@ -1,4 +1,6 @@
+import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "./database.ts";
+import { sqlState } from "./databaseErrors.ts";
 
 /** How much of an order is, or was, kept where. */
 export interface ErasureCount {
@@ -14,6 +16,10 @@ interface Subject {
   readonly sourceId: string;
   readonly reference: string;
 }
+
+/** Batches wait as long as an erasure does; beyond this it gives way. */
+const LOCK_TIMEOUT_MS = 5_000;
+const LOCK_NOT_AVAILABLE = "55P03";
 
 /** What stands in an inbox row in place of a body that was erased. */
 export const ERASED_BODY = '{"erased":true}';
@@ -70,12 +76,13 @@ const ERASE = `
  * changes nothing.
  *
  * Waits for running batches and holds up new ones meanwhile: a batch that began before could not see the note, and
- * would write the order anew.
+ * would write the order anew. Throws UnavailableError when that takes too long; nothing was done then.
  */
 export async function eraseOrder(pool: Pool, { sourceId, reference }: Subject): Promise<ErasureCount> {
   const client = await pool.connect();
   try {
     await client.query("begin");
+    await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
     await client.query("lock table mirror.orders in share row exclusive mode");
     const { rows } = await client.query<ErasureCount>(ERASE, [sourceId, reference]);
     await client.query("commit");
@@ -84,6 +91,10 @@ export async function eraseOrder(pool: Pool, { sourceId, reference }: Subject): 
   } catch (error) {
     // The connection goes with its transaction.
     client.release(true);
-    throw error;
+    if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
+    throw new UnavailableError("Something holds the table of orders for long, a VACUUM for example.", {
+      cause: error,
+      fix: "Nothing was erased. Run the command again later.",
+    });
   }
 }

@@ -257,6 +257,17 @@ describe("an erased order", () => {
     expect(await findAnywhere(secretOf("ORD-1"))).toEqual([]);
   });
 
+  it("is asked for again when something else holds the orders for too long", async () => {
+    const client = await pool.connect();
+    await client.query("begin");
+    await client.query("lock table mirror.orders in share update exclusive mode");
+    const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await expect(erasing).rejects.toMatchObject({ name: "UnavailableError", retry: "later" });
+    await client.query("rollback");
+    client.release();
+    expect((await pool.query("select 1 from mirror.erasures")).rows).toEqual([]);
+  });
+
   it("is redacted by a batch that had to wait for the erasure", async () => {
     const client = await pool.connect();
     await client.query("begin");
