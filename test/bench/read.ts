@@ -35,7 +35,7 @@ export const benchRead: Bench = async ({ pool, databaseUrl, onEnd }) => {
   const readers = await startChild("readersProcess.ts");
   onEnd(readers.stop);
   const writing = keepWriting(pool);
-  onEnd(writing.stop);
+  onEnd(() => writing.stop());
   const figures: Figure[] = [];
   for (const { name, goal, perSecond, ...reading } of [POINT, PAGE]) {
     const run = (server: Child, pace?: number) => () =>
