@@ -89,3 +89,20 @@ it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_
   expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 orders with") });
   expect(watched.stdout).toContain("The mirror is complete from");
 });
+
+it("ends with 3 when a part of the period could not be proved whole", { timeout: TIMEOUT_MS }, async () => {
+  const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
+  const { backfillId } = JSON.parse(stdout) as { backfillId: string };
+  const end = (unproved: number) =>
+    pool.query(
+      "update mirror.backfills set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
+      [unproved],
+    );
+  await end(2);
+  const watched = await run(["--watch", backfillId]);
+  expect(watched).toMatchObject({ code: 3, stdout: expect.stringContaining("Read 0 orders") });
+  expect(watched.stderr).toContain("2 parts could not be proved whole");
+  expect(await run(["--watch", backfillId, "--json"])).toMatchObject({ code: 3 });
+  await end(0);
+  expect(await run(["--watch", backfillId])).toMatchObject({ code: 0 });
+});

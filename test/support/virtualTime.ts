@@ -44,10 +44,10 @@ export interface VirtualWorld {
   readonly provider: TestDatabase["pool"];
   readonly sent: readonly SentRequest[];
   /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
-  differences(before: bigint): Promise<string[]>;
+  readonly differences: (before: bigint) => Promise<string[]>;
   readonly steer: ReturnType<typeof speakTo>["steer"];
   /** Starts a poller as it starts by default: every 30 s, settle 5 s, overlap 60 s. */
-  startPoller(holder: string, more?: Partial<PollDeps>): PollerProcess;
+  readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
 }
 
 const CLOCK_START = 1_790_000_000n * 1_000_000_000n;
@@ -173,7 +173,7 @@ interface Traffic {
   track<Result>(work: Promise<Result>): Promise<Result>;
   enter(): void;
   leave(): void;
-  rest(): Promise<void>;
+  readonly rest: () => Promise<void>;
 }
 
 function makeTraffic(): Traffic {
