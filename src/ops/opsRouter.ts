@@ -117,6 +117,11 @@ const answerNotFound: RequestHandler = (_request, response) => {
 
 function makeErrorPage(logger: Logger): ErrorRequestHandler {
   return (error: unknown, _request, response, next) => {
+    const status = statusOfBadForm(error);
+    if (status !== undefined && !response.headersSent) {
+      response.status(status).type("text/plain").send("This form cannot be read.\n");
+      return;
+    }
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
     if (classifyDatabaseError(error) === "transient") {
@@ -125,4 +130,10 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
     }
     response.status(500).type("text/plain").send("Something went wrong; the log says what.\n");
   };
+}
+
+/** A body that is too long or no form is the sender's fault: nobody has to look at the log for it. */
+function statusOfBadForm(error: unknown): number | undefined {
+  const status = (error as { status?: unknown } | null)?.status;
+  return typeof status === "number" && status >= 400 && status < 500 ? status : undefined;
 }

@@ -140,6 +140,11 @@ describe("the login of people", () => {
     expect(await look(url, cookie)).toBe(200);
   });
 
+  it("refuses a form that is too long as the sender's fault", async () => {
+    const url = await start();
+    expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
+  });
+
   it("is not opened by an empty password where a role has none", async () => {
     const url = await start({ opsPassword: null, opsViewerPassword: "look" });
     expect((await postLogin(url, { password: "" })).status).toBe(401);
