@@ -268,30 +268,35 @@ describe("a queue whose Postgres is starting up", () => {
 });
 
 describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
-  it("rings and consumes, and asks for more than one node's address", async () => {
-    const redis = await startRedis("--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1");
-    onTestFinished(() => redis.stop());
-    const client = new Redis(redis.url);
-    await client.cluster("ADDSLOTSRANGE", 0, 16_383);
-    await vi.waitFor(
-      async () => expect(await client.cluster("INFO")).toContain("cluster_state:ok"),
-      PATIENCE,
-    );
-    client.disconnect();
+  it("rings and consumes on three nodes, also when one that has no key of it is gone", async () => {
+    const nodes = await startCluster();
+    const [first, ...others] = nodes.map((node) => node.url);
     const logger = silentLogger;
-    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url, redis.url], logger });
+    const redisUrls = [first ?? "", ...others];
+    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, logger });
     const taken: number[] = [];
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    await vi.waitFor(() => {
-      queue.ring([1]);
-      expect(taken).toContain(1);
-    }, PATIENCE);
+    const rings = async (seq: number) =>
+      vi.waitFor(() => {
+        queue.ring([seq]);
+        expect(taken).toContain(seq);
+      }, PATIENCE);
+    await rings(1);
     expect(await queue.check()).toEqual([]);
-    await redis.kill();
-    expect(await timed(() => consumer.close().then(() => queue.close()))).toBeLessThan(CLOSE_LIMIT_MS);
 
-    await redis.restart();
-    const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger });
+    const counts = await Promise.all(nodes.map((node) => countKeys(node.url)));
+    expect(counts.filter((count) => count > 0)).toHaveLength(1);
+    await nodes[counts.indexOf(0)]?.kill();
+    await rings(2);
+
+    for (const node of nodes) await node.kill();
+    expect(await timed(() => consumer.close().then(() => queue.close()))).toBeLessThan(CLOSE_LIMIT_MS);
+  });
+
+  it("asks for more than one node's address", async () => {
+    const redis = await startRedis("--cluster-enabled", "yes");
+    onTestFinished(() => redis.stop());
+    const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
     onTestFinished(() => single.close());
     const problems = await single.check();
     expect(problems.map((problem) => problem.problem)).toEqual([
@@ -299,3 +304,38 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     ]);
   });
 });
+
+/** Three nodes, each with a third of the slots; what is left of the cluster answers when one is gone. */
+async function startCluster(): Promise<TestRedis[]> {
+  const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
+  const nodes: TestRedis[] = [];
+  for (let node = 0; node < 3; node += 1) {
+    const redis = await startRedis(...settings, "--cluster-require-full-coverage", "no");
+    onTestFinished(() => redis.stop());
+    nodes.push(redis);
+  }
+  const clients = nodes.map(({ url }) => new Redis(url));
+  const slots = [0, 5_461, 10_923, 16_384];
+  for (const [index, client] of clients.entries()) {
+    await client.cluster("ADDSLOTSRANGE", slots[index] ?? 0, (slots[index + 1] ?? 0) - 1);
+    if (index > 0) await client.cluster("MEET", "127.0.0.1", Number(new URL(nodes[0]?.url ?? "").port));
+  }
+  for (const client of clients) {
+    await vi.waitFor(async () => {
+      const state = await client.cluster("INFO");
+      expect(state).toContain("cluster_state:ok");
+      expect(state).toContain("cluster_slots_ok:16384");
+    }, PATIENCE);
+    client.disconnect();
+  }
+  return nodes;
+}
+
+async function countKeys(url: string): Promise<number> {
+  const client = new Redis(url);
+  try {
+    return await client.dbsize();
+  } finally {
+    client.disconnect();
+  }
+}
