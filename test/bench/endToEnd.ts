@@ -11,8 +11,9 @@ import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare, quantile } from "./measure.ts";
 import type { Figure, Sample, Subject } from "./measure.ts";
-import type { RoundAnswer } from "./roleProcess.ts";
 import { makeEnvironment, startRole, webhookAddress } from "./roles.ts";
+import { nextRound, sendAndAwait, timeEvents } from "./timeEvents.ts";
+import type { UnderLoad } from "./timeEvents.ts";
 
 const CONNECTIONS = 64;
 const SUSTAINED_EVENTS = amount(15_000);
@@ -33,8 +34,6 @@ const QUEUES = [
     ],
   },
 ] as const;
-
-let round = 0;
 
 /**
  * From the first byte of an event to its commit in the mirror, with receiver, queue, worker and Postgres as processes
@@ -88,48 +87,18 @@ export const benchEndToEnd: Bench = async (deps) => {
   return figures;
 };
 
-interface UnderLoad {
-  readonly load: Child;
-  readonly web: Child;
-  readonly worker: Child;
-}
-
 async function startReceiverAlone({ addDatabase }: BenchDeps, env: Record<string, string>): Promise<Child> {
   const databaseUrl = await addDatabase(`bench_${randomBytes(4).toString("hex")}`);
   return startRole("receiver", { ...env, DATABASE_URL: databaseUrl });
 }
 
 function sendEvents(load: Child, web: Child): Promise<Sample> {
-  round += 1;
   return load.ask<LoadAnswer>({
     url: webhookAddress(web),
     requests: SUSTAINED_EVENTS,
     connections: CONNECTIONS,
-    round,
+    round: nextRound(),
   });
-}
-
-/** Sends events and waits until each is in the mirror; one that never came counts as an error. */
-async function sendAndAwait(
-  { load, web, worker }: UnderLoad,
-  order: { requests: number; perSecond?: number },
-): Promise<{ sent: LoadAnswer; spansMs: number[]; lastAtMs: number; errors: number }> {
-  round += 1;
-  const url = webhookAddress(web);
-  const [sent, appliedAtMs] = await Promise.all([
-    load.ask<LoadAnswer>({ url, connections: CONNECTIONS, round, ...order }),
-    worker.ask<RoundAnswer>({ round, count: order.requests }),
-  ]);
-  const arrived = [...appliedAtMs].filter((atMs) => atMs > 0);
-  const errors = sent.errors + order.requests - arrived.length;
-  const spansMs = [...appliedAtMs].map((atMs, index) => atMs - (sent.sentAtMs[index] ?? 0));
-  return { sent, spansMs, lastAtMs: Math.max(...arrived), errors };
-}
-
-async function timeEvents(under: UnderLoad, order: { requests: number; perSecond: number }): Promise<Sample> {
-  const { spansMs, errors } = await sendAndAwait(under, order);
-  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
-  return { value: p50Ms, p50Ms, p99Ms, errors };
 }
 
 /** From the first event sent to the last one applied: no backlog is left over that would flatter the figure. */
@@ -146,7 +115,7 @@ function makeDirect({ pool }: BenchDeps): Subject {
   return {
     name: "limit: the two commits of one event, nothing between",
     async run() {
-      round += 1;
+      const round = nextRound();
       const spansMs: number[] = [];
       for (let index = 0; index < DIRECT_EVENTS; index += 1) {
         const eventId = `direct_${round}_${index}`;

@@ -17,6 +17,8 @@ export interface LoadOrder {
   readonly perSecond?: number;
   /** Signs with a secret that is not the endpoint's, and counts everything but 401 as an error. */
   readonly forged?: boolean;
+  /** Spreads the events over so many sources: `url` is that of the folder above theirs, org-0 and so on. */
+  readonly sources?: number;
 }
 
 export interface LoadAnswer {
@@ -74,7 +76,7 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
         errors += 1;
         resolve();
       };
-      const sending = request(order.url, { method: "POST", agent, headers }, (response) => {
+      const sending = request(addressOf(order, index), { method: "POST", agent, headers }, (response) => {
         response.resume();
         response.once("end", () => {
           if (response.statusCode !== (order.forged === true ? 401 : 200)) return fail();
@@ -94,6 +96,10 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
   const value = latenciesMs.length / seconds;
   const [p50Ms, p99Ms] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
   return { value, p50Ms, p99Ms, errors, sentAtMs };
+}
+
+function addressOf({ url, sources }: LoadOrder, index: number): string {
+  return sources === undefined ? url : `${url}/org-${index % sources}`;
 }
 
 process.on("message", (order: LoadOrder) => void run(order).then((answer) => process.send?.(answer)));

@@ -14,14 +14,18 @@ import { benchFeed } from "./feed.ts";
 import { benchMemory } from "./memory.ts";
 import { formatValue } from "./measure.ts";
 import type { Figure } from "./measure.ts";
+import { benchOrganizations } from "./organizations.ts";
 import { benchPoll } from "./poll.ts";
 import { benchRead } from "./read.ts";
 import { benchReceive } from "./receive.ts";
 import { benchShed } from "./shed.ts";
 import { benchStartUp } from "./startUp.ts";
+import { benchVolume } from "./volume.ts";
+import { writeFigures } from "./writeFigures.ts";
 
 /**
- * `npm run bench -- [--section NAME]… [--json] [--quick]`: each figure as a ratio to its limit, measured in the same run.
+ * `npm run bench -- [--section NAME]… [--json] [--quick] [--write]`: each figure as a ratio to its limit,
+ * measured in the same run. --write puts them into docs/performance.md.
  *
  * Exits with 1 when a section could not be measured, after the figures of the others.
  */
@@ -35,6 +39,8 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   feed: benchFeed,
   memory: benchMemory,
   "start-up": benchStartUp,
+  volume: benchVolume,
+  organizations: benchOrganizations,
 };
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
@@ -54,6 +60,7 @@ for (const name of asked.length > 0 ? asked : Object.keys(SECTIONS)) {
     process.exitCode = 1;
   }
 }
+if (process.argv.includes("--write")) await writeFigures(figures);
 if (process.argv.includes("--json")) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 else printTable(figures);
 

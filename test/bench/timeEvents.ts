@@ -1,0 +1,49 @@
+import type { Child } from "./children.ts";
+import type { LoadAnswer } from "./load.ts";
+import { quantile } from "./measure.ts";
+import type { Sample } from "./measure.ts";
+import type { RoundAnswer } from "./roleProcess.ts";
+import { webhookAddress } from "./roles.ts";
+
+const CONNECTIONS = 64;
+
+/** The processes that an event goes through. */
+export interface UnderLoad {
+  readonly load: Child;
+  readonly web: Child;
+  readonly worker: Child;
+}
+
+let rounds = 0;
+
+/** A number that no other round of this run has. */
+export function nextRound(): number {
+  rounds += 1;
+  return rounds;
+}
+
+/** Sends events and waits until each is in the mirror; one that never came counts as an error. */
+export async function sendAndAwait(
+  { load, web, worker }: UnderLoad,
+  order: { requests: number; perSecond?: number; sources?: number },
+): Promise<{ sent: LoadAnswer; spansMs: number[]; lastAtMs: number; errors: number }> {
+  const round = nextRound();
+  const url = order.sources === undefined ? webhookAddress(web) : `${String(web.greeting)}/webhooks`;
+  const [sent, appliedAtMs] = await Promise.all([
+    load.ask<LoadAnswer>({ url, connections: CONNECTIONS, round, ...order }),
+    worker.ask<RoundAnswer>({ round, count: order.requests }),
+  ]);
+  const arrived = [...appliedAtMs].filter((atMs) => atMs > 0);
+  const errors = sent.errors + order.requests - arrived.length;
+  const spansMs = [...appliedAtMs].map((atMs, index) => atMs - (sent.sentAtMs[index] ?? 0));
+  return { sent, spansMs, lastAtMs: Math.max(...arrived), errors };
+}
+
+export async function timeEvents(
+  under: UnderLoad,
+  order: { requests: number; perSecond: number },
+): Promise<Sample> {
+  const { spansMs, errors } = await sendAndAwait(under, order);
+  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
+  return { value: p50Ms, p50Ms, p99Ms, errors };
+}

@@ -1,0 +1,37 @@
+import { readFile, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { format, resolveConfig } from "prettier";
+import { formatValue } from "./measure.ts";
+import type { Figure } from "./measure.ts";
+
+const FILE = path.resolve(import.meta.dirname, "../../docs/performance.md");
+
+/**
+ * Puts the figures into docs/performance.md, in place of those between the marks of their section; sections that were
+ * not measured keep what they have. Throws when a section has no marks there.
+ */
+export async function writeFigures(figures: readonly Figure[]): Promise<void> {
+  let text = await readFile(FILE, "utf8");
+  for (const section of new Set(figures.map((figure) => figure.section))) {
+    const [begin, end] = [`<!-- figures of ${section} -->`, `<!-- end of ${section} -->`];
+    const [from, to] = [text.indexOf(begin), text.indexOf(end)];
+    if (from === -1 || to < from) throw new Error(`docs/performance.md has no place for ${section}`);
+    const rows = figures.filter((figure) => figure.section === section).map(writeRow);
+    const table = [writeCells(HEAD), writeCells(HEAD.map(() => "---")), ...rows].join("\n");
+    text = `${text.slice(0, from)}${begin}\n\n${table}\n\n${text.slice(to)}`;
+  }
+  await writeFile(FILE, await format(text, { ...(await resolveConfig(FILE)), parser: "markdown" }));
+}
+
+const HEAD = ["what", "median (min–max)", "p50", "p99", "of limit", "goal"];
+
+function writeRow({ name, unit, value, p50Ms, p99Ms, ofLimit, goal }: Figure): string {
+  const milliseconds = (ms: number | null) => (ms === null ? "" : `${ms.toFixed(1)} ms`);
+  const range = `${formatValue(value.median)} (${formatValue(value.min)}–${formatValue(value.max)}) ${unit}`;
+  const ratio = ofLimit === null ? "" : ofLimit.toFixed(2);
+  return writeCells([name, range, milliseconds(p50Ms), milliseconds(p99Ms), ratio, goal ?? ""]);
+}
+
+function writeCells(cells: readonly string[]): string {
+  return `| ${cells.join(" | ")} |`;
+}
