@@ -268,6 +268,20 @@ describe("a creation whose outcome is unknown", () => {
     expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-again", "POST /v1/orders"]);
   });
 
+  it("is seen through once it has been sent, also when its caller is gone", async () => {
+    const made = orderBody({ reference: "DO-GONE", externalOrderId: "shop-gone" });
+    provider.script(hang, refusal(404, "order_not_found"), json(201, made));
+    const leaving = new AbortController();
+    const left = ask("POST", "/v1/orders", { body: create("shop-gone"), signal: leaving.signal });
+    await expect.poll(asked).toHaveLength(1);
+    leaving.abort();
+    await expect(left).rejects.toThrow(/abort/);
+    await expect
+      .poll(async () => (await ask("GET", "/v1/orders/DO-GONE")).status, { timeout: 20_000 })
+      .toBe(200);
+    expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-gone", "POST /v1/orders"]);
+  });
+
   it("without one is sent once", async () => {
     provider.script(hang, json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { body: create() })).toMatchObject({
