@@ -74,7 +74,7 @@ export const ALERTS: readonly Alert[] = [
     fix: "`order-mirror doctor` prints the `backfill` command that closes the oldest.",
     holds: ({ gaps }) => gaps > 0,
     summarize: ({ sourceId, gaps }) =>
-      `Source ${sourceId} has ${gaps} spans that were never read for certain.`,
+      `Source ${sourceId} has ${gaps} ${gaps === 1 ? "span that was" : "spans that were"} never read for certain.`,
   },
   {
     name: "OrderMirrorEventsWait",

@@ -103,7 +103,8 @@ async function collect(deps: CollectorDeps): Promise<Collected> {
     const { sourceId } = each;
     const isIts = (row: { readonly sourceId: string }) => row.sourceId === sourceId;
     const standing = standings.find(isIts) ?? makeUnknownStanding(each);
-    const configured = webhookSources?.has(sourceId) ?? each.lastEventAt !== null;
+    // Events that came tell as well: a source may be added while this process runs.
+    const configured = webhookSources?.has(sourceId) === true || each.lastEventAt !== null;
     const record = await readWebhookRecord(pool, { sourceId, configured });
     sources.push({
       figures: each,

@@ -104,6 +104,16 @@ describe("the quarantine's pages", () => {
     expect(second.page).not.toContain("before=");
   });
 
+  it("count up to a bound on the overview, and exactly before anything is done", async () => {
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, reference, raw)
+      select 'live', 'poll', 'wrong_mode', 'ORD-' || n, n::text::bytea from generate_series(1, 10100) n`);
+    expect((await read("/ops")).text).toContain(
+      "open, all time more than 10,000 , of the newest · wrong_mode 10,000",
+    );
+    expect((await read("/ops/quarantine/all")).text).toContain("Exactly 10,103 in quarantine");
+  });
+
   it("show one with why, and nothing that may be personal", async () => {
     const { text, page } = await read("/ops/quarantine/1");
     expect(text).toContain("unreadable_order : A field without which an order cannot be compared");

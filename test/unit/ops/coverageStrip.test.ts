@@ -1,0 +1,58 @@
+import { describe, expect, it } from "vitest";
+import { CELL_NANOS, CELLS, divideDay, renderStrip } from "../../../src/ops/coverageStrip.ts";
+
+const NOW = 1_763_632_800_000_000_000n;
+const BEGIN = NOW - BigInt(CELLS) * CELL_NANOS;
+/** The instant at which the cell of this number begins. */
+const cell = (number: number) => BEGIN + BigInt(number) * CELL_NANOS;
+const divide = (parts: Partial<Parameters<typeof divideDay>[0]>) =>
+  divideDay({ sourceId: "live", now: NOW, historySince: 0n, provedUntil: NOW, missing: [], ...parts });
+const count = (parts: Parameters<typeof divide>[0]) => {
+  const { cells } = divide(parts);
+  return Object.fromEntries(
+    ["proved", "gap", "open", "before"].map((kind) => [kind, cells.filter((each) => each === kind).length]),
+  );
+};
+
+describe("the last day in cells", () => {
+  it("is all from before the history when nothing was ever polled", () => {
+    expect(count({ historySince: null, provedUntil: null })).toEqual({
+      proved: 0,
+      gap: 0,
+      open: 0,
+      before: CELLS,
+    });
+  });
+
+  it("is proved as far as windows reach, and open from there", () => {
+    expect(count({})).toEqual({ proved: CELLS, gap: 0, open: 0, before: 0 });
+    expect(count({ provedUntil: cell(140) })).toEqual({ proved: 140, gap: 0, open: 4, before: 0 });
+    expect(count({ provedUntil: cell(140) - 1n })).toEqual({ proved: 139, gap: 0, open: 5, before: 0 });
+  });
+
+  it("has a gap in each cell that lacks an instant, and in no other", () => {
+    expect(count({ missing: [{ since: cell(3), until: cell(4) }] })["gap"]).toBe(1);
+    expect(count({ missing: [{ since: cell(3) - 1n, until: cell(4) + 1n }] })["gap"]).toBe(3);
+  });
+
+  it("has no gap where nothing later is proved, nor before the history", () => {
+    const missing = [{ since: cell(140), until: NOW }];
+    expect(divide({ provedUntil: cell(140), missing }).gaps).toEqual([]);
+    const early = [{ since: BEGIN, until: cell(10) }];
+    expect(count({ historySince: cell(10), missing: early })).toEqual({
+      proved: 134,
+      gap: 0,
+      open: 0,
+      before: 10,
+    });
+    expect(divide({ historySince: cell(5), missing: early }).gaps).toEqual([
+      { since: cell(5), until: cell(10) },
+    ]);
+  });
+
+  it("is told in words as well", () => {
+    expect(renderStrip(divide({ missing: [{ since: cell(3), until: cell(4) }] })).markup).toContain(
+      'aria-label="live, last 24 h, oldest first: 143 of 144 cells of 10 min proved, 1 gap"',
+    );
+  });
+});
