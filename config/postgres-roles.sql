@@ -51,6 +51,8 @@ grant insert, update, delete on mirror.alerts to order_mirror_web, order_mirror_
 -- Web: the only process that strangers reach. It adds events and notes down what people ask for; it cannot change or
 -- remove an order, a decision, an event or an entry of the audit log.
 grant insert on mirror.inbox, mirror.pending, mirror.ops_actions to order_mirror_web;
+-- How many things an action concerned is known at its end.
+grant update (affected) on mirror.ops_actions to order_mirror_web;
 grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
 grant insert, update on mirror.refetches to order_mirror_web;
 grant update, delete on mirror.quarantine to order_mirror_web;

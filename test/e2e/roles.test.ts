@@ -14,7 +14,7 @@ import { runProgram, startProgram, stopPrograms } from "../support/program.ts";
 import type { RunningProgram } from "../support/program.ts";
 import { makeSandboxControl } from "../support/sandboxControl.ts";
 import { orderBody, receiveEvents } from "../support/testSandbox.ts";
-import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../support/webhooks.ts";
 
 const ROLES_FILE = path.resolve(import.meta.dirname, "../../config/postgres-roles.sql");
 const PROCESSES = ["web", "worker", "poller"] as const;
@@ -148,7 +148,14 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   await expect.poll(proof, { timeout: 60_000 }).toHaveLength(1);
 
   const authorization = `Basic ${Buffer.from("operator:an ops password").toString("base64")}`;
-  for (const page of ["/ops", `/ops/orders/live/${byPoll}`, "/ops/queues/api/queues", "/readyz"]) {
+  for (const page of [
+    "/ops",
+    `/ops/orders/live/${byPoll}`,
+    "/ops/quarantine",
+    "/ops/actions",
+    "/ops/queues/api/queues",
+    "/readyz",
+  ]) {
     const answer = await fetch(url + page, { headers: { authorization } });
     expect([page, answer.status]).toEqual([page, 200]);
   }
@@ -158,6 +165,27 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     redirect: "manual",
   });
   expect(refetch.status).toBe(303);
+  // An event that cannot be read is parked, retried by a person, parked again, and dismissed.
+  await sendEvent(`${url}/webhooks/live`, { id: "msg_bad", body: Buffer.from("no JSON") });
+  for (const action of ["retry", "dismiss"]) {
+    const parked = () =>
+      query("owner", "select quarantine_id::text as id from mirror.quarantine where state = 'open'");
+    await expect.poll(parked, { timeout: 60_000 }).toHaveLength(1);
+    const id = String((await parked())[0]?.["id"]);
+    const answer = await fetch(`${url}/ops/quarantine/${action}`, {
+      method: "POST",
+      headers: { authorization },
+      body: new URLSearchParams({ id, through: id, because: "made up" }),
+      redirect: "manual",
+    });
+    expect([action, answer.status]).toEqual([action, 303]);
+  }
+  const audit = () => query("owner", "select action, affected from mirror.ops_actions order by action_id");
+  expect(await audit()).toMatchObject([
+    { action: "refetch", affected: "1" },
+    { action: "retry", affected: "1" },
+    { action: "dismiss", affected: "1" },
+  ]);
   // The poller takes the row away when it has read the order again.
   const asked = () => query("owner", "select from mirror.refetches");
   await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
