@@ -179,21 +179,6 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an unsorted batch in SQL",
-    edits: [
-      {
-        file: "mirror/applyBatch.ts",
-        find: "from contender order by source_id, reference",
-        replace: "from contender order by md5(reference || n)",
-      },
-    ],
-    caughtBy: {
-      project: "integration",
-      file: "test/integration/apply.test.ts",
-      test: "10,000 events, 30 % of them repeated, shuffled over four workers, give the mirror of the sorted replay",
-    },
-  },
-  {
     name: "versions as Date",
     edits: [
       {
