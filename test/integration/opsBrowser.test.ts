@@ -133,7 +133,8 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
           throw new Error(`no Tab leads to ${name}`);
         };
         await page.goto("/ops");
-        // The only field has the focus from the start.
+        // The only field has the focus from the start, which the browser gives it once the page is there.
+        await page.locator("input[name='password']:focus").waitFor();
         await keyboard.type(PASSWORDS.operator);
         await keyboard.press("Enter");
         await page.waitForURL("**/ops");
