@@ -4,7 +4,7 @@ COPY package.json package-lock.json ./
 RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
-RUN npm run build && npm prune --omit=dev
+RUN npm run build && rm dist/.tsbuildinfo && npm prune --omit=dev
 
 FROM node:20-slim
 # HOST: inside a container the loopback address would answer nobody.
