@@ -1,0 +1,24 @@
+import { expect, it } from "vitest";
+import { readMargins } from "../../src/mirror/arrivals.ts";
+import { startVirtualWorld } from "../support/virtualTime.ts";
+
+const MINUTE_MS = 60_000;
+
+it("reaches back further where changes appear late in the list, and takes none for late where they do not", async () => {
+  const { clock, pool, sandbox, differences, startPoller } = await startVirtualWorld({
+    speed: 4,
+    trafficPerMinute: 6,
+  });
+  startPoller("only");
+  await clock.runUntil(12 * MINUTE_MS);
+  expect(await readMargins(pool, "live")).toEqual({ settleSeconds: 5, overlapSeconds: 60, tailSeconds: 0 });
+  sandbox.setFaults({ lateCommitShare: 0.3, lateCommitMs: 50_000 });
+  await clock.runUntil(24 * MINUTE_MS);
+  const margins = await readMargins(pool, "live");
+  // Seen by the first or second poll after their 50 seconds; and the bound of the ages that are told apart.
+  expect(margins!.tailSeconds).toBeGreaterThanOrEqual(60);
+  expect(margins!.tailSeconds).toBeLessThanOrEqual(120);
+  expect(margins!.overlapSeconds).toBe(2 * margins!.tailSeconds);
+  expect(margins!.settleSeconds).toBe(15);
+  expect(await differences(sandbox.now() - 120n * 10n ** 9n)).toEqual([]);
+}, 300_000);
