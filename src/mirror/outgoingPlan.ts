@@ -127,13 +127,20 @@ export async function takeOverdueDeliveries(
   return rows.map(({ delivery_id: deliveryId, round, attempts }) => ({ deliveryId, round, attempts }));
 }
 
+// Whoever sends again by hand says that the endpoint is well: it is not left alone any longer.
+const ATTENDED = `
+  attended as (
+    update mirror.outgoing_endpoints set failures_in_row = 0, paused_until = null where endpoint_id = $1
+  )`;
+
 /** Puts an endpoint's cursor back, so that all changes behind `from` are sent again. False when there is no such cursor. */
 export async function replayFrom(
   pool: Pool,
   replay: { endpointId: string; sourceId: string; from: FeedPosition },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
-    `update mirror.outgoing_cursors set tx = $3::xid8, position = $4
+    `with ${ATTENDED}
+     update mirror.outgoing_cursors set tx = $3::xid8, position = $4
      where endpoint_id = $1 and source_id = $2 and (tx, position) > ($3::xid8, $4::bigint)`,
     [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
   );
@@ -143,7 +150,8 @@ export async function replayFrom(
 /** Has the dead deliveries of an endpoint sent again; returns how many there were. */
 export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
   const { rowCount } = await pool.query(
-    `update mirror.outgoing_deliveries
+    `with ${ATTENDED}
+     update mirror.outgoing_deliveries
      set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp()
      where endpoint_id = $1 and state = 'dead'`,
     [endpointId],

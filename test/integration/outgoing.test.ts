@@ -209,6 +209,7 @@ describe("outgoing webhooks", () => {
     await dispatch.runOnce();
     await settled("dead 4 status 503");
     expect(received).toHaveLength(4);
+    await pool.query("update mirror.outgoing_endpoints set paused_until = now() + interval '1 hour'");
     expect(await reviveDead(pool, "erp")).toBe(1);
     const { rows } = await pool.query<{ delivery_id: string; round: number }>(
       "select * from mirror.outgoing_deliveries",
