@@ -11,7 +11,7 @@ export function makeRandom(seed: number): () => number {
 
 export type Random = () => number;
 
-export function pick<Value>(random: Random, values: readonly [Value, ...Value[]]): Value {
+function pick<Value>(random: Random, values: readonly [Value, ...Value[]]): Value {
   return values[Math.floor(random() * values.length)] ?? values[0];
 }
 
