@@ -8,7 +8,8 @@ export const HOUR_SECONDS = 3_600;
 export const DAY_SECONDS = 86_400;
 const TOKEN_LENGTH_MIN = 16;
 const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
-const REDIS_PROTOCOLS = ["redis:", "rediss:"];
+const SENTINEL_PROTOCOL = "redis+sentinel:";
+const REDIS_PROTOCOLS = ["redis:", "rediss:", SENTINEL_PROTOCOL];
 /** What a bearer token may consist of (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
@@ -52,20 +53,32 @@ export const databaseUrl = text.refine(
 );
 
 export const redisUrls = list.superRefine((urls, context) => {
-  const refuse = (message: string) => context.addIssue({ code: "custom", message });
+  const message = findRedisProblem(urls);
+  if (message !== undefined) context.addIssue({ code: "custom", message });
+});
+
+function findRedisProblem(urls: readonly string[]): string | undefined {
   if (
     urls.length === 0 ||
     !urls.every((url) => isUrl(url, REDIS_PROTOCOLS) && new URL(url).hostname !== "")
   ) {
-    refuse(
-      "must look like redis://host:6379 or rediss://host:6379; for a cluster several of them, comma separated",
-    );
-  } else if (new Set(urls.map((url) => new URL(url).protocol)).size > 1) {
-    refuse("mixes redis:// and rediss://; all nodes of a cluster speak the same");
-  } else if (urls.length > 1 && urls.some((url) => !["", "/", "/0"].includes(new URL(url).pathname))) {
-    refuse("names a database number, but a cluster has only database 0; leave it away");
+    return "must look like redis://host:6379, rediss://host:6379 or redis+sentinel://host:26379/NAME; for a cluster, or for several sentinels, comma separated";
   }
-});
+  const [{ protocol, pathname }, ...others] = urls.map((url) => new URL(url)) as [URL, ...URL[]];
+  if (others.some((other) => other.protocol !== protocol)) {
+    return "mixes redis://, rediss:// and redis+sentinel://; all addresses begin alike";
+  }
+  if (protocol === SENTINEL_PROTOCOL) {
+    const isNamed = /^\/[^/]+$/.test(pathname) && others.every((other) => other.pathname === pathname);
+    return isNamed
+      ? undefined
+      : "must end in the name of the master, the same at each sentinel: …:26379/NAME";
+  }
+  if (others.length > 0 && urls.some((url) => !["", "/", "/0"].includes(new URL(url).pathname))) {
+    return "names a database number, but a cluster has only database 0; leave it away";
+  }
+  return undefined;
+}
 
 const MAY_WRITE = "+write";
 

@@ -113,7 +113,7 @@ export const VARIABLES = {
     secret: true,
     unset: "queue in Postgres",
     meaning:
-      "Redis of the queue, several nodes comma separated for a cluster; none: the queue is in Postgres",
+      "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: in Postgres",
   },
   HOST: {
     schema: host,

@@ -8,10 +8,10 @@ import { Redis } from "ioredis";
 import { findFreePort } from "../../src/runtime/freePort.ts";
 
 const START_TIMEOUT_MS = 10_000;
-const BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
+export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
 
 /** Whether tests can start a Redis of their own: needed to kill, freeze and restart it. */
-export const canStartRedis = runs(BINARY);
+export const canStartRedis = runs(REDIS_BINARY);
 /** Whether tests have any Redis: their own, or one at TEST_REDIS_URL whose data they may destroy. */
 export const redisAvailable = canStartRedis || process.env["TEST_REDIS_URL"] !== undefined;
 
@@ -51,7 +51,7 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
   let server: ChildProcess | undefined;
 
   async function start(): Promise<void> {
-    server = spawn(BINARY, [...args, "--appendonly", "yes", ...settings], { stdio: "ignore" });
+    server = spawn(REDIS_BINARY, [...args, "--appendonly", "yes", ...settings], { stdio: "ignore" });
     const deadlineMs = performance.now() + START_TIMEOUT_MS;
     while (!(await answers(port))) {
       if (performance.now() > deadlineMs) throw new Error(`redis-server did not start on port ${port}`);

@@ -152,6 +152,20 @@ it("takes the alerts' address and secret together only, and a secret that can si
   ]);
 });
 
+it.each([
+  ["redis://h:6379", []],
+  ["redis://a,redis://b/0", []],
+  ["redis+sentinel://:word@a:26379/main,redis+sentinel://b/main", []],
+  ["http://h", [expect.stringMatching(/must look like/)]],
+  ["redis://a,rediss://b", [expect.stringMatching(/mixes/)]],
+  ["redis://a,redis+sentinel://b/main", [expect.stringMatching(/mixes/)]],
+  ["redis://a/1,redis://b/1", [expect.stringMatching(/names a database number/)]],
+  ["redis+sentinel://a", [expect.stringMatching(/must end in the name of the master/)]],
+  ["redis+sentinel://a/main,redis+sentinel://b/other", [expect.stringMatching(/must end in the name/)]],
+])("reads %s as the address of a Redis, or says what is wrong with it", (address, problems) => {
+  expect(problemsOf({ REDIS_URL: address })).toEqual(problems);
+});
+
 it("tells all problems at once, a line each, and no secret in any", () => {
   const problems = problemsOf({
     PORT: "80a",

@@ -1,0 +1,79 @@
+import { Cluster, Redis } from "ioredis";
+import type { RedisOptions } from "ioredis";
+import type { OnQueueError } from "./backend.ts";
+
+export type RedisClient = Redis | Cluster;
+/** Without what would change the shape of answers, which BullMQ relies on. */
+type ClientOptions = Omit<RedisOptions, "replyMapping">;
+
+const REDIS_PORT = 6_379;
+const SENTINEL_PORT = 26_379;
+const SENTINEL_PROTOCOL = "redis+sentinel:";
+const RECONNECT_AFTER_MAX_MS = 1_000;
+const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_AFTER_MAX_MS);
+
+/**
+ * A client that connects by itself, again and again: one address is one server, several are nodes of a cluster, and
+ * `redis+sentinel:` addresses are sentinels that know which server is the master now.
+ */
+export function connectRedis(
+  redisUrls: readonly string[],
+  options: ClientOptions,
+  onError: OnQueueError,
+): RedisClient {
+  const client = openClient(redisUrls, options);
+  // It reconnects by itself; without a listener every failed try would be printed.
+  client.on("error", onError);
+  return client;
+}
+
+function openClient(redisUrls: readonly string[], options: ClientOptions): RedisClient {
+  const [first, ...others] = redisUrls;
+  if (first === undefined) throw new TypeError("no address of a Redis given");
+  if (new URL(first).protocol === SENTINEL_PROTOCOL) return connectBySentinels(redisUrls, options);
+  if (others.length > 0) return connectCluster(redisUrls, options);
+  return new Redis(first, { ...options, retryStrategy: reconnectAfterMs });
+}
+
+function connectBySentinels(redisUrls: readonly string[], options: ClientOptions): Redis {
+  return new Redis({
+    ...options,
+    ...readLogin(redisUrls),
+    sentinels: readNodes(redisUrls, SENTINEL_PORT),
+    name: decodeURIComponent(new URL(redisUrls[0] ?? "").pathname.slice(1)),
+    // A sentinel that is silent must not hold up the question to the next one.
+    sentinelCommandTimeout: 1_000,
+    retryStrategy: reconnectAfterMs,
+    sentinelRetryStrategy: reconnectAfterMs,
+    // A master that was demoted answers that it only reads: ask the sentinels again.
+    reconnectOnError: (error) => error.message.startsWith("READONLY"),
+  });
+}
+
+function connectCluster(redisUrls: readonly string[], options: ClientOptions): Cluster {
+  const isTls = redisUrls.some((address) => new URL(address).protocol === "rediss:");
+  const { enableOfflineQueue = true, ...nodeOptions } = options;
+  return new Cluster(readNodes(redisUrls, REDIS_PORT), {
+    enableOfflineQueue,
+    clusterRetryStrategy: reconnectAfterMs,
+    redisOptions: { ...nodeOptions, ...readLogin(redisUrls), ...(isTls ? { tls: {} } : {}) },
+    // Certificates are made out to host names: let TLS see the name and not the address that it stands for.
+    ...(isTls ? { dnsLookup: (name, done) => done(null, name) } : {}),
+  });
+}
+
+function readNodes(redisUrls: readonly string[], portByDefault: number): { host: string; port: number }[] {
+  return redisUrls.map((address) => {
+    const { hostname, port } = new URL(address);
+    return { host: hostname, port: Number(port || portByDefault) };
+  });
+}
+
+/** All servers behind these addresses take the same login; it stands in the first. */
+function readLogin([first = ""]: readonly string[]): Pick<RedisOptions, "username" | "password"> {
+  const { username, password } = new URL(first);
+  return {
+    ...(username === "" ? {} : { username: decodeURIComponent(username) }),
+    ...(password === "" ? {} : { password: decodeURIComponent(password) }),
+  };
+}
