@@ -92,7 +92,9 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
       expect(await readDifferences(pool, sandbox.now())).toEqual([]);
       await until(pool, "safe_through", startedAt);
       const { counts, requests } = await steer("GET", "/requests");
-      expect(Object.keys(counts as object).toSorted()).toEqual(["listBranches 200", "listOrders 200"]);
+      // An order that no list by a bound shows is read by itself, to learn whether the bound is exclusive.
+      const answers = Object.keys(counts as object).filter((answer) => answer !== "getOrder 200");
+      expect(answers.toSorted()).toEqual(["listBranches 200", "listOrders 200"]);
       expect(mostInTenSeconds(requests)).toBeLessThanOrEqual(20);
     },
   );
