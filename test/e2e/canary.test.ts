@@ -121,7 +121,7 @@ async function readPages(url: string): Promise<string> {
     "/ops/orders/live/TOLD",
     "/ops/orders/live/POLLED",
     "/ops/quarantine",
-    "/ops/audit",
+    "/ops/actions",
   ];
   const texts: string[] = [];
   for (const [pages, headers] of [
