@@ -9,7 +9,7 @@ import { ApplyInterruptedError } from "./errors.ts";
 import type { Subject } from "./subject.ts";
 
 /** Rows in one statement: more gain nothing (measured), and hold locks for longer. */
-const BATCH_ROWS_MAX = 200;
+export const BATCH_ROWS_MAX = 200;
 
 /** What was decided on one observation or event. */
 export interface Decision {

@@ -38,6 +38,7 @@ interface RolePoolOptions {
   readonly purpose: string;
   readonly max: number;
   readonly statementTimeoutMs: number;
+  readonly keepsPlans?: boolean;
   readonly connectTimeoutMs?: number;
 }
 
@@ -62,7 +63,12 @@ function openPoolAt({ shutdown }: RoleDeps, options: PoolOptions): Pool {
 
 /** Two connections are what the apply path can use (measured); more only contend. */
 export function openApplyPool(deps: RoleDeps): Pool {
-  return openPool(deps, { purpose: "apply", max: APPLY_CONNECTIONS, statementTimeoutMs: APPLY_TIMEOUT_MS });
+  return openPool(deps, {
+    purpose: "apply",
+    max: APPLY_CONNECTIONS,
+    statementTimeoutMs: APPLY_TIMEOUT_MS,
+    keepsPlans: true,
+  });
 }
 
 /** Mode of each configured source. */

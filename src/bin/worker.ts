@@ -1,4 +1,5 @@
 import { makeApply } from "../apply/apply.ts";
+import { makeGroupApply } from "../apply/groupApply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import { inSpan } from "../runtime/tracing.ts";
@@ -31,10 +32,11 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   sweep.start();
   shutdown.onShutdown("sweep", () => sweep.close());
+  const applyTogether = makeGroupApply(apply);
   const consumer = await queue.consume(async (seqs) => {
     const attributes = { "order_mirror.events": seqs.length };
     await meterJob({ metrics, clock, queue: queue.bull.name }, () =>
-      inSpan(tracing, "apply", { attributes }, () => apply.applyEvents(seqs)),
+      inSpan(tracing, "apply", { attributes }, () => applyTogether(seqs)),
     );
   });
   shutdown.onShutdown("queue consumer", () => consumer.close());

@@ -65,7 +65,8 @@ export interface BatchOutcome {
  *   worker decides them, or the sweep does.
  * - subject: what is left to decide. Of an order whose personal data was erased only the redacted rest goes on (kept),
  *   and the event's body in the inbox goes too (blanked). eraseOrder shuts this statement out meanwhile.
- * - stored: the orders as the statement began, for the wording of verdicts.
+ * - stored: the orders as the statement began, for the wording of verdicts. The limit has each looked up by its key: a
+ *   join planned while the table was empty would read all of it, until the next analysis.
  * - contender: leaves out what has lost already (keys only grow), because an upsert that loses still locks its row,
  *   which is a write.
  * - upserted: the guard of domain/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
@@ -105,9 +106,11 @@ subject as materialized (
   where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
 ),
 stored as materialized (
-  select o.source_id, o.reference, o.version, o.settled, o.observed_at, o.rank, o.hash
-  from mirror.orders o
-  where (o.source_id, o.reference) in (select source_id, reference from subject where verdict is null)
+  select o.*
+  from (select distinct source_id, reference from subject where verdict is null) s
+  cross join lateral (
+    select o.source_id, o.reference, o.version, o.settled, o.observed_at, o.rank, o.hash
+    from mirror.orders o where o.source_id = s.source_id and o.reference = s.reference limit 1) o
 ),
 contender as (
   select s.* from subject s left join stored b using (source_id, reference)

@@ -14,6 +14,12 @@ export interface PoolOptions {
    * another connection, and only the client watches the time, since such a pooler refuses settings of ours.
    */
   readonly pooled?: boolean;
+  /**
+   * For named statements that run all the time, whose plans the server keeps. One that was made while a table was empty
+   * reads it whole, or skips through a wrong index, long after it has grown; analysis comes a minute later at best. So
+   * rows are looked for by index, and connections are replaced often.
+   */
+  readonly keepsPlans?: boolean;
   /** How long a caller waits for a free connection, or for a new one, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
@@ -21,6 +27,8 @@ export interface PoolOptions {
 const CONNECT_TIMEOUT_MS = 5_000;
 /** Beyond the server's own timeout the server is taken for frozen, and the client gives up by itself. */
 const FROZEN_SERVER_MARGIN_MS = 1_000;
+
+const PLANS_KEPT_SECONDS = 15;
 
 const TIMESTAMPTZ_OID = 1184;
 const DATE_OID = 1082;
@@ -35,7 +43,7 @@ const asText = (text: string) => text;
  */
 export function makePool(options: PoolOptions): Pool {
   const { url, purpose, max, statementTimeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
-  const pooled = options.pooled ?? false;
+  const { pooled = false, keepsPlans = false } = options;
   const types = new pg.TypeOverrides();
   types.setTypeParser(TIMESTAMPTZ_OID, asText);
   types.setTypeParser(DATE_OID, asText);
@@ -47,11 +55,13 @@ export function makePool(options: PoolOptions): Pool {
     keepAlive: true,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: statementTimeoutMs + FROZEN_SERVER_MARGIN_MS,
+    ...(keepsPlans ? { maxLifetimeSeconds: PLANS_KEPT_SECONDS } : {}),
     ...(pooled
       ? {}
       : {
           statement_timeout: statementTimeoutMs,
           idle_in_transaction_session_timeout: statementTimeoutMs,
+          ...(keepsPlans ? { options: "-c enable_seqscan=off" } : {}),
         }),
   });
   if (pooled) forgetNames(pool);

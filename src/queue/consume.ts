@@ -15,8 +15,8 @@ const CLOSE_DEADLINE_MS = 3_000;
 const LOG_INTERVAL_MS = 10_000;
 
 const WORKER_OPTIONS = {
-  // Two statements at a time are what the apply path can use; a job is a whole batch.
-  concurrency: 2,
+  // Jobs that run at the same time are applied together, by few statements: see apply/groupApply.
+  concurrency: 32,
   // A worker that died is noticed after one or two of these; a job takes milliseconds.
   lockDuration: 10_000,
   stalledInterval: 10_000,

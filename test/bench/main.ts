@@ -89,6 +89,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
       purpose: "bench",
       max: POOL_CONNECTIONS,
       statementTimeoutMs: STATEMENT_TIMEOUT_MS,
+      keepsPlans: true,
     });
     onEnd(() => pool.end());
     return await bench({ pool, databaseUrl, addDatabase, onEnd });

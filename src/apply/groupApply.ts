@@ -1,0 +1,63 @@
+import type { Apply } from "./apply.ts";
+import { BATCH_ROWS_MAX } from "./applySubjects.ts";
+import { ApplyInterruptedError } from "./errors.ts";
+
+/** What the apply path can use (measured): more statements at a time only contend. */
+const STATEMENTS_IN_FLIGHT_MAX = 2;
+
+interface Waiting {
+  readonly seqs: readonly number[];
+  readonly resolve: () => void;
+  readonly reject: (error: unknown) => void;
+}
+
+/**
+ * Has the positions of jobs that come while statements are under way go into the next statement together. A job
+ * stands for one commit of the inbox, often of a few events: one by one, jobs would fall behind where much comes in.
+ *
+ * The returned function resolves when all of its positions are decided on, and rejects as `applyEvents` does; what
+ * is wrong with the positions of one job fails no other.
+ */
+export function makeGroupApply({
+  applyEvents,
+}: Pick<Apply, "applyEvents">): (seqs: readonly number[]) => Promise<void> {
+  const waiting: Waiting[] = [];
+  let inFlight = 0;
+
+  function applyNext(): void {
+    while (inFlight < STATEMENTS_IN_FLIGHT_MAX && waiting.length > 0) {
+      inFlight += 1;
+      void applyTogether(takeGroup(waiting)).finally(() => {
+        inFlight -= 1;
+        applyNext();
+      });
+    }
+  }
+
+  async function applyTogether(group: readonly Waiting[]): Promise<void> {
+    try {
+      await applyEvents(group.flatMap(({ seqs }) => seqs));
+      for (const { resolve } of group) resolve();
+    } catch (error) {
+      // Away is away for all of them; anything else may lie in the positions of one.
+      if (group.length === 1 || error instanceof ApplyInterruptedError) {
+        for (const { reject } of group) reject(error);
+      } else {
+        for (const one of group) await applyTogether([one]);
+      }
+    }
+  }
+
+  return (seqs) =>
+    new Promise((resolve, reject) => {
+      waiting.push({ seqs, resolve, reject });
+      applyNext();
+    });
+}
+
+/** The first that wait, as many as one statement takes; at least one. */
+function takeGroup(waiting: Waiting[]): Waiting[] {
+  let rows = 0;
+  const end = waiting.findIndex(({ seqs }, index) => (rows += seqs.length) > BATCH_ROWS_MAX && index > 0);
+  return waiting.splice(0, end === -1 ? waiting.length : end);
+}

@@ -1,0 +1,96 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
+import { makeGroupApply } from "../../../src/apply/groupApply.ts";
+
+interface Call {
+  readonly seqs: readonly number[];
+  readonly end: (error?: unknown) => void;
+}
+
+/** An apply path whose statements end when the test says so. */
+function makeHeldApply() {
+  const calls: Call[] = [];
+  const applyEvents = (seqs: readonly number[]) =>
+    new Promise<[]>((resolve, reject) => {
+      calls.push({ seqs, end: (error) => (error === undefined ? resolve([]) : reject(error as Error)) });
+    });
+  return { calls, apply: makeGroupApply({ applyEvents }) };
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index);
+
+it("applies at once what comes alone, and together what comes while two statements are under way", async () => {
+  const { calls, apply } = makeHeldApply();
+  const jobs = [[1], [2], [3, 4], [5]].map((seqs) => apply(seqs));
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2]]);
+  calls[0]?.end();
+  await settle();
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2], [3, 4, 5]]);
+  calls[1]?.end();
+  calls[2]?.end();
+  await expect(Promise.all(jobs)).resolves.toHaveLength(4);
+});
+
+it.each([
+  [[100, 100], 2],
+  [[100, 101], 1],
+  [[300, 1], 1],
+])("takes of jobs of %j positions as many as one statement takes: %i", async (sizes, taken) => {
+  const { calls, apply } = makeHeldApply();
+  const jobs = [[1], [2], ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
+    apply(seqs),
+  );
+  calls[0]?.end();
+  await settle();
+  expect(calls[2]?.seqs).toHaveLength(sizes.slice(0, taken).reduce((sum, size) => sum + size, 0));
+  for (let at = 1; at < 4; at += 1) {
+    calls[at]?.end();
+    await settle();
+  }
+  await Promise.all(jobs);
+});
+
+it("fails all that were applied together when Postgres is away", async () => {
+  const { calls, apply } = makeHeldApply();
+  const jobs = [[1], [2], [3], [4]].map((seqs) => apply(seqs));
+  const outcomes = Promise.allSettled(jobs);
+  calls[0]?.end();
+  calls[1]?.end();
+  await settle();
+  calls[2]?.end(new ApplyInterruptedError("away"));
+  expect((await outcomes).map(({ status }) => status)).toEqual([
+    "fulfilled",
+    "fulfilled",
+    "rejected",
+    "rejected",
+  ]);
+  expect(calls).toHaveLength(3);
+});
+
+it("decides on every job, and fails those with a fault of their own and no other", async () => {
+  await fc.assert(
+    fc.asyncProperty(
+      fc.array(fc.record({ size: fc.integer({ min: 1, max: 120 }), bad: fc.boolean() }), { maxLength: 30 }),
+      async (jobs) => {
+        const bad = new Set(jobs.flatMap((job, at) => (job.bad ? [at * 1_000] : [])));
+        const decided: number[] = [];
+        const apply = makeGroupApply({
+          applyEvents: async (seqs) => {
+            await Promise.resolve();
+            if (seqs.some((seq) => bad.has(seq))) throw new TypeError("a fault");
+            decided.push(...seqs);
+            return [];
+          },
+        });
+        const all = jobs.map(({ size }, at) => range(at * 1_000, size));
+        const outcomes = await Promise.allSettled(all.map((seqs) => apply(seqs)));
+        expect(outcomes.map(({ status }) => status === "rejected")).toEqual(jobs.map((job) => job.bad));
+        const good = all.filter((_, at) => jobs[at]?.bad === false).flat();
+        expect(decided.toSorted((left, right) => left - right)).toEqual(good);
+      },
+    ),
+    { numRuns: 50 },
+  );
+});
