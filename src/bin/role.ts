@@ -34,13 +34,8 @@ export interface RoleDeps {
 const APPLY_CONNECTIONS = 2;
 const APPLY_TIMEOUT_MS = 15_000;
 
-interface RolePoolOptions {
-  readonly purpose: string;
-  readonly max: number;
-  readonly statementTimeoutMs: number;
-  readonly keepsPlans?: boolean;
-  readonly connectTimeoutMs?: number;
-}
+/** Of a pool of this process; where it leads, the configuration says. */
+type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
 
 /** A pool that ends with the process. It goes through the pooler where there is one. */
 export function openPool(deps: RoleDeps, options: RolePoolOptions): Pool {

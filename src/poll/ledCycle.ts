@@ -43,7 +43,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     } catch (error) {
       // However it ended: the next leader reads here how long ago the last request was. The error that counts is
       // the first one.
-      const sentence = signal.aborted ? undefined : describe(error);
+      const sentence = signal.aborted ? undefined : describeMessage(error);
       await endCycle(pool, term.lease, { sourceId, error: sentence }).catch(() => undefined);
       throw error;
     }
@@ -110,8 +110,4 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores } {
     },
   });
   return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]) };
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? describeMessage(error) : "something that is no Error was thrown";
 }

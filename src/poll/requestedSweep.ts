@@ -9,14 +9,10 @@ import {
 import { describeMessage } from "../runtime/errorFields.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkTooLargeError } from "./errors.ts";
-import { makeSpan } from "./span.ts";
+import { makePeriodSpan } from "./span.ts";
 import { lateSeconds, provableUntil } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
-const SPAN_SECONDS = 86_400;
-const SPAN_MAX_SECONDS = 365 * 86_400;
-/** Each window costs a request or two more than its orders need, so it should have many pages; a kill loses them. */
-const PAGES_WANTED = 30;
 /** With the pauses between them some eight minutes. */
 const FAILURES_MAX = 10;
 
@@ -26,7 +22,7 @@ export function makeRequestedSweep(
 ): Sweep {
   const { pool } = deps;
   const { sourceId } = deps.source;
-  const span = makeSpan({ seconds: SPAN_SECONDS, max: SPAN_MAX_SECONDS });
+  const span = makePeriodSpan();
   let backfillId: bigint | undefined;
   return {
     name: "requested",
@@ -55,14 +51,12 @@ export function makeRequestedSweep(
       if (backfillId === undefined) return;
       const counts = { proved, requests, orders };
       await advanceBackfill(pool, term.lease, { backfillId, readDownTo: window.since, ...counts });
-      if (requests < PAGES_WANTED) span.lengthen();
-      if (requests * 4 < PAGES_WANTED) span.lengthen();
+      span.fit(requests);
     },
     async noteFailure(error, { lease }) {
       if (backfillId === undefined || error instanceof WalkTooLargeError) return;
-      const sentence =
-        error instanceof Error ? describeMessage(error) : "something that is no Error was thrown";
-      await noteBackfillFailure(pool, lease, { backfillId, error: sentence, failuresMax: FAILURES_MAX });
+      const failure = { backfillId, error: describeMessage(error), failuresMax: FAILURES_MAX };
+      await noteBackfillFailure(pool, lease, failure);
     },
   };
 }

@@ -14,13 +14,10 @@ import { addDifference, compareOrder, findDifferences, NO_DIFFERENCE } from "./c
 import type { Difference } from "./compareOrder.ts";
 import type { PollDeps } from "./deps.ts";
 import { WalkTooLargeError } from "./errors.ts";
-import { makeSpan } from "./span.ts";
+import { makePeriodSpan } from "./span.ts";
 import { lateSeconds, provableUntil } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
-const SPAN_SECONDS = 86_400;
-const SPAN_MAX_SECONDS = 365 * 86_400;
-const PAGES_WANTED = 30;
 const FAILURES_MAX = 10;
 /** Orders of the mirror that a window did not list, and that are read one by one to know why. */
 const UNLISTED_MAX = 200;
@@ -38,7 +35,7 @@ interface Comparison {
 /** Periods that are to be compared with the provider, newest part first, from what nothing else needs. */
 export function makeVerifySweep(deps: PollDeps): Sweep {
   const { pool, logger } = deps;
-  const span = makeSpan({ seconds: SPAN_SECONDS, max: SPAN_MAX_SECONDS });
+  const span = makePeriodSpan();
   let comparison: Comparison | undefined;
 
   return {
@@ -83,13 +80,12 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
       if (found.references.length > 0) {
         logger.warn(found.findings, "the mirror differed from the provider; it was repaired");
       }
-      if (requests < PAGES_WANTED) span.lengthen();
-      if (requests * 4 < PAGES_WANTED) span.lengthen();
+      span.fit(requests);
     },
     async noteFailure(error, { lease }) {
       if (comparison === undefined || error instanceof WalkTooLargeError) return;
       const { verificationId } = comparison;
-      const failure = { verificationId, error: describe(error), failuresMax: FAILURES_MAX };
+      const failure = { verificationId, error: describeMessage(error), failuresMax: FAILURES_MAX };
       await noteVerificationFailure(pool, lease, failure);
     },
   };
@@ -127,8 +123,4 @@ async function examineUnlisted(
     found = addDifference(found, await compareOrder(deps, { reference, knownBefore, signal }));
   }
   return found;
-}
-
-function describe(error: unknown): string {
-  return error instanceof Error ? describeMessage(error) : "something that is no Error was thrown";
 }

@@ -1,15 +1,13 @@
 import type { Instant } from "../domain/instant.ts";
-import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/logger.ts";
 import { expectWaitMs } from "./budget.ts";
-import type { Budget } from "./budget.ts";
+import type { ProviderClientDeps } from "./client.ts";
 import { RateLimitedError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
 import { readOrderAnswer } from "./orderAnswer.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
 import type { PolicyName } from "./policies.ts";
 import { makeProviderClock } from "./providerClock.ts";
-import type { Answered, ProviderRequest, RequestOptions } from "./request.ts";
+import type { ProviderRequest, RequestOptions } from "./request.ts";
 import { makeRetrying } from "./retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./transport.ts";
@@ -39,21 +37,9 @@ export interface PassedAnswer extends RawAnswer {
  */
 export type PassOn = (request: PassedRequest) => Promise<PassedAnswer>;
 
-export interface PassOnDeps {
-  readonly baseUrl: string;
-  readonly apiKey: string;
-  /** One per organization and mode. */
-  readonly budget: Budget;
-  readonly clock: Clock;
-  readonly logger: Logger;
-  /** Told of the end of every request that the caller did not give up; must not throw. */
-  readonly onAnswer?: ((answered: Answered) => void) | undefined;
-  /** Per request, without waiting for its turn. */
-  readonly deadlineMs?: number;
+export interface PassOnDeps extends ProviderClientDeps {
   /** How long a request waits for its turn at most. */
   readonly waitMaxMs?: number;
-  /** Jitter of retries, [0, 1). */
-  readonly random?: () => number;
 }
 
 /** A caller has a time-out of its own, and often a person waiting. */

@@ -29,8 +29,7 @@ const QUOTED = /(["'`])[^]*\1/;
  * errors are kept whole, as they carry no personal data; from those of others the quoted parts are cut out.
  */
 export function describeError(error: unknown): ErrorFields {
-  if (!(error instanceof Error))
-    return { type: typeof error, message: "something that is no Error was thrown" };
+  if (!(error instanceof Error)) return { type: typeof error, message: describeMessage(error) };
   const code = readCode(error);
   const frames = readFrames(error);
   const causes = listCauses(error);
@@ -44,8 +43,9 @@ export function describeError(error: unknown): ErrorFields {
   };
 }
 
-/** The error's message as far as it may be shown: see describeError. */
-export function describeMessage(error: Error): string {
+/** The message of what was thrown, as far as it may be shown: see describeError. */
+export function describeMessage(error: unknown): string {
+  if (!(error instanceof Error)) return "something that is no Error was thrown";
   const text = String(error.message);
   const safe = error instanceof OrderMirrorError ? text : text.replace(QUOTED, "$1…$1");
   return safe.length > MESSAGE_LENGTH_MAX ? `${safe.slice(0, MESSAGE_LENGTH_MAX)}…` : safe;

@@ -4,6 +4,7 @@ import { createRequire } from "node:module";
 import { pathToFileURL } from "node:url";
 import { promisify } from "node:util";
 import { UnavailableError } from "../domain/errors.ts";
+import { ENVIRONMENT } from "./environment.ts";
 
 const execFileAsync = promisify(execFile);
 
@@ -70,7 +71,7 @@ export async function runAsServerUser(
   args: readonly string[],
   user: ServerUser | undefined,
 ): Promise<void> {
-  const options = { cwd: "/", env: { ...process.env, LC_ALL: "C", LC_MESSAGES: "C" } };
+  const options = { cwd: "/", env: { ...ENVIRONMENT, LC_ALL: "C", LC_MESSAGES: "C" } };
   if (!user) {
     await execFileAsync(program, [...args], options);
     return;
