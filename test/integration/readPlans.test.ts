@@ -1,11 +1,12 @@
-import type pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findBranchId } from "../../src/mirror/branches.ts";
-import { FEED_START, readChanges } from "../../src/mirror/changeFeed.ts";
+import { FEED_START, readChanges, readFeedEnd } from "../../src/mirror/changeFeed.ts";
 import type { Pool } from "../../src/mirror/database.ts";
+import { countOrders, readOrderRows, readOrderTexts } from "../../src/mirror/orderExport.ts";
 import type { OrderFilter } from "../../src/mirror/orderFilter.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../src/mirror/orderReads.ts";
 import type { OrderPosition, OrdersQuery, OrderSort } from "../../src/mirror/orderReads.ts";
+import { filterSchema } from "../../src/report/orderQuery.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 
@@ -55,26 +56,49 @@ interface PlanNode {
   readonly Plans?: readonly PlanNode[];
 }
 
+/** What reading by a cursor says beside its settings and the statement itself. */
+const WITHOUT_PLAN = /^(?:begin|fetch|commit)\b/;
+
 interface Effort {
   /** Scans of whole tables that grow with the orders. */
   readonly wholeTables: readonly string[];
   readonly rowsLookedAt: number;
 }
 
+/** Carries out a statement under the settings of its transaction, and returns its plan. */
+async function explain(
+  settings: readonly string[],
+  statement: string,
+  values?: unknown[],
+): Promise<PlanNode[]> {
+  const client = await database.pool.connect();
+  try {
+    await client.query(["begin", ...settings].join("; "));
+    const { rows } = await client.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
+      `explain (analyze, format json) ${statement}`,
+      values,
+    );
+    return rows.flatMap((row) => flatten(row["QUERY PLAN"][0].Plan));
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+
 /** Carries out whatever `read` asks the database, and tells how it was done. */
 async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
   let nodes: PlanNode[] = [];
-  const query = async (text: string | { text: string; values: unknown[] }, values?: unknown[]) => {
+  const settings: string[] = [];
+  const query = async (text: string | { text: string; values?: unknown[] }, values?: unknown[]) => {
     const [statement, given] = typeof text === "string" ? [text, values] : [text.text, text.values];
-    const { rows } = await database.pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
-      `explain (analyze, format json) ${statement}`,
-      given,
-    );
-    nodes = [...nodes, ...rows.flatMap((row) => flatten(row["QUERY PLAN"][0].Plan))];
-    return { rows: [] as never[] } as unknown as pg.QueryResult;
+    if (statement.startsWith("set ")) settings.push(statement);
+    else if (!WITHOUT_PLAN.test(statement))
+      nodes = [...nodes, ...(await explain(settings, statement, given))];
+    return { rows: [] };
   };
+  const client = { query, on: () => undefined, off: () => undefined, release: () => undefined };
   // What a read makes of no rows at all is not of interest here.
-  await read({ query } as unknown as Pool).catch(() => undefined);
+  await read({ query, connect: () => Promise.resolve(client) } as unknown as Pool).catch(() => undefined);
   const scans = nodes.filter((node) => ["orders", "changes"].includes(node["Relation Name"] ?? ""));
   expect(scans.length).toBeGreaterThan(0);
   return {
@@ -96,25 +120,40 @@ function countRows(node: PlanNode): number {
 
 const day = { from: at(15_000), until: at(15_600) };
 
-const FILTERS: [string, Omit<OrderFilter, "sourceId">][] = [
+type Filter = Omit<OrderFilter, "sourceId">;
+const BROAD: [string, Filter][] = [
   ["nothing", {}],
   ["a common status", { status: "delivered" }],
+  ["the common mode of schedule", { scheduleMode: "asap" }],
+  ["a prefix that a third of all have", { externalOrderIdPrefix: "shop-" }],
+];
+const NARROW: [string, Filter][] = [
   ["a rare status", { status: "created" }],
   ["a status that no order has", { status: "lost" }],
   ["a branch", { branchId: "b-7" }],
   ["a branch and a status", { branchId: "b-4", status: "delivered" }],
+  ["a branch and a pickup period", { branchId: "b-4", pickupFrom: day.from, pickupUntil: day.until }],
   ["a fleet", { fleet: "Fleet 3" }],
-  ["the common mode of schedule", { scheduleMode: "asap" }],
+  ["a fleet and a status", { fleet: "Fleet 4", status: "delivered" }],
   ["a rare mode of schedule", { scheduleMode: "planned" }],
   ["a whole externalOrderId", { externalOrderIdPrefix: "shop-9997" }],
-  ["a prefix that a third of all have", { externalOrderIdPrefix: "shop-" }],
   ["a prefix that no order has", { externalOrderIdPrefix: "none-" }],
+  ["a prefix and a status", { externalOrderIdPrefix: "shop-99", status: "delivered" }],
   ["an update period", { updatedSince: day.from, updatedUntil: day.until }],
+  ["an update period and a status", { updatedSince: day.from, updatedUntil: day.until, status: "delivered" }],
   ["a pickup period", { pickupFrom: day.from, pickupUntil: day.until }],
+  ["a pickup period and a status", { pickupFrom: day.from, pickupUntil: day.until, status: "delivered" }],
   ["a delivery period", { deliveryFrom: day.from, deliveryUntil: day.until }],
   ["what is to be picked up from now on", { pickupFrom: at(ORDERS - 300) }],
   ["what is new", { firstSeenSince: at(ORDERS - 300) }],
 ];
+const FILTERS = [...BROAD, ...NARROW];
+
+it("every parameter of the list is among the filters whose plans are looked at", () => {
+  const asked = new Set(FILTERS.flatMap(([, filter]) => Object.keys(filter)));
+  const wanted = Object.keys(filterSchema.shape).map((name) => (name === "branch" ? "branchId" : name));
+  expect(wanted.filter((name) => !asked.has(name))).toEqual([]);
+});
 
 describe.each(FILTERS)("a page of %s", (_, filter) => {
   it.each(ORDER_SORTS)(
@@ -128,9 +167,46 @@ describe.each(FILTERS)("a page of %s", (_, filter) => {
   );
 });
 
+describe.each(NARROW)("an export of %s", (_, filter) => {
+  it.each([
+    ["as CSV", readOrderRows],
+    ["as NDJSON", readOrderTexts],
+  ])("%s is read by an index, and looks at few orders more than it has", async (_format, read) => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) =>
+      read(pool, { sourceId: "live", ...filter }).next(),
+    );
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+  });
+
+  it("is counted by an index", async () => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) =>
+      countOrders(pool, { sourceId: "live", ...filter }),
+    );
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+  });
+});
+
+it("a page far behind of one status, by cursor, looks at nothing before it", async () => {
+  const after = { at: at(25_000), reference: "DO-25000" };
+  const query: OrdersQuery = {
+    sourceId: "live",
+    status: "cancelled",
+    sort: "updatedAt",
+    after,
+    limit: PAGE,
+    offset: 0,
+  };
+  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+  expect(wholeTables).toEqual([]);
+  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+});
+
 it.each<[OrderSort, OrderPosition]>([
   ["updatedAt", { at: at(25_000), reference: "DO-25000" }],
   ["pickupTime", { at: at(25_600), reference: "DO-25000" }],
+  ["pickupTime", { at: null, reference: "DO-25000" }],
   ["firstSeenAt", { at: at(25_000), reference: "DO-25000" }],
 ])("a page far behind, by cursor and %s, looks at nothing before it", async (sort, after) => {
   const query: OrdersQuery = { sourceId: "live", sort, after, limit: PAGE, offset: 0 };
@@ -166,6 +242,12 @@ describe("single looks", () => {
     expect(wholeTables).toEqual([]);
     // Branches are walked one by one, and there are a hundred.
     expect(rowsLookedAt).toBeLessThanOrEqual(400);
+  });
+
+  it("the end of the change feed: a row", async () => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) => readFeedEnd(pool, "live"));
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThanOrEqual(1);
   });
 
   it("a page of the change feed, from the beginning and from further on", async () => {

@@ -1,13 +1,11 @@
 import { readFile } from "node:fs/promises";
-import path from "node:path";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readCatalogue } from "../../src/mirror/catalogue.ts";
 import { renewDescription } from "../../src/report/describeCatalogue.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";
-
-const FILE = path.resolve(import.meta.dirname, "../../docs/reporting.md");
+import { readBlocks, REPORTING_DOCUMENT } from "../support/reportingQueries.ts";
 
 let database: TestDatabase;
 
@@ -17,23 +15,20 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-const document = await readFile(FILE, "utf8");
-const blocks = (fence: string) =>
-  [...document.matchAll(new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\``, "gms"))].map((match) => match[1]!);
-
 describe("docs/reporting.md", () => {
   // Run with -u to write the file anew after a comment has changed.
   it("describes the views as the database does", async () => {
     const catalogue = await readCatalogue(database.pool);
     expect(catalogue.length).toBeGreaterThan(8);
-    await expect(renewDescription(document, catalogue)).toMatchFileSnapshot(FILE);
+    const document = await readFile(REPORTING_DOCUMENT, "utf8");
+    await expect(renewDescription(document, catalogue)).toMatchFileSnapshot(REPORTING_DOCUMENT);
   });
 
   it("has example queries", () => {
-    expect(blocks("sql").length).toBeGreaterThanOrEqual(8);
+    expect(readBlocks("sql").length).toBeGreaterThanOrEqual(8);
   });
 
-  it.each(blocks("sql"))("has an example that runs for a reader: %s", async (query) => {
+  it.each(readBlocks("sql"))("has an example that runs for a reader: %s", async (query) => {
     const client = await database.pool.connect();
     try {
       await client.query("set role order_mirror_reader; set default_transaction_read_only = on");
@@ -44,8 +39,8 @@ describe("docs/reporting.md", () => {
   });
 
   it("has instructions for administrators that run, as far as the roles are not there yet", async () => {
-    expect(blocks("sql admin")).toHaveLength(2);
-    for (const statements of blocks("sql admin")) {
+    expect(readBlocks("sql admin")).toHaveLength(2);
+    for (const statements of readBlocks("sql admin")) {
       const client = await database.pool.connect();
       try {
         await client.query("begin");
