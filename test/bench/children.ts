@@ -17,7 +17,9 @@ export async function startChild(
 ): Promise<Child> {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
   const child = fork(path.join(import.meta.dirname, script), [...args], {
-    execArgv: ["--import", "tsx"],
+    // tsx wraps every inner function to keep its name, which costs a receiver a quarter of its speed; this leaves the
+    // code as the build does.
+    execArgv: ["--import", "ts-blank-space/register"],
     // None of the machine's own settings.
     env: { PATH, HOME, TMPDIR, ...env },
     serialization: "advanced",

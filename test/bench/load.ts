@@ -1,8 +1,8 @@
-import { Agent, request } from "node:http";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import { openConnections } from "./connections.ts";
 import { quantile } from "./measure.ts";
 import { sendAtPace, sendInTurn } from "./sending.ts";
 
@@ -42,64 +42,55 @@ function makeEventId(round: number, index: number): string {
   return `evt_${round}_${index}`;
 }
 
-/** Distinct, correctly signed events of about 1 KB, made before the clock starts. */
-function makeRequests({ requests, round, forged = false }: LoadOrder) {
+/** Distinct, correctly signed events of about 1 KB as the bytes of their requests, made before the clock starts. */
+function makeRequests(order: LoadOrder): Buffer[] {
+  const { requests, round, forged = false } = order;
   const sign = forged ? signForged : signGenuine;
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const orders = Math.ceil(requests / EVENTS_PER_ORDER);
   return Array.from({ length: requests }, (_, index) => {
     const id = makeEventId(round, index);
     const reference = `R${round}-${index % orders}`;
-    const order = { reference, updatedAt: at(index), more: { note: "x".repeat(300) } };
-    const body = makeEventBody({ id, order });
-    const headers = {
-      ...sign({ id, body, nowSeconds }),
-      "content-type": "application/json",
-      "content-length": body.length,
-    };
-    return { body, headers };
+    const body = makeEventBody({
+      id,
+      order: { reference, updatedAt: at(index), more: { note: "x".repeat(300) } },
+    });
+    const { host, pathname } = addressOf(order, index);
+    const headers = { host, "content-type": "application/json", "content-length": body.length };
+    const lines = Object.entries({ ...headers, ...sign({ id, body, nowSeconds }) })
+      .map(([name, value]) => `${name}: ${value}\r\n`)
+      .join("");
+    return Buffer.concat([Buffer.from(`POST ${pathname} HTTP/1.1\r\n${lines}\r\n`), body]);
   });
 }
 
 async function run(order: LoadOrder): Promise<LoadAnswer> {
   const prepared = makeRequests(order);
-  const agent = new Agent({ keepAlive: true, maxSockets: order.connections });
+  const connections = openConnections({ url: order.url, count: order.connections });
   const sentAtMs = new Float64Array(prepared.length);
   const latenciesMs: number[] = [];
+  const expected = order.forged === true ? 401 : 200;
   let errors = 0;
-  const send = (index: number) =>
-    new Promise<void>((resolve) => {
-      const { body, headers } = prepared[index] ?? { body: Buffer.alloc(0), headers: {} };
-      const startedMs = performance.now();
-      sentAtMs[index] = performance.timeOrigin + startedMs;
-      const fail = () => {
-        errors += 1;
-        resolve();
-      };
-      const sending = request(addressOf(order, index), { method: "POST", agent, headers }, (response) => {
-        response.resume();
-        response.once("end", () => {
-          if (response.statusCode !== (order.forged === true ? 401 : 200)) return fail();
-          latenciesMs.push(performance.now() - startedMs);
-          resolve();
-        });
-      });
-      sending.once("error", fail);
-      sending.end(body);
-    });
+  const send = async (index: number) => {
+    const startedMs = performance.now();
+    sentAtMs[index] = performance.timeOrigin + startedMs;
+    const status = await connections.send(prepared[index] ?? Buffer.alloc(0)).catch(() => 0);
+    if (status === expected) latenciesMs.push(performance.now() - startedMs);
+    else errors += 1;
+  };
   const startedMs = performance.now();
   await (order.perSecond === undefined
     ? sendInTurn(prepared.length, order.connections, send)
     : sendAtPace(prepared.length, order.perSecond, send));
   const seconds = (performance.now() - startedMs) / 1_000;
-  agent.destroy();
+  connections.close();
   const value = latenciesMs.length / seconds;
   const [p50Ms, p99Ms] = [quantile(latenciesMs, 0.5), quantile(latenciesMs, 0.99)];
   return { value, p50Ms, p99Ms, errors, sentAtMs };
 }
 
-function addressOf({ url, sources }: LoadOrder, index: number): string {
-  return sources === undefined ? url : `${url}/org-${index % sources}`;
+function addressOf({ url, sources }: LoadOrder, index: number): URL {
+  return new URL(sources === undefined ? url : `${url}/org-${index % sources}`);
 }
 
 process.on("message", (order: LoadOrder) => void run(order).then((answer) => process.send?.(answer)));

@@ -1,0 +1,90 @@
+import { connect } from "node:net";
+import type { Socket } from "node:net";
+
+/** Keep-alive connections that carry one request at a time each. */
+export interface Connections {
+  /**
+   * Sends a whole request on the next free connection; resolves with the answer's status, and rejects when the
+   * connection ends before the answer does.
+   */
+  readonly send: (request: Buffer) => Promise<number>;
+  readonly close: () => void;
+}
+
+interface Waiting {
+  readonly request: Buffer;
+  readonly resolve: (status: number) => void;
+  readonly reject: (error: Error) => void;
+}
+
+/**
+ * A client that costs a tenth of `node:http`'s, which takes a core for some 15,000 requests per second: it would be the
+ * limit of what it measures. It knows what a Node server answers, and no more of HTTP.
+ */
+export function openConnections({ url, count }: { url: string; count: number }): Connections {
+  const { hostname, port } = new URL(url);
+  const idle: Socket[] = [];
+  const open = new Set<Socket>();
+  const waiting: Waiting[] = [];
+
+  function sendNext(): void {
+    while (waiting.length > 0) {
+      const socket = idle.pop() ?? (open.size < count ? openSocket() : undefined);
+      const next = waiting[0];
+      if (socket === undefined || next === undefined) return;
+      waiting.shift();
+      exchange(socket, next);
+    }
+  }
+
+  function openSocket(): Socket {
+    const socket = connect({ host: hostname, port: Number(port), noDelay: true });
+    open.add(socket);
+    socket.once("close", () => {
+      open.delete(socket);
+      const at = idle.indexOf(socket);
+      if (at !== -1) idle.splice(at, 1);
+      sendNext();
+    });
+    // What comes of it is told by "close", which follows.
+    socket.on("error", () => undefined);
+    return socket;
+  }
+
+  function exchange(socket: Socket, { request, resolve, reject }: Waiting): void {
+    let text = "";
+    const onEnd = () => reject(new Error("the connection ended before the answer"));
+    const read = (chunk: Buffer) => {
+      text = text + chunk.toString("latin1");
+      if (!isWhole(text)) return;
+      socket.off("data", read);
+      socket.off("close", onEnd);
+      if (/^connection: close/im.test(text)) socket.destroy();
+      else idle.push(socket);
+      resolve(Number(text.slice(9, 12)));
+      sendNext();
+    };
+    socket.on("data", read);
+    socket.once("close", onEnd);
+    socket.write(request);
+  }
+
+  return {
+    send: (request) =>
+      new Promise((resolve, reject) => {
+        waiting.push({ request, resolve, reject });
+        sendNext();
+      }),
+    close() {
+      for (const socket of open) socket.destroy();
+    },
+  };
+}
+
+function isWhole(text: string): boolean {
+  const headEnd = text.indexOf("\r\n\r\n");
+  if (headEnd === -1) return false;
+  const [, length] = /\r\ncontent-length: (\d+)/i.exec(text) ?? [];
+  if (length !== undefined) return text.length >= headEnd + 4 + Number(length);
+  return text.endsWith("\r\n0\r\n\r\n");
+}
