@@ -34,7 +34,7 @@ import { composeWrites } from "./writes.ts";
 const RECEIVE_CONNECTIONS = 2;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
 const RECEIVE_TIMEOUT_MS = 1_500;
-const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000 };
+const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
 const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
 /** Both of their own, so that a slow count never takes a connection from a reader. */

@@ -70,24 +70,59 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
   return rows.map((row) => ({ raw: row.raw, position: readPosition(query.sort, row) }));
 }
 
+export interface Freshness {
+  /** Every change of the source with updatedAt before it is in the mirror. */
+  readonly safeThrough: Instant;
+  /** How long ago that is, in seconds, by the database's clock. */
+  readonly ageSeconds: number;
+}
+
+interface FreshnessRow {
+  readonly safe_through: string | null;
+  readonly age_seconds: number | null;
+}
+
+/** Columns of FreshnessRow. */
+const FRESHNESS = `p.safe_through,
+    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds`;
+
+/** One order, and how far what is said of it can be trusted. */
+export interface OrderAnswer {
+  /** The order object's JSON text exactly as the provider sent it; undefined when there is no such order. */
+  readonly raw: string | undefined;
+  /** Of the same snapshot as the order, so it claims nothing that the order does not show. */
+  readonly freshness: Freshness | undefined;
+}
+
+/*
+ * The one statement that runs all the time, so it is prepared, and brings the freshness along: a second statement
+ * would cost the web process and Postgres as much again.
+ */
+const ORDER = `
+  select
+    coalesce(
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.reference = $2),
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.external_order_id = $2
+       order by o.version desc, o.reference desc limit 1)) as raw,
+    ${FRESHNESS}
+  from (select) as one left join mirror.poll_state p on p.source_id = $1`;
+
 /**
- * The order object's JSON text exactly as the provider sent it, or undefined.
- *
  * `reference` is the provider's reference or the externalOrderId (spec, "GET /v1/orders/{reference}"); where both
  * exist the provider's reference wins, and of several orders with one externalOrderId the last changed.
  */
 export async function selectOrder(
   pool: Pool,
   order: { sourceId: string; reference: string },
-): Promise<string | undefined> {
-  const { rows } = await pool.query<{ raw: string }>(
-    `select raw::text as raw from mirror.orders
-      where source_id = $1 and (reference = $2 or external_order_id = $2)
-      order by reference = $2 desc, version desc, reference desc
-      limit 1`,
-    [order.sourceId, order.reference],
-  );
-  return rows[0]?.raw;
+): Promise<OrderAnswer> {
+  const { rows } = await pool.query<FreshnessRow & { raw: string | null }>({
+    name: "select-order",
+    text: ORDER,
+    values: [order.sourceId, order.reference],
+  });
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("a left join from one row returns a row");
+  return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
 }
 
 /** An order that someone waits for: until its updatedAt is after `after`. */
@@ -118,24 +153,17 @@ export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]):
   return rows.map((row) => Number(row.place) - 1);
 }
 
-export interface Freshness {
-  /** Every change of the source with updatedAt before it is in the mirror. */
-  readonly safeThrough: Instant;
-  /** How long ago that is, in seconds, by the database's clock. */
-  readonly ageSeconds: number;
-}
-
 /** How far a source's data can be trusted; undefined while that is not known. */
 export async function selectFreshness(pool: Pool, sourceId: string): Promise<Freshness | undefined> {
-  const { rows } = await pool.query<{ safe_through: string; age_seconds: number }>(
-    `select safe_through, extract(epoch from clock_timestamp())::float8 - safe_through / 1e9::float8 as age_seconds
-     from mirror.poll_state where source_id = $1 and safe_through is not null`,
+  const { rows } = await pool.query<FreshnessRow>(
+    `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
     [sourceId],
   );
-  const [row] = rows;
-  return row === undefined
-    ? undefined
-    : { safeThrough: BigInt(row.safe_through), ageSeconds: row.age_seconds };
+  return rows[0] && toFreshness(rows[0]);
+}
+
+function toFreshness({ safe_through: text, age_seconds: ageSeconds }: FreshnessRow): Freshness | undefined {
+  return text === null || ageSeconds === null ? undefined : { safeThrough: BigInt(text), ageSeconds };
 }
 
 /**

@@ -2,14 +2,14 @@ import type { Response } from "express";
 import { formatInstant } from "../domain/instant.ts";
 import type { Pool } from "../mirror/database.ts";
 import { selectFreshness } from "../mirror/orderReads.ts";
+import type { Freshness } from "../mirror/orderReads.ts";
 import { readOrUnavailable } from "./respond.ts";
 
 /** Polls move the mark every few minutes at most; beyond this something is in their way. */
 const STALE_AFTER_SECONDS = 600;
 
 /**
- * Says how far the answer can be trusted: `X-Safe-Through` when that is known, and `X-Stale-Seconds` when it lies far
- * back: webhooks may have brought younger changes all the same, but what they lost is missing.
+ * Looks up how far the answer can be trusted, and says so: see writeFreshness.
  *
  * To be called before the orders are read, never after: the claim must not be younger than what it is made about.
  */
@@ -17,7 +17,14 @@ export async function stampFreshness(
   response: Response,
   { pool, sourceId }: { pool: Pool; sourceId: string },
 ): Promise<void> {
-  const freshness = await readOrUnavailable(selectFreshness(pool, sourceId));
+  writeFreshness(response, await readOrUnavailable(selectFreshness(pool, sourceId)));
+}
+
+/**
+ * `X-Safe-Through` when it is known how far the answer can be trusted, and `X-Stale-Seconds` when that lies far back:
+ * webhooks may have brought younger changes all the same, but what they lost is missing.
+ */
+export function writeFreshness(response: Response, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;
   response.set("X-Safe-Through", formatInstant(freshness.safeThrough));
   const ageSeconds = Math.floor(freshness.ageSeconds);

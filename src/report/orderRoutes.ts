@@ -7,7 +7,7 @@ import type { Authenticate } from "./authenticate.ts";
 import { resolveBranch } from "./branchFilter.ts";
 import { writeCursor } from "./cursor.ts";
 import { RefusedRequestError } from "./errors.ts";
-import { stampFreshness } from "./freshness.ts";
+import { stampFreshness, writeFreshness } from "./freshness.ts";
 import { writePage } from "./orderJson.ts";
 import { parseOrderQuery, time } from "./orderQuery.ts";
 import type { OrderWait } from "./orderWait.ts";
@@ -79,8 +79,8 @@ export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: 
       if (response.destroyed) return;
       response.set("X-Waited", newer ? "newer" : "timeout");
     }
-    await stampFreshness(response, { pool, sourceId });
-    const raw = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
+    const { raw, freshness } = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
+    writeFreshness(response, freshness);
     if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
     sendJson(response, raw);
   };

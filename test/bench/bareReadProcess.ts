@@ -2,10 +2,10 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { makePool } from "../../src/mirror/database.ts";
 import { selectOrder, selectOrders } from "../../src/mirror/orderReads.ts";
+import { parseOrderQuery } from "../../src/report/orderQuery.ts";
 
 /**
- * What reading costs at least: the product's statements in a bare handler, which knows no tokens, parameters, headers
- * or errors. Greets with its address.
+ * What reading costs at least: the product's statements in a bare handler, which knows no tokens, headers or errors. Greets with its address.
  */
 const pool = makePool({
   url: String(process.env["DATABASE_URL"]),
@@ -17,15 +17,9 @@ const pool = makePool({
 async function answer(url: string): Promise<string> {
   const [path = "", query = ""] = url.split("?");
   const reference = path.slice("/v1/orders/".length);
-  if (reference !== "") return (await selectOrder(pool, { sourceId: "live", reference })) ?? "";
-  const parameters = new URLSearchParams(query);
-  const orders = await selectOrders(pool, {
-    sourceId: "live",
-    status: String(parameters.get("status")),
-    sort: "updatedAt",
-    limit: Number(parameters.get("limit")),
-    offset: 0,
-  });
+  if (reference !== "") return (await selectOrder(pool, { sourceId: "live", reference })).raw ?? "";
+  const { branch: _branch, ...asked } = parseOrderQuery(new URLSearchParams(query));
+  const orders = await selectOrders(pool, { sourceId: "live", ...asked });
   return `{"data":[${orders.map(({ raw }) => raw).join(",")}]}`;
 }
 

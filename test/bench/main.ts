@@ -10,6 +10,7 @@ import { addSource } from "../support/orders.ts";
 import { benchApply } from "./apply.ts";
 import type { Bench } from "./bench.ts";
 import { benchEndToEnd } from "./endToEnd.ts";
+import { benchExport } from "./export.ts";
 import { benchFeed } from "./feed.ts";
 import { benchMemory } from "./memory.ts";
 import { formatValue } from "./measure.ts";
@@ -36,6 +37,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   "end-to-end": benchEndToEnd,
   poll: benchPoll,
   read: benchRead,
+  export: benchExport,
   feed: benchFeed,
   memory: benchMemory,
   "start-up": benchStartUp,

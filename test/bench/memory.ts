@@ -1,5 +1,4 @@
-import { execFile, spawn } from "node:child_process";
-import { promisify } from "node:util";
+import { spawn } from "node:child_process";
 import { findFreePort } from "../../src/runtime/freePort.ts";
 import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
@@ -9,13 +8,13 @@ import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
 import type { Sample, Subject } from "./measure.ts";
+import { readMegabytes } from "./resident.ts";
 import { makeEnvironment } from "./roles.ts";
 
 const PER_SECOND = 1_000;
 const EVENTS = amount(15_000);
 const CONNECTIONS = 64;
 const LOOK_MS = 500;
-const KILOBYTES_PER_MEGABYTE = 1_024;
 const ROLES = ["web", "worker", "poller"] as const;
 type Role = (typeof ROLES)[number];
 
@@ -79,8 +78,3 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     },
   });
 };
-
-async function readMegabytes(pid: number): Promise<number> {
-  const { stdout } = await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)]);
-  return Number(stdout.trim()) / KILOBYTES_PER_MEGABYTE;
-}

@@ -20,7 +20,8 @@ const PAGE = 200;
 /** Of the order-list policy (spec, "Limits"): two a second. */
 const REQUEST_EVERY_MS = 500;
 const RATE_WINDOW_MS = 10_000;
-const QUIET_CYCLES = amount(10);
+/** A multiple of the four after which a cycle proves what the others showed. */
+const QUIET_CYCLES = amount(12);
 const LOOK_MS = 50;
 /** The changes to catch up with lie between these ages, in seconds. */
 const [OLDEST_SECONDS, YOUNGEST_SECONDS] = [3_000, 1_200];
@@ -79,13 +80,13 @@ async function benchQuiet(world: World): Promise<Figure[]> {
     ...figures,
     {
       section: "poll",
-      name: "a quiet cycle, median of its list requests",
+      name: "a quiet cycle, list requests on average",
       unit: "requests",
       value: cost,
       p50Ms: null,
       p99Ms: null,
       ofLimit: null,
-      goal: "one",
+      goal: "one, and every fourth cycle a second",
     },
   ];
 }
@@ -152,7 +153,11 @@ async function pollQuietly(world: World): Promise<{ sample: Sample; requests: nu
   }
   const { user, system } = process.cpuUsage(before);
   await poller.close();
-  return { sample: { value: (user + system) / 1_000 / counts.length, errors }, requests: median(counts) };
+  return { sample: { value: (user + system) / 1_000 / counts.length, errors }, requests: mean(counts) };
+}
+
+function mean(values: readonly number[]): number {
+  return values.reduce((sum, value) => sum + value, 0) / values.length;
 }
 
 async function askForNothing({ url }: World): Promise<Sample> {

@@ -9,16 +9,18 @@ import type { Child } from "./children.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
 import type { Figure, Sample, Subject } from "./measure.ts";
+import { fillOrders, ORDERS, timeOfOrder } from "./millionOrders.ts";
 import type { ReadOrder } from "./readersProcess.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
 
-const ORDERS = amount(1_000_000);
 const READERS = 50;
-const SINGLE_READS = amount(3_000);
-const PAGES = amount(300);
-/** Fifty people and programs, each of which reads a few times a second; pages less often than single orders. */
-const SINGLE_READS_PER_SECOND = 200;
-const PAGES_PER_SECOND = 20;
+const SINGLE_READS = amount(5_000);
+const PAGES = amount(500);
+/** Fifty programs, each of which reads ten single orders a second, or one page. */
+const SINGLE_READS_PER_SECOND = 500;
+const PAGES_PER_SECOND = 50;
+
+const PERIOD_ORDERS = amount(2_700);
 
 const WRITES_PER_SECOND = 500;
 const WRITE_BATCH = 25;
@@ -27,7 +29,7 @@ type Reading = Pick<ReadOrder, "paths" | "requests">;
 
 /** Reading single orders and pages of 200 from a million while 500 changes per second are applied. */
 export const benchRead: Bench = async ({ pool, databaseUrl, onEnd }) => {
-  await seed(pool);
+  await fillOrders(pool);
   const web = await startRole("web", makeEnvironment({ databaseUrl }));
   onEnd(web.stop);
   const bare = await startChild("bareReadProcess.ts", { env: { DATABASE_URL: databaseUrl } });
@@ -62,12 +64,30 @@ const POINT = {
   requests: SINGLE_READS,
 };
 const PAGE = {
-  name: "GET /v1/orders?status=…&limit=200",
+  name: "GET /v1/orders?…&limit=200",
   goal: "p99 < 20 ms",
   perSecond: PAGES_PER_SECOND,
-  paths: ["created", "cancelled", "picked_up"].map((status) => `/v1/orders?status=${status}&limit=200`),
+  paths: Array.from({ length: 100 }, (_, index) => `/v1/orders?${writeFilter(index)}&limit=200`),
   requests: PAGES,
 };
+
+/** What back offices ask for, all over the table: a status, a period that holds a day's orders of a year, a branch. */
+function writeFilter(index: number): string {
+  const from = (index * 7_919_993) % (ORDERS - PERIOD_ORDERS);
+  const [since, until] = [timeOfOrder(from), timeOfOrder(from + PERIOD_ORDERS)].map(formatTime);
+  const filters = [
+    "status=created",
+    `status=delivered&updatedSince=${since}&updatedUntil=${until}`,
+    `status=delivered&pickupFrom=${since}&pickupUntil=${until}`,
+    `pickupFrom=${since}&pickupUntil=${until}&sort=pickupTime`,
+    `fleet=Fleet%20${index % 20}&updatedSince=${since}&updatedUntil=${until}`,
+  ];
+  return filters[index % filters.length] ?? "";
+}
+
+function formatTime(seconds: number): string {
+  return formatInstant(instantFromMillis(seconds * 1_000));
+}
 
 function ask(
   readers: Child,
@@ -77,30 +97,10 @@ function ask(
   const order: ReadOrder = {
     ...reading,
     base,
-    connections: READERS,
+    readers: READERS,
     ...(pace === undefined ? {} : { perSecond: pace }),
   };
   return readers.ask<Sample>(order);
-}
-
-/** Orders as a business has them: most delivered, the others spread; some 700 bytes each. */
-async function seed(pool: Pool): Promise<void> {
-  const batch = amount(100_000);
-  for (let first = 1; first <= ORDERS; first += batch) {
-    await pool.query(
-      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
-         status, updated_at, livemode, fleet_name, branch_id, schedule_mode, pickup_time, delivery_time, raw, history_id,
-         first_seen_via)
-       select 'live', 'S' || n, (1700000000 + n) * 1000000000, true, 0, 1, '', 'shop-' || n,
-         case when n % 50 = 0 then 'created' when n % 50 = 1 then 'picked_up' when n % 20 = 2 then 'cancelled' else 'delivered' end,
-         to_timestamp(1700000000 + n), true, 'Fleet ' || n % 20, 'b-' || n % 200, 'asap',
-         to_timestamp(1700000600 + n), to_timestamp(1700001800 + n),
-         json_build_object('reference', 'S' || n, 'status', 'x', 'note', repeat('x', 600)), n, 'poll'
-       from generate_series($1::bigint, least($2::bigint, $1::bigint + $3::bigint - 1)) n`,
-      [first, ORDERS, batch],
-    );
-  }
-  await pool.query("vacuum analyze mirror.orders");
 }
 
 /** Applies changes of orders at their pace, new versions of a thousand orders in turn, until stopped. */

@@ -1,45 +1,61 @@
-import { Agent, get } from "node:http";
+import { setTimeout as sleep } from "node:timers/promises";
+import { openConnections } from "./connections.ts";
 import { quantile } from "./measure.ts";
 import type { Sample } from "./measure.ts";
-import { sendAtPace, sendInTurn } from "./sending.ts";
+import { sendInTurn } from "./sending.ts";
 
 /** Reads the paths again and again, from a process of its own so that it does not take the server's time. */
 export interface ReadOrder {
   readonly base: string;
   readonly paths: readonly string[];
   readonly requests: number;
-  readonly connections: number;
-  /** Without it, each connection reads again when it has its answer. */
+  readonly readers: number;
+  /**
+   * Of all readers together: each has a connection of its own and thinks for a random time, so that now and then
+   * several ask at once. Without it, each reads again when it has its answer.
+   */
   readonly perSecond?: number;
 }
 
-async function run({ base, paths, requests, connections, perSecond }: ReadOrder): Promise<Sample> {
-  const agent = new Agent({ keepAlive: true, maxSockets: connections });
+async function run(order: ReadOrder): Promise<Sample> {
+  const { base, paths, requests, readers, perSecond } = order;
+  const { host } = new URL(base);
+  const prepared = paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\n\r\n`));
+  const connections = Array.from({ length: readers }, () => openConnections({ url: base, count: 1 }));
+  const idle = [...connections];
   const latenciesMs: number[] = [];
   let errors = 0;
-  const read = (index: number) =>
-    new Promise<void>((resolve) => {
-      const startedMs = performance.now();
-      const fail = () => {
-        errors += 1;
-        resolve();
-      };
-      get(base + (paths[index % paths.length] ?? ""), { agent }, (response) => {
-        response.resume();
-        response.once("error", fail);
-        response.once("end", () => {
-          if (response.statusCode !== 200) return fail();
-          latenciesMs.push(performance.now() - startedMs);
-          resolve();
-        });
-      }).once("error", fail);
-    });
+  let next = 0;
+  const over = new AbortController();
+
+  async function read(index: number, { send }: (typeof connections)[number]): Promise<void> {
+    const startedMs = performance.now();
+    const status = await send(prepared[index % prepared.length] ?? Buffer.alloc(0)).catch(() => 0);
+    if (status === 200) latenciesMs.push(performance.now() - startedMs);
+    else errors += 1;
+  }
+
+  async function readAndThink(connection: (typeof connections)[number], meanMs: number): Promise<void> {
+    while (next < requests) {
+      await sleep(-Math.log(1 - Math.random()) * meanMs, undefined, { signal: over.signal }).catch(
+        () => undefined,
+      );
+      if (next < requests) await read(next++, connection);
+    }
+    over.abort();
+  }
+
   const startedMs = performance.now();
   await (perSecond === undefined
-    ? sendInTurn(requests, connections, read)
-    : sendAtPace(requests, perSecond, read));
+    ? sendInTurn(requests, readers, async (index) => {
+        const connection = idle.pop();
+        if (connection === undefined) throw new RangeError("more requests than readers");
+        await read(index, connection);
+        idle.push(connection);
+      })
+    : Promise.all(connections.map((connection) => readAndThink(connection, (1_000 * readers) / perSecond))));
   const value = latenciesMs.length / ((performance.now() - startedMs) / 1_000);
-  agent.destroy();
+  for (const { close } of connections) close();
   return { value, p50Ms: quantile(latenciesMs, 0.5), p99Ms: quantile(latenciesMs, 0.99), errors };
 }
 

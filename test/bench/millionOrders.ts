@@ -1,0 +1,33 @@
+import type { Pool } from "../../src/mirror/database.ts";
+import { amount } from "./effort.ts";
+
+export const ORDERS = amount(1_000_000);
+
+const FIRST_AT_SECONDS = 1_700_000_000;
+
+/** When the order of this number was last changed, in seconds since 1970; its pickup is ten minutes later. */
+export function timeOfOrder(number: number): number {
+  return FIRST_AT_SECONDS + number;
+}
+
+/** Orders as a business has them: most delivered, the others spread; some 700 bytes each. */
+export async function fillOrders(pool: Pool): Promise<void> {
+  const batch = amount(100_000);
+  for (let first = 1; first <= ORDERS; first += batch) {
+    await pool.query(
+      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
+         status, updated_at, livemode, fleet_name, branch_id, schedule_mode, pickup_time, delivery_time, raw, history_id,
+         first_seen_via)
+       select 'live', 'S' || n, ($4::bigint + n) * 1000000000, true, 0, 1, '', 'shop-' || n,
+         case when n % 50 = 0 then 'created' when n % 50 = 1 then 'picked_up' when n % 20 = 2 then 'cancelled' else 'delivered' end,
+         to_timestamp($4::bigint + n), true, 'Fleet ' || n % 20, 'b-' || n % 200, 'asap',
+         to_timestamp($4::bigint + n + 600), to_timestamp($4::bigint + n + 1800),
+         json_build_object('reference', 'S' || n, 'status', 'x', 'note', repeat('x', 600)), n, 'poll'
+       from generate_series($1::bigint, least($2::bigint, $1::bigint + $3::bigint - 1)) n`,
+      [first, ORDERS, batch, FIRST_AT_SECONDS],
+    );
+  }
+  await pool.query("vacuum analyze mirror.orders");
+  // What is still to be written would else be written while others measure.
+  await pool.query("checkpoint");
+}
