@@ -1,9 +1,13 @@
+import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
 
+const WORKERS_MAX = 4;
 const shared = { restoreMocks: true, environment: "node" as const };
 
 export default defineConfig({
   test: {
+    // Tests mostly wait, for servers and for time: one worker per processor rather than one less. Each has a Postgres.
+    maxWorkers: Math.min(availableParallelism(), WORKERS_MAX),
     projects: [
       { test: { ...shared, name: "unit", include: ["test/unit/**/*.test.ts"] } },
       {
@@ -24,7 +28,6 @@ export default defineConfig({
           globalSetup: ["test/support/buildSetup.ts", "test/support/globalSetup.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
         },
       },
       {
@@ -38,7 +41,6 @@ export default defineConfig({
           globalSetup: ["test/support/globalSetup.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
-          fileParallelism: false,
         },
       },
     ],

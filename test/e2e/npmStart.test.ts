@@ -10,6 +10,7 @@ import { findFreePort } from "../../src/runtime/freePort.ts";
 const ROOT = path.resolve(import.meta.dirname, "../..");
 /** A .env would point the demo at somebody's own database. */
 const hasSettings = existsSync(path.join(ROOT, ".env"));
+if (hasSettings) process.stderr.write("NOT RUN: `npm start` of a new checkout; there is a .env.\n");
 
 let child: ChildProcess | undefined;
 let dataDir: string | undefined;

@@ -3,12 +3,12 @@ import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { afterAll, afterEach, beforeAll, describe, expect, inject, it, onTestFinished } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../src/runtime/freePort.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
 import { createDatabase, runOnServer, withDatabase } from "../support/createDatabase.ts";
-import { makeTestDatabase } from "../support/database.ts";
+import { findTestServer, makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { runProgram, startProgram, stopPrograms } from "../support/program.ts";
 import type { RunningProgram } from "../support/program.ts";
@@ -46,7 +46,7 @@ async function query(who: Login, sql: string): Promise<Record<string, unknown>[]
 }
 
 beforeAll(async () => {
-  serverUrl = inject("postgresUrl");
+  serverUrl = findTestServer();
   await runOnServer(serverUrl, `create role ${loginOf("owner")} login createrole password '${run}'`);
   await createDatabase(serverUrl, database);
   await runOnServer(serverUrl, `alter database ${database} owner to ${loginOf("owner")}`);

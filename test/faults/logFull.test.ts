@@ -14,6 +14,8 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
+if (!existsSync(FULL)) process.stderr.write(`NOT RUN: the test of a full disk under the log. No ${FULL}.\n`);
+
 it.runIf(existsSync(FULL))(
   "a full disk under the log ends no process and refuses no event (row 14)",
   async () => {

@@ -1,10 +1,11 @@
 import pg from "pg";
-import { expect, inject, it } from "vitest";
+import { expect, it } from "vitest";
 import { migrate, pendingMigrations } from "../../src/mirror/migrations.ts";
 import { createDatabase, withDatabase } from "../support/createDatabase.ts";
+import { findTestServer } from "../support/database.ts";
 
 it("runs each migration once, names what is lacking, and accepts a database that is ahead of this release", async () => {
-  const serverUrl = inject("postgresUrl");
+  const serverUrl = findTestServer();
   const name = `migrations_${process.pid}`;
   await createDatabase(serverUrl, name);
   const url = withDatabase(serverUrl, name);
@@ -25,7 +26,7 @@ it("runs each migration once, names what is lacking, and accepts a database that
 });
 
 it("explains every table of the mirror in the catalogue", async () => {
-  const client = new pg.Client(withDatabase(inject("postgresUrl"), "order_mirror_template"));
+  const client = new pg.Client(withDatabase(findTestServer(), "order_mirror_template"));
   await client.connect();
   const { rows } = await client.query<{ name: string }>(
     `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace

@@ -503,3 +503,28 @@ describe("a row stamped in the future", () => {
     );
   });
 });
+
+describe("a provider's clock that an answer sets back", () => {
+  it("leaves no cursor beyond the present, though the window was planned beyond it", async () => {
+    const since = secondsAgo(100);
+    await pool.query(
+      "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)",
+      [since],
+    );
+    let aheadNanos = 600n * 10n ** 9n;
+    const client = {
+      ...provider,
+      providerClock: { ...provider.providerClock, providerNow: () => systemClock.now() + aheadNanos },
+      listOrders: (...query: Parameters<typeof provider.listOrders>) => {
+        aheadNanos = 0n;
+        return provider.listOrders(...query);
+      },
+    };
+    expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "polled" });
+    const planned = provider.reads[0]?.query.updatedUntil ?? 0n;
+    expect(planned).toBeGreaterThan(systemClock.now() + 500n * 10n ** 9n);
+    const polledThrough = BigInt((await readState())["polled_through"]!);
+    expect(polledThrough).toBeGreaterThan(since);
+    expect(polledThrough).toBeLessThanOrEqual(systemClock.now());
+  });
+});

@@ -23,6 +23,11 @@ export function findChromium(): string | undefined {
   });
 }
 
+if (findChromium() === undefined) {
+  // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+  console.warn("NOT RUN: the tests in a browser. There is no chromium on the PATH.");
+}
+
 /** The page after its scripts have run, and what its console said. No name but 127.0.0.1 resolves for it. */
 export async function renderInChromium(chromium: string, url: string) {
   const profile = mkdtempSync(path.join(tmpdir(), "order-mirror-chromium-"));

@@ -48,6 +48,11 @@ export interface ContractTarget {
 
 /** True when the suite is pointed at a provider that is not a sandbox of its own. */
 export const FOREIGN = !isMirror() && process.env["DELIVERY_BASE_URL"] !== undefined;
+if (FOREIGN) {
+  process.stderr.write(
+    "NOT RUN: what only a provider that can be steered shows; DELIVERY_BASE_URL is set.\n",
+  );
+}
 
 function isMirror(): boolean {
   return process.env["CONTRACT_TARGET"] === "mirror";

@@ -5,6 +5,14 @@ import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 
 export const TEMPLATE_DATABASE = "order_mirror_template";
 
+/** The test server of this worker: its database `postgres`, as superuser. */
+export function findTestServer(): string {
+  const urls = inject("postgresUrls");
+  const url = urls[Number(process.env["VITEST_POOL_ID"]) - 1];
+  if (url === undefined) throw new TypeError("there is no test server for this worker");
+  return url;
+}
+
 export interface TestDatabase {
   readonly url: string;
   /** A pool for the test's own looks and set-up; ended by `drop`. */
@@ -14,7 +22,7 @@ export interface TestDatabase {
 
 /** A migrated database of this test file's own, cloned from the template in a fraction of a second. */
 export async function makeTestDatabase(): Promise<TestDatabase> {
-  const serverUrl = inject("postgresUrl");
+  const serverUrl = findTestServer();
   const name = `test_${randomUUID().replaceAll("-", "")}`;
   await createDatabase(serverUrl, name, TEMPLATE_DATABASE);
   const url = withDatabase(serverUrl, name);

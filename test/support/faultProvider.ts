@@ -1,12 +1,12 @@
-import { inject } from "vitest";
 import { parseInstant } from "../../src/domain/instant.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
+import { findTestServer } from "./database.ts";
 import { startFaultProxy } from "./faultProxy.ts";
 import type { FaultProxy } from "./faultProxy.ts";
 import { through } from "./faultWorld.ts";
-import { speakTo } from "./testSandbox.ts";
+import { readLiveOrders, speakTo } from "./testSandbox.ts";
 import type { TestSandbox } from "./testSandbox.ts";
 
 /** The provider, on a database server that no fault hits, behind a line that can be cut. */
@@ -24,12 +24,11 @@ export interface FaultProvider extends Pick<TestSandbox, "steer"> {
   close(): Promise<void>;
 }
 
-const PAGE = 5_000;
 let worlds = 0;
 
 /** Rate limits are on, as at the provider; the fleet is at rest unless asked for. */
 export async function startFaultProvider(options: Partial<SandboxOptions> = {}): Promise<FaultProvider> {
-  const serverUrl = inject("postgresUrl");
+  const serverUrl = findTestServer();
   const name = `sandbox_${(worlds += 1)}_${process.pid}`;
   await createDatabase(serverUrl, name);
   const databaseUrl = withDatabase(serverUrl, name);
@@ -37,18 +36,8 @@ export async function startFaultProvider(options: Partial<SandboxOptions> = {}):
   const line = await startFaultProxy(sandbox.port);
   const { steer } = speakTo(sandbox);
 
-  async function readTruth(): Promise<Map<string, Record<string, unknown>>> {
-    const truth = new Map<string, Record<string, unknown>>();
-    for (let after: string | null = "0"; after !== null;) {
-      const page = (await steer("GET", `/orders?mode=live&after=${after}&limit=${PAGE}`)) as {
-        orders: Record<string, unknown>[];
-        next: string | null;
-      };
-      for (const order of page.orders) truth.set(String(order["reference"]), order);
-      after = page.next;
-    }
-    return truth;
-  }
+  const readTruth = () => readLiveOrders(steer);
+
   return {
     sandbox,
     line,

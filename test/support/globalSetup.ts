@@ -10,22 +10,38 @@ import { TEMPLATE_DATABASE } from "./database.ts";
 
 declare module "vitest" {
   export interface ProvidedContext {
-    /** Superuser connection string of the test server's database `postgres`. */
-    postgresUrl: string;
+    /** Superuser connection strings of the test servers' database `postgres`, one for each worker. */
+    postgresUrls: readonly string[];
   }
 }
 
-/** One Postgres server for all files of a run, and in it a migrated template database that each file clones. */
+/**
+ * A Postgres server for each worker of a run, and in it a migrated template database that each file clones. Workers
+ * cannot share one: what a snapshot sees, and so what the change feed may show, waits for transactions of the whole
+ * server, also for those that a test in another database holds open.
+ */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
+  const workers = project.config.maxWorkers ?? project.vitest.config.maxWorkers ?? 1;
+  const servers = await Promise.all(Array.from({ length: workers }, startServer));
+  project.provide(
+    "postgresUrls",
+    servers.map(({ url }) => url),
+  );
+  return async () => void (await Promise.all(servers.map(({ remove }) => remove())));
+}
+
+async function startServer(): Promise<{ url: string; remove: () => Promise<void> }> {
   const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-test-"));
   const postgres = await startEmbeddedPostgres({ dataDir, durable: false });
   await createDatabase(postgres.url, TEMPLATE_DATABASE);
   const templateUrl = withDatabase(postgres.url, TEMPLATE_DATABASE);
   await migrate(templateUrl);
   await migrateQueue(templateUrl);
-  project.provide("postgresUrl", postgres.url);
-  return async () => {
-    await postgres.stop();
-    await rm(dataDir, { recursive: true, force: true });
+  return {
+    url: postgres.url,
+    async remove() {
+      await postgres.stop();
+      await rm(dataDir, { recursive: true, force: true });
+    },
   };
 }

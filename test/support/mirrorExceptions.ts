@@ -27,5 +27,7 @@ beforeEach(({ task, skip }) => {
   const file = path.basename(task.file.filepath);
   const name = task.fullTestName;
   const exception = EXCEPTIONS.find((each) => each.file === file && each.tests.test(name));
-  if (exception !== undefined) skip(`not as the provider: ${exception.why}`);
+  if (exception === undefined) return;
+  process.stderr.write(`NOT RUN: ${name}. Not as the provider: ${exception.why}.\n`);
+  skip(`not as the provider: ${exception.why}`);
 });

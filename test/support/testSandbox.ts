@@ -10,6 +10,8 @@ export const LIVE = "dos_live_sandbox";
 export const TEST = "dos_test_sandbox";
 export const SANDBOX_SECRET = `whsec_${Buffer.from("the sandbox signs with thirty-two").toString("base64")}`;
 
+const CONTROL_PAGE = 5_000;
+
 export interface SandboxAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -78,6 +80,22 @@ export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "close"> {
     return answer.json;
   };
   return { sandbox, url, ask, steer };
+}
+
+/** All live orders as the provider has them now, by reference. */
+export async function readLiveOrders(
+  steer: TestSandbox["steer"],
+): Promise<Map<string, Record<string, unknown>>> {
+  const orders = new Map<string, Record<string, unknown>>();
+  for (let after: string | null = "0"; after !== null;) {
+    const page = (await steer("GET", `/orders?mode=live&after=${after}&limit=${CONTROL_PAGE}`)) as {
+      orders: Record<string, unknown>[];
+      next: string | null;
+    };
+    for (const order of page.orders) orders.set(String(order["reference"]), order);
+    after = page.next;
+  }
+  return orders;
 }
 
 /** A body that creates an order. */

@@ -137,9 +137,13 @@ export const VARIANTS: readonly Variant[] = [
       },
       {
         file: "poll/sweeps.ts",
-        find: "const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });",
-        replace:
-          "const end = addSeconds(settledUntil({ providerNow: cycleStartedAt, settleSeconds }), 3_600);",
+        find: "const end = settledUntil({ providerNow: now, settleSeconds });",
+        replace: "const end = addSeconds(settledUntil({ providerNow: now, settleSeconds }), 3_600);",
+      },
+      {
+        file: "poll/sweepRunner.ts",
+        find: "movesCursor: sweep.movesCursor && isLate(reading, 0),",
+        replace: "movesCursor: sweep.movesCursor,",
       },
     ],
     caughtBy: {

@@ -55,6 +55,13 @@ describe("the fast sweep", () => {
     expect(await next(sweep, later)).toBe("11:29:00 11:59:55");
     expect(await next(sweep, { ...later, polledThrough: at("11:59:55") })).toBeUndefined();
   });
+  it("reads nothing beyond the present when an answer has set the clock back in the middle of a cycle", async () => {
+    const corrected = { cycleStartedAt: at("23:00:00"), providerNow: at("12:00:00.7"), windowsRead: 1 };
+    const sweep = makeFastSweep(options);
+    expect(await next(sweep, { ...corrected, polledThrough: at("10:30:00") })).toBe("10:29:00 11:30:00");
+    expect(await next(sweep, { ...corrected, polledThrough: at("11:30:00") })).toBe("11:29:00 11:59:55");
+    expect(await next(sweep, { ...corrected, polledThrough: at("11:59:55") })).toBeUndefined();
+  });
   it("reads shorter windows after one that was too much, and then longer ones again", async () => {
     const sweep = makeFastSweep(options);
     const behind = { polledThrough: at("08:00:00") };
