@@ -5,7 +5,6 @@ import { startFaultProvider } from "../support/faultProvider.ts";
 import type { FaultProvider } from "../support/faultProvider.ts";
 import { startFaultWorld } from "../support/faultWorld.ts";
 import type { FaultWorld } from "../support/faultWorld.ts";
-import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 
 const BUSY_MS = 30_000;
 
@@ -14,12 +13,7 @@ let world: FaultWorld;
 beforeEach(async () => {
   provider = await startFaultProvider({ faults: { loseShare: 1 } });
   world = await startFaultWorld({ env: provider.env });
-  await provider.steer("POST", "/webhooks", {
-    organization: "sandbox",
-    mode: "live",
-    url: world.webhookUrl,
-    secret: WEBHOOK_SECRET,
-  });
+  await provider.sendEventsTo(world.webhookUrl);
   await world.start("up");
 });
 afterEach(async () => {

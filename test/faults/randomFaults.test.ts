@@ -11,7 +11,6 @@ import { chooseFault } from "../support/randomFault.ts";
 import { canStartRedis } from "../support/redis.ts";
 import { superviseRoles } from "../support/supervisor.ts";
 import type { Supervisor } from "../support/supervisor.ts";
-import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 
 const MINUTE_MS = 60_000;
 
@@ -27,12 +26,7 @@ describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
     provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 120, retryBaseMs: 500 });
     world = await startFaultWorld({ env: provider.env });
     relay = await startEventRelay(world.webhookUrl);
-    await provider.steer("POST", "/webhooks", {
-      organization: "sandbox",
-      mode: "live",
-      url: relay.url,
-      secret: WEBHOOK_SECRET,
-    });
+    await provider.sendEventsTo(relay.url);
     supervisor = superviseRoles(world, ["web", "worker", "poller"]);
     await vi.waitUntil(() => relay.acknowledged.size > 0, { timeout: MINUTE_MS, interval: 100 });
   });

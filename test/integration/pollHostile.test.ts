@@ -9,18 +9,17 @@ import { LIVE, readLiveOrders } from "../support/testSandbox.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../support/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
-const SPELL_MS = 5 * MINUTE_MS;
+const SPELL_MS = 4 * MINUTE_MS;
 /** The longest pause between two attempts is a minute; then the gap is read, and the sweep that proves it. */
-const HEALING_MS = 5 * MINUTE_MS;
-/** A wait that the provider asks for is believed for ten minutes at most. */
-const LONGEST_WAIT_MS = 10 * MINUTE_MS;
+const HEALING_MS = 4 * MINUTE_MS;
+const TEN_MINUTES_MS = 10 * MINUTE_MS;
 const HOUR_SECONDS = 3_600;
 /** Changes younger than this may still be on their way: an interval, the settle time and a page. */
 const FRESH_SECONDS = 70;
 /** How far behind the claim may be: what is hidden for minutes counts as late, and the margins learn of it. */
 const BEHIND_MAX_SECONDS = 900;
-/** In five minutes, of the 600 that the rate would allow. */
-const REQUESTS_MAX = 100;
+/** In four minutes, of the 480 that the rate would allow. */
+const REQUESTS_MAX = 80;
 const TEN_MEBIBYTES = 10 * 1024 * 1024;
 
 interface Spell {
@@ -95,15 +94,16 @@ const spells: Record<string, Spell> = {
       handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
     ),
     told: /rate/i,
-    healingMs: LONGEST_WAIT_MS + HEALING_MS,
+    // A wait that the provider asks for is believed for ten minutes at most.
+    healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
   "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), told: /clock differs/ },
   // The provider's time is known from its own word alone: what it claimed too early is true when that time has come.
-  "a clock an hour ahead": {
-    spoil: withClockOff(HOUR_SECONDS),
+  "a clock ten minutes ahead": {
+    spoil: withClockOff(TEN_MINUTES_MS / 1_000),
     told: /clock differs/,
     misleads: true,
-    healingMs: HOUR_SECONDS * 1_000 + HEALING_MS,
+    healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
 };
 

@@ -1,12 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../src/mirror/database.ts";
 import { errorBodySchema } from "../../src/wire/api.ts";
-import { makeTestDatabase } from "../support/database.ts";
-import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
-import { makeTestReport } from "../support/report.ts";
+import { makeTestReport, startTestReport } from "../support/report.ts";
+import type { ReportServer } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
-import type { TestServer } from "../support/serve.ts";
 
 const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
 
@@ -18,31 +16,22 @@ interface ListBody {
   request_id: string;
 }
 
-let database: TestDatabase;
-let server: TestServer;
-let pool: ReturnType<typeof makePool>;
-
+let report: ReportServer;
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  server = await serve(makeTestReport({ pool }));
+  report = await startTestReport();
 });
-afterAll(async () => {
-  await server.close();
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => report.close());
 beforeEach(async () => {
-  await database.pool.query(
+  await report.database.pool.query(
     "truncate mirror.orders; delete from mirror.poll_state; delete from mirror.sources",
   );
 });
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
-  insertOrder(database.pool, sourceId, orderText(fields));
+  insertOrder(report.database.pool, sourceId, orderText(fields));
 
 const get = (path: string, headers: Record<string, string> = {}) =>
-  fetch(`${server.url}/v1/orders${path}`, { headers });
+  fetch(`${report.url}/v1/orders${path}`, { headers });
 
 async function list(query: string): Promise<ListBody> {
   const response = await get(query);
@@ -71,7 +60,7 @@ describe("the list of orders", () => {
   it("returns orders character for character as the provider sent them", async () => {
     const raw = `{ "zeta":1, "reference":"A",\n "10":"x", "2":"y", "total": 12345678901234567890.10, "name":"\\u00e9\\ud800",
       "updatedAt":"2026-11-20T10:00:00.123456789+01:00" }`;
-    await insertOrder(database.pool, "live", raw);
+    await insertOrder(report.database.pool, "live", raw);
     const text = await (await get("")).text();
     expect(text).toContain(raw);
   });
@@ -173,7 +162,7 @@ describe("the list of orders", () => {
     }
     const first = await get("?limit=1");
     const next = /<([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1] ?? "";
-    await database.pool.query(
+    await report.database.pool.query(
       "update mirror.orders set version = version + 3600000000000 where reference in ('A', 'B')",
     );
     expect(await references(next)).toEqual(["C"]);
@@ -236,7 +225,7 @@ describe("the list of orders", () => {
 describe("a single order", () => {
   it("is the provider's text with request_id added at the end", async () => {
     const raw = `{"reference":"A","10":1,"2":1e400,"updatedAt":"2026-11-20T10:00:00Z" }`;
-    await insertOrder(database.pool, "live", raw);
+    await insertOrder(report.database.pool, "live", raw);
     const response = await get("/A");
     const text = await response.text();
     expect(text).toBe(
@@ -276,12 +265,13 @@ describe("a single order", () => {
 
 describe("freshness", () => {
   const setSafeThrough = async (nanos: string | null) => {
-    await database.pool.query(
+    await report.database.pool.query(
       "insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', '')",
     );
-    await database.pool.query("insert into mirror.poll_state (source_id, safe_through) values ('live', $1)", [
-      nanos,
-    ]);
+    await report.database.pool.query(
+      "insert into mirror.poll_state (source_id, safe_through) values ('live', $1)",
+      [nanos],
+    );
   };
 
   it("says up to when every change is in the answer, and nothing while that is unknown", async () => {
@@ -291,7 +281,7 @@ describe("freshness", () => {
     }
     await setSafeThrough(null);
     expect((await get("")).headers.get("x-safe-through")).toBeNull();
-    await database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
+    await report.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
     for (const path of ["", "/A", "/nowhere"]) {
       expect((await get(path)).headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
     }
@@ -313,7 +303,7 @@ describe("freshness", () => {
       expect(again.headers.get("etag")).toBe(etag);
       expect(again.headers.get("x-safe-through")).toBe("2025-11-20T10:00:00Z");
       expect(again.headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"));
-      await database.pool.query("update mirror.orders set raw = $1", [
+      await report.database.pool.query("update mirror.orders set raw = $1", [
         orderText({ reference: "A", status: "x" }),
       ]);
       const changed = await get(path, { "If-None-Match": etag, "Cache-Control": "max-age=0" });
@@ -330,7 +320,7 @@ describe("what the mirror does not do", () => {
     ["DELETE", "/v1/orders/A", 405, "method_not_allowed"],
     ["GET", "/v1/nothing", 404, "not_found"],
   ])("answers %s %s with %i", async (method, path, status, code) => {
-    const response = await fetch(server.url + path, { method });
+    const response = await fetch(report.url + path, { method });
     expect(response.status).toBe(status);
     expect(errorBodySchema.parse(await response.json()).error.code).toBe(code);
   });

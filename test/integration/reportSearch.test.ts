@@ -1,40 +1,26 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { makeTestDatabase } from "../support/database.ts";
-import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
 import { addSource } from "../support/orders.ts";
-import { makeTestReport } from "../support/report.ts";
-import { serve } from "../support/serve.ts";
-import type { TestServer } from "../support/serve.ts";
+import { startTestReport } from "../support/report.ts";
+import type { ReportServer } from "../support/report.ts";
 
 const [B1, B2] = ["6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11", "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
 
-let database: TestDatabase;
-let pool: Pool;
-let server: TestServer;
-
+let report: ReportServer;
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  server = await serve(makeTestReport({ pool }));
+  report = await startTestReport();
 });
-afterAll(async () => {
-  await server.close();
-  await pool.end();
-  await database.drop();
-});
+afterAll(() => report.close());
 beforeEach(async () => {
-  await database.pool.query("truncate mirror.orders, mirror.branches; delete from mirror.poll_state");
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test", "test");
+  await report.database.pool.query("truncate mirror.orders, mirror.branches; delete from mirror.poll_state");
+  await addSource(report.database.pool, "live");
+  await addSource(report.database.pool, "test", "test");
 });
 
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
-  insertOrder(database.pool, sourceId, orderText(fields));
+  insertOrder(report.database.pool, sourceId, orderText(fields));
 const get = (path: string, headers: Record<string, string> = {}) =>
-  fetch(`${server.url}/v1${path}`, { headers });
+  fetch(`${report.url}/v1${path}`, { headers });
 
 async function find(query: string) {
   const response = await get(`/orders?${query}`);
@@ -45,7 +31,10 @@ async function find(query: string) {
 }
 
 const seenAt = (reference: string, at: string) =>
-  database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [reference, at]);
+  report.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
+    reference,
+    at,
+  ]);
 
 const addBranch = (fields: {
   id: string;
@@ -55,7 +44,7 @@ const addBranch = (fields: {
   sourceId?: string;
 }) => {
   const { id, reference = null, name = "Centre", closed = false, sourceId = "live" } = fields;
-  return database.pool.query(
+  return report.database.pool.query(
     `insert into mirror.branches (source_id, branch_id, reference, name, raw, closed_at)
      values ($1, $2, $3, $4, $5, case when $6 then now() end)`,
     [sourceId, id, reference, name, `{ "id":"${id}", "name":"${name}", "more": 1.10 }`, closed],
@@ -157,7 +146,7 @@ describe("GET /v1/branches", () => {
 
 describe("answers while the mirror is behind", () => {
   const provenFor = (ageSeconds: number) =>
-    database.pool.query(
+    report.database.pool.query(
       `insert into mirror.poll_state (source_id, safe_through)
        values ('live', (extract(epoch from clock_timestamp()) * 1e9)::bigint - $1::bigint * 1000000000)
        on conflict (source_id) do update set safe_through = excluded.safe_through`,

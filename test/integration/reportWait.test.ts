@@ -1,40 +1,27 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { parseInstant } from "../../src/domain/instant.ts";
 import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
 import { makeOrderWait } from "../../src/report/orderWait.ts";
 import { systemClock } from "../../src/runtime/clock.ts";
-import { makeTestDatabase } from "../support/database.ts";
-import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
-import { makeTestReport } from "../support/report.ts";
-import { serve } from "../support/serve.ts";
-import type { TestServer } from "../support/serve.ts";
+import { startTestReport } from "../support/report.ts";
+import type { ReportServer } from "../support/report.ts";
 
 const AT = "2026-11-20T10:00:00.000000001Z";
 const LATER = "2026-11-20T10:00:00.000000002Z";
 
-let database: TestDatabase;
-let pool: Pool;
-let server: TestServer;
-
+let report: ReportServer;
 beforeAll(async () => {
-  database = await makeTestDatabase();
-  pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
-  server = await serve(makeTestReport({ pool }));
+  report = await startTestReport();
 });
-afterAll(async () => {
-  await server.close();
-  await pool.end();
-  await database.drop();
-});
-beforeEach(() => database.pool.query("truncate mirror.orders"));
+afterAll(() => report.close());
+beforeEach(() => report.database.pool.query("truncate mirror.orders"));
 
-const add = (fields: Record<string, unknown>) => insertOrder(database.pool, "live", orderText(fields));
+const add = (fields: Record<string, unknown>) => insertOrder(report.database.pool, "live", orderText(fields));
 
 async function get(path: string) {
   const startedMs = performance.now();
-  const response = await fetch(`${server.url}/v1/orders/${path}`);
+  const response = await fetch(`${report.url}/v1/orders/${path}`);
   const body = (await response.json()) as {
     reference?: string;
     updatedAt?: string;
@@ -63,7 +50,7 @@ describe("waiting for an order", () => {
     await add({ reference: "A", updatedAt: AT });
     const waiting = get(`A?updatedAfter=${AT}&wait=20`);
     await systemClock.sleep(100);
-    await database.pool.query("truncate mirror.orders");
+    await report.database.pool.query("truncate mirror.orders");
     await add({ reference: "A", updatedAt: LATER });
     expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
   });
@@ -105,8 +92,8 @@ describe("many who wait", () => {
   const signal = new AbortController().signal;
 
   it("share one statement at a time", async () => {
-    const query = vi.spyOn(pool, "query");
-    const orderWait = makeOrderWait({ pool, clock: systemClock });
+    const query = vi.spyOn(report.pool, "query");
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
     const waits = Array.from({ length: 400 }, (_, n) =>
       orderWait.wait({ sourceId: "live", reference: `R${n}`, after }, { timeoutMs: 20_000, signal }),
     );
@@ -118,7 +105,7 @@ describe("many who wait", () => {
   });
 
   it("are refused beyond the cap, and let go when the process closes", async () => {
-    const orderWait = makeOrderWait({ pool, clock: systemClock });
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
     const wait = () =>
       orderWait.wait({ sourceId: "live", reference: "A", after }, { timeoutMs: 20_000, signal });
     const waits = Array.from({ length: 500 }, wait);

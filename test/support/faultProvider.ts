@@ -8,6 +8,7 @@ import type { FaultProxy } from "./faultProxy.ts";
 import { through } from "./faultWorld.ts";
 import { readLiveOrders, speakTo } from "./testSandbox.ts";
 import type { TestSandbox } from "./testSandbox.ts";
+import { WEBHOOK_SECRET } from "./webhooks.ts";
 
 /** The provider, on a database server that no fault hits, behind a line that can be cut. */
 export interface FaultProvider extends Pick<TestSandbox, "steer"> {
@@ -15,6 +16,8 @@ export interface FaultProvider extends Pick<TestSandbox, "steer"> {
   readonly line: FaultProxy;
   /** Variables that point the program at it, and have it poll as often as it may. */
   readonly env: Record<string, string>;
+  /** From now on events of live orders go to this address, by no line. */
+  sendEventsTo(url: string): Promise<void>;
   /** All live orders as they are now, by reference. */
   readonly readTruth: () => Promise<Map<string, Record<string, unknown>>>;
   /** Their updatedAt. */
@@ -48,6 +51,10 @@ export async function startFaultProvider(options: Partial<SandboxOptions> = {}):
       POLL_SETTLE_SECONDS: "1",
       POLL_OVERLAP_SECONDS: "5",
       BACKFILL_SINCE: "PT30M",
+    },
+    async sendEventsTo(url) {
+      const endpoint = { organization: "sandbox", mode: "live", url, secret: WEBHOOK_SECRET };
+      await steer("POST", "/webhooks", endpoint);
     },
     readTruth,
     async readVersions() {

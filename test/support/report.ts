@@ -1,3 +1,4 @@
+import { makePool } from "../../src/mirror/database.ts";
 import type { Pool } from "../../src/mirror/database.ts";
 import { makeChangeHub } from "../../src/report/changeHub.ts";
 import { makeOrderWait } from "../../src/report/orderWait.ts";
@@ -5,6 +6,9 @@ import { makeReportRouter } from "../../src/report/router.ts";
 import type { ReportDeps } from "../../src/report/router.ts";
 import { systemClock } from "../../src/runtime/clock.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
+import { makeTestDatabase } from "./database.ts";
+import type { TestDatabase } from "./database.ts";
+import { serve } from "./serve.ts";
 
 /** The read API over `pool`, open to this machine unless `apiTokens` are given. */
 export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
@@ -21,4 +25,30 @@ export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
     ...common,
     ...deps,
   });
+}
+
+export interface ReportServer {
+  /** Base address without a slash at the end. */
+  readonly url: string;
+  readonly database: TestDatabase;
+  /** What the read API reads by. */
+  readonly pool: Pool;
+  close(): Promise<void>;
+}
+
+/** The read API, open to this machine, over a database of its own. */
+export async function startTestReport(): Promise<ReportServer> {
+  const database = await makeTestDatabase();
+  const pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
+  const server = await serve(makeTestReport({ pool }));
+  return {
+    url: server.url,
+    database,
+    pool,
+    async close() {
+      await server.close();
+      await pool.end();
+      await database.drop();
+    },
+  };
 }

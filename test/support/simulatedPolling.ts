@@ -11,7 +11,9 @@ import type { Window } from "../../src/domain/window.ts";
 import { makeProviderClock } from "../../src/provider/providerClock.ts";
 import type { ProviderClock } from "../../src/provider/providerClock.ts";
 import { NastyProvider, seconds, START } from "./nastyProvider.ts";
-import type { NastyTraits, ServedPage, ServedRow } from "./nastyProvider.ts";
+import type { ServedPage, ServedRow } from "./nastyProvider.ts";
+import type { NastyScenario } from "./nastyScenarios.ts";
+import { makeRandom } from "./random.ts";
 
 const SETTLE_SECONDS = 5;
 export const OVERLAP_SECONDS = 60;
@@ -21,10 +23,7 @@ const SPAN_MAX_SECONDS = 3_600;
 export const PAGE_LIMIT = 200;
 const HISTORY_SINCE = addSeconds(START, -400);
 
-export interface Scenario extends NastyTraits {
-  readonly cycles: number;
-  /** Before these cycles this many orders change in one instant. */
-  readonly bursts: readonly { readonly cycle: number; readonly orders: number }[];
+export interface Scenario extends NastyScenario {
   /** Of our clock against the provider's. */
   readonly localSkewSeconds: number;
   /** Chance that the process dies, at each of its steps: a page asked for, applied, a window committed. */
@@ -273,16 +272,5 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     gap: until === undefined || mirror.safeThrough < until,
     secondWrites: mirror.writes - writes,
     steps,
-  };
-}
-
-/** mulberry32. */
-function makeRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }

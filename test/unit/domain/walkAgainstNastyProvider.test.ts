@@ -7,7 +7,9 @@ import { nextRequest, receivePage, startWalk } from "../../../src/domain/walk.ts
 import { nextWindow, settledUntil } from "../../../src/domain/window.ts";
 import type { Window } from "../../../src/domain/window.ts";
 import { NastyProvider, seconds, START } from "../../support/nastyProvider.ts";
-import type { NastyTraits, ServedRow } from "../../support/nastyProvider.ts";
+import type { ServedRow } from "../../support/nastyProvider.ts";
+import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
+import type { NastyScenario } from "../../support/nastyScenarios.ts";
 
 const SETTLE_SECONDS = 5;
 const OVERLAP_SECONDS = 60;
@@ -84,12 +86,6 @@ const flawed: Record<string, Poller> = {
   },
 };
 
-interface Scenario extends NastyTraits {
-  readonly cycles: number;
-  /** Before these cycles this many orders change in one instant. */
-  readonly bursts: readonly { readonly cycle: number; readonly orders: number }[];
-}
-
 interface Ending {
   /** Orders whose last state no fast window showed. */
   readonly missedByFast: string[];
@@ -101,7 +97,7 @@ interface Ending {
 }
 
 /** Polls through the scenario, then through the quiet after it, then sweeps once more. */
-function simulate(scenario: Scenario, poller: Poller = sound): Ending {
+function simulate(scenario: NastyScenario, poller: Poller = sound): Ending {
   const provider = new NastyProvider(scenario);
   const seen = new Map<string, number>();
   const proved: Window[] = [];
@@ -157,41 +153,11 @@ function simulate(scenario: Scenario, poller: Poller = sound): Ending {
   return { missedByFast, missed: unseen(), falseClaims: [...falseClaims], allProved };
 }
 
-const traits = {
-  seed: fc.nat(),
-  sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
-  ties: fc.constantFrom("stable", "random"),
-  sinceInclusive: fc.boolean(),
-  untilInclusive: fc.boolean(),
-  granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
-  keepsFiner: fc.boolean(),
-  requestSeconds: fc.constantFrom(0.05, 0.5, 2),
-  lateShare: fc.constantFrom(0, 0.03, 0.3),
-  lateSecondsMax: fc.constantFrom(1, 20, OVERLAP_SECONDS - 2),
-  futureShare: fc.constantFrom(0, 0.02),
-  futureSecondsMax: fc.constantFrom(0, 100),
-  skewSeconds: fc.constantFrom(0, 2),
-  cycles: fc.integer({ min: 1, max: 7 }),
-} satisfies Partial<{ [Trait in keyof Scenario]: fc.Arbitrary<Scenario[Trait]> }>;
+const traits = arbitraryTraits(OVERLAP_SECONDS);
+const smallScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...traits, ...arbitrarySizes("small") });
+const fullScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...traits, ...arbitrarySizes("full") });
 
-/** A tenth of the size, so that thousands of runs are possible: pages of 10 or 20, ties of 30. */
-const smallScenarios: fc.Arbitrary<Scenario> = fc.record({
-  ...traits,
-  limitMax: fc.constantFrom(10, 20),
-  orders: fc.constantFrom(15, 60, 200),
-  updatesPerSecond: fc.constantFrom(0, 0.2, 2, 20),
-  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(9, 30) }), { maxLength: 2 }),
-});
-
-const fullScenarios: fc.Arbitrary<Scenario> = fc.record({
-  ...traits,
-  limitMax: fc.constantFrom(100, 200),
-  orders: fc.constantFrom(500, 2_000),
-  updatesPerSecond: fc.constantFrom(0, 2, 20, 200),
-  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(90, 300) }), { maxLength: 2 }),
-});
-
-const judge = (scenario: Scenario, poller?: Poller) => {
+const judge = (scenario: NastyScenario, poller?: Poller) => {
   const { missedByFast, missed, falseClaims, allProved } = simulate(scenario, poller);
   return { missed, falseClaims, missedByFast: allProved ? missedByFast : [] };
 };

@@ -2,6 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { floorTo } from "../../../src/domain/instant.ts";
 import { seconds } from "../../support/nastyProvider.ts";
+import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
 import { OVERLAP_SECONDS, PAGE_LIMIT, simulatePolling, sound } from "../../support/simulatedPolling.ts";
 import type { Rules, Scenario } from "../../support/simulatedPolling.ts";
 
@@ -39,43 +40,14 @@ const flawed: Record<string, Rules> = {
 };
 
 const traits = {
-  seed: fc.nat(),
-  sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),
-  ties: fc.constantFrom("stable", "random"),
-  sinceInclusive: fc.boolean(),
-  untilInclusive: fc.boolean(),
-  granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
-  keepsFiner: fc.boolean(),
-  requestSeconds: fc.constantFrom(0.05, 0.5, 2),
-  lateShare: fc.constantFrom(0, 0.03, 0.3),
-  lateSecondsMax: fc.constantFrom(1, 20, OVERLAP_SECONDS - 2),
-  futureShare: fc.constantFrom(0, 0.02),
-  futureSecondsMax: fc.constantFrom(0, 100),
-  skewSeconds: fc.constantFrom(0, 2),
+  ...arbitraryTraits(OVERLAP_SECONDS),
   localSkewSeconds: fc.constantFrom(-600, 0, 600),
   crashShare: fc.constantFrom(0, 0, 0.02, 0.2),
   crashAtStep: fc.constant(0),
   answerSecondsMax: fc.constantFrom(1, 300),
-  cycles: fc.integer({ min: 1, max: 7 }),
-} satisfies Partial<{ [Trait in keyof Scenario]: fc.Arbitrary<Scenario[Trait]> }>;
-
-/** Pages of 10 or 20 and as many orders, so that thousands of runs are possible. */
-const small: fc.Arbitrary<Scenario> = fc.record({
-  ...traits,
-  limitMax: fc.constantFrom(10, 20),
-  orders: fc.constantFrom(15, 60, 150),
-  updatesPerSecond: fc.constantFrom(0, 0.2, 2, 20),
-  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(9, 30) }), { maxLength: 2 }),
-});
-
-/** The pages and the load of the real thing. */
-const full: fc.Arbitrary<Scenario> = fc.record({
-  ...traits,
-  limitMax: fc.constantFrom(100, 200),
-  orders: fc.constantFrom(500, 1_500),
-  updatesPerSecond: fc.constantFrom(0, 2, 20, 200),
-  bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: fc.constantFrom(90, 300) }), { maxLength: 2 }),
-});
+};
+const small: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("small") });
+const full: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("full") });
 
 const WELL = { staleAfterPolls: [], stale: [], falseClaims: [], gap: false, secondWrites: 0 };
 
