@@ -28,6 +28,7 @@ export default defineConfig({
           globalSetup: ["test/support/buildSetup.ts", "test/support/globalSetup.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
+          fileParallelism: false,
         },
       },
       {
@@ -41,6 +42,7 @@ export default defineConfig({
           globalSetup: ["test/support/globalSetup.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
+          fileParallelism: false,
         },
       },
     ],

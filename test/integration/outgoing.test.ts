@@ -104,6 +104,13 @@ async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise
   const requestedAt = parseInstant(at(10_000));
   const apply = makeApply({ pool, logger: silentLogger, modes });
   await apply.applyReads({ sourceId, via: "poll", snapshots, requestedAt, settleNanos: 0n });
+  // The feed shows a change when no older transaction is left in the server, and autovacuum has some of its own.
+  await vi.waitUntil(async () => {
+    const { rows } = await pool.query<{ shown: boolean }>(
+      "select max(tx) < pg_snapshot_xmin(pg_current_snapshot()) as shown from mirror.changes",
+    );
+    return rows[0]?.shown;
+  }, 15_000);
 }
 
 async function start(
