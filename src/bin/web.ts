@@ -132,14 +132,15 @@ function composeApp(
   const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
   const app = express();
   app.use(setAnswerHeaders);
-  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
-  app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   const { apiTokens } = config;
   const sources = [...config.sources];
   deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
+  // First of the routers, since each one before it costs every read.
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
+  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
   app.use(makeDocsRouter(describeApi()));
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;

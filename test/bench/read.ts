@@ -14,11 +14,11 @@ import type { ReadOrder } from "./readersProcess.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
 
 const READERS = 50;
-const SINGLE_READS = amount(5_000);
-const PAGES = amount(500);
-/** Fifty programs, each of which reads ten single orders a second, or one page. */
-const SINGLE_READS_PER_SECOND = 500;
-const PAGES_PER_SECOND = 50;
+const SINGLE_READS = amount(3_000);
+const PAGES = amount(300);
+/** Fifty people and programs, each of which reads four orders a second, or a page every two or three. */
+const SINGLE_READS_PER_SECOND = 200;
+const PAGES_PER_SECOND = 20;
 
 const PERIOD_ORDERS = amount(2_700);
 

@@ -1,3 +1,4 @@
+import { setMaxListeners } from "node:events";
 import { setTimeout as sleep } from "node:timers/promises";
 import { openConnections } from "./connections.ts";
 import { quantile } from "./measure.ts";
@@ -27,6 +28,7 @@ async function run(order: ReadOrder): Promise<Sample> {
   let errors = 0;
   let next = 0;
   const over = new AbortController();
+  setMaxListeners(readers, over.signal);
 
   async function read(index: number, { send }: (typeof connections)[number]): Promise<void> {
     const startedMs = performance.now();
