@@ -19,9 +19,16 @@ try {
   });
 }
 
-/** A role runs for months: it loads its own code alone, without which it would hold a third more memory. */
+/**
+ * A role runs for months, and an export is to be small however much it writes: they load their own code alone, without
+ * which they would hold a third more memory.
+ */
 async function loadProgram(name: string | undefined): Promise<Command> {
   if (ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
+  if (name === "export") {
+    const { addExportCommand } = await import("./commands/export.ts");
+    return addExportCommand(makeBareProgram());
+  }
   const { makeProgram } = await import("./program.ts");
   return makeProgram();
 }

@@ -56,7 +56,7 @@ class ExportFailedError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-export function addExportCommand(program: Command): void {
+export function addExportCommand(program: Command): Command {
   const command = program
     .command("export")
     .description("write orders as CSV or NDJSON, to stdout or into a file")
@@ -75,6 +75,7 @@ export function addExportCommand(program: Command): void {
     .action((options: Options) =>
       withMirror(({ pool, databaseUrl }) => runExport({ pool, databaseUrl, options })),
     );
+  return program;
 }
 
 async function runExport(asked: { pool: Pool; databaseUrl: string; options: Options }): Promise<void> {
