@@ -64,6 +64,7 @@ create table mirror.history (
   rank         smallint,
   hash         bytea,
   status       text,
+  previous_status text,
   raw          json,
   seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
@@ -80,6 +81,7 @@ comment on column mirror.history.settled     is 'True when nothing could change 
 comment on column mirror.history.observed_at is 'Provider-clock nanoseconds at which the read was requested or the event created.';
 comment on column mirror.history.rank        is 'Place of the status in the life of an order: decides within one timestamp.';
 comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
+comment on column mirror.history.previous_status is 'Status of the order before; null unless the verdict is applied, and for a new order.';
 comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 create index history_by_order on mirror.history (source_id, reference, version);
@@ -175,7 +177,6 @@ comment on column mirror.changes.position is 'Position in the feed. Read only ro
 comment on column mirror.changes.tx       is 'The writing transaction, to read the feed without gaps.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
 create index changes_in_commit_order on mirror.changes (tx, position);
-create index changes_by_order on mirror.changes (source_id, reference, position);
 
 create table mirror.quarantine (
   quarantine_id bigint generated always as identity,

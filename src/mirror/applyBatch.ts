@@ -179,10 +179,10 @@ parked_before as (
 recorded as (
   insert into mirror.history (
     history_id, source_id, reference, via, verdict, conflict, reason, inbox_seq, event_id, event_type,
-    version, settled, observed_at, rank, hash, status, raw)
+    version, settled, observed_at, rank, hash, status, previous_status, raw)
   select
     history_id, source_id, reference, via, outcome, conflict, reason, inbox_seq, event_id, event_type,
-    version, settled, observed_at, rank, hash_bytes, status,
+    version, settled, observed_at, rank, hash_bytes, status, case when outcome = 'applied' then previous_status end,
     case when outcome in ('applied', 'stale') or conflict then kept::json end
   from decided
   where inbox_seq is not null

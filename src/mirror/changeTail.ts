@@ -80,10 +80,8 @@ export async function readHistoryMark(pool: Pool): Promise<HistoryMark> {
 
 const COLUMNS = `
   select h.history_id, h.source_id, h.reference, h.via, h.verdict, h.conflict, h.reason, h.event_id, h.event_type,
-    h.status, c.previous_status, h.version, (extract(epoch from h.seen_at) * 1000000000)::bigint as seen_at
-  from mirror.history h
-  left join mirror.changes c
-    on c.source_id = h.source_id and c.reference = h.reference and c.history_id = h.history_id`;
+    h.status, h.previous_status, h.version, (extract(epoch from h.seen_at) * 1000000000)::bigint as seen_at
+  from mirror.history h`;
 
 interface Row {
   readonly history_id: string;
