@@ -9,34 +9,6 @@ import type { Subject } from "./subject.ts";
 /** timestamptz holds microseconds; cutting here keeps Postgres from rounding up into the next second. */
 const TIMESTAMPTZ_DIGITS = 6;
 
-const NO_ORDER = {
-  greatest: false,
-  repeats_greatest: false,
-  conflicts_greatest: false,
-  reference: null,
-  version: null,
-  settled: null,
-  observed_at: null,
-  rank: null,
-  hash: null,
-  external_order_id: null,
-  status: null,
-  livemode: null,
-  fleet_name: null,
-  branch_id: null,
-  branch_reference: null,
-  schedule_mode: null,
-  resolved_pickup_time: null,
-  resolved_delivery_time: null,
-  resolved_basis: null,
-  pickup_time: null,
-  delivery_time: null,
-  real_pickup_time: null,
-  real_delivery_time: null,
-  updated_at: null,
-  raw: null,
-} as const;
-
 /** An observation and its place in the batch. */
 type Placed = Observation & { readonly n: number };
 
@@ -46,36 +18,18 @@ export function toBatchRows(subjects: readonly Subject[]): BatchRow[] {
     subject.kind === "observation" ? { ...subject.observation, n } : [],
   );
   const greatest = new Map(fold(placed).map((observation) => [orderIdentity(observation), observation]));
-  return subjects.map((subject, n) => ({
-    ...originColumns(subject, n),
-    ...contentColumns(subject, n, greatest),
-  }));
+  return subjects.map((subject, n) => toRow(subject, n, greatest));
 }
 
-function originColumns(subject: Subject, n: number) {
-  return {
-    n,
-    source_id: subject.sourceId,
-    via: subject.via,
-    inbox_seq: subject.event?.inboxSeq ?? null,
-    event_id: subject.event?.eventId ?? null,
-    event_type: subject.event?.eventType ?? null,
-  };
-}
-function contentColumns(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed>) {
+function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed>): BatchRow {
   switch (subject.kind) {
     case "observation":
-      return {
-        verdict: null,
-        reason: null,
-        detail: null,
-        ...orderColumns({ ...subject.observation, n }, greatest),
-      };
+      return observationRow(subject, n, greatest);
     case "ignored":
-      return { ...NO_ORDER, verdict: "ignored" as const, reason: subject.reason, detail: null };
+      return { ...rowWithoutOrder(subject, n), verdict: "ignored", reason: subject.reason };
     case "quarantined": {
       const { reason, detail, reference, raw } = subject;
-      return { ...NO_ORDER, verdict: "quarantined" as const, reason, detail, reference, raw };
+      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", reason, detail, reference, raw };
     }
     default: {
       const never: never = subject;
@@ -84,12 +38,27 @@ function contentColumns(subject: Subject, n: number, greatest: ReadonlyMap<strin
   }
 }
 
-function orderColumns(observation: Placed, greatestByOrder: ReadonlyMap<string, Placed>) {
+/** One literal and no parts spread into it: with this many columns that costs ten times the rest (measured). */
+function observationRow(
+  subject: Subject & { kind: "observation" },
+  n: number,
+  greatestByOrder: ReadonlyMap<string, Placed>,
+): BatchRow {
+  const { event, observation } = subject;
   const { key, snapshot } = observation;
   const { fields } = snapshot;
-  const winner = greatestByOrder.get(orderIdentity(observation)) ?? observation;
-  const greatest = winner.n === observation.n;
+  const winner = greatestByOrder.get(orderIdentity(observation));
+  const greatest = winner === undefined || winner.n === n;
   return {
+    n,
+    source_id: subject.sourceId,
+    via: subject.via,
+    inbox_seq: event?.inboxSeq ?? null,
+    event_id: event?.eventId ?? null,
+    event_type: event?.eventType ?? null,
+    verdict: null,
+    reason: null,
+    detail: null,
     greatest,
     repeats_greatest: !greatest && winner.key.version === key.version && winner.key.hash === key.hash,
     conflicts_greatest: !greatest && isConflict(winner.key, key),
@@ -115,6 +84,45 @@ function orderColumns(observation: Placed, greatestByOrder: ReadonlyMap<string, 
     real_delivery_time: toTimestamp(fields.realDeliveryTime),
     updated_at: toTimestamp(key.version),
     raw: snapshot.raw,
+  };
+}
+
+function rowWithoutOrder(subject: Subject, n: number): BatchRow {
+  return {
+    n,
+    source_id: subject.sourceId,
+    via: subject.via,
+    inbox_seq: subject.event?.inboxSeq ?? null,
+    event_id: subject.event?.eventId ?? null,
+    event_type: subject.event?.eventType ?? null,
+    verdict: null,
+    reason: null,
+    detail: null,
+    greatest: false,
+    repeats_greatest: false,
+    conflicts_greatest: false,
+    reference: null,
+    version: null,
+    settled: null,
+    observed_at: null,
+    rank: null,
+    hash: null,
+    external_order_id: null,
+    status: null,
+    livemode: null,
+    fleet_name: null,
+    branch_id: null,
+    branch_reference: null,
+    schedule_mode: null,
+    resolved_pickup_time: null,
+    resolved_delivery_time: null,
+    resolved_basis: null,
+    pickup_time: null,
+    delivery_time: null,
+    real_pickup_time: null,
+    real_delivery_time: null,
+    updated_at: null,
+    raw: null,
   };
 }
 

@@ -8,7 +8,7 @@ export type Verdict = (typeof VERDICTS)[number];
 
 /** One observation, or one event without an order, in the form that the statement reads. Bigints are decimal text. */
 export interface BatchRow {
-  /** Place in the batch; comes back with the outcome. */
+  /** Place in the batch, 0 first; comes back with the outcome. */
   readonly n: number;
   readonly source_id: string;
   readonly via: Via;
@@ -59,6 +59,44 @@ export interface BatchOutcome {
   readonly revision: number | null;
 }
 
+/** The columns that travel as JSON, with their types in the database. */
+const COLUMN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw">, string>> = {
+  n: "integer",
+  source_id: "text",
+  via: "text",
+  inbox_seq: "bigint",
+  event_id: "text",
+  event_type: "text",
+  verdict: "text",
+  reason: "text",
+  detail: "text",
+  greatest: "boolean",
+  repeats_greatest: "boolean",
+  conflicts_greatest: "boolean",
+  reference: "text",
+  version: "bigint",
+  settled: "boolean",
+  observed_at: "bigint",
+  rank: "smallint",
+  hash: "text",
+  external_order_id: "text",
+  status: "text",
+  livemode: "boolean",
+  fleet_name: "text",
+  branch_id: "text",
+  branch_reference: "text",
+  schedule_mode: "text",
+  resolved_pickup_time: "timestamptz",
+  resolved_delivery_time: "timestamptz",
+  resolved_basis: "text",
+  pickup_time: "timestamptz",
+  delivery_time: "timestamptz",
+  real_pickup_time: "timestamptz",
+  real_delivery_time: "timestamptz",
+  updated_at: "timestamptz",
+};
+const ROW_COLUMNS = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
+
 /*
  * The parts, in the order in which they matter:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
@@ -77,15 +115,9 @@ export interface BatchOutcome {
  */
 const STATEMENT = `
 with incoming as materialized (
-  select r.*, decode(r.hash, 'hex') as hash_bytes, nextval('mirror.history_id') as history_id
-  from json_to_recordset($1::json) as r (
-    n integer, source_id text, via text, inbox_seq bigint, event_id text, event_type text, verdict text,
-    reason text, detail text, greatest boolean, repeats_greatest boolean, conflicts_greatest boolean,
-    reference text, version bigint, settled boolean, observed_at bigint, rank smallint, hash text,
-    external_order_id text, status text, livemode boolean, fleet_name text, branch_id text, branch_reference text,
-    schedule_mode text, resolved_pickup_time timestamptz, resolved_delivery_time timestamptz, resolved_basis text,
-    pickup_time timestamptz, delivery_time timestamptz, real_pickup_time timestamptz,
-    real_delivery_time timestamptz, updated_at timestamptz, raw text)
+  select r.*, decode(r.hash, 'hex') as hash_bytes, nextval('mirror.history_id') as history_id,
+    convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw
+  from json_to_recordset($1::json) as r (${ROW_COLUMNS.map((column) => `${column} ${COLUMN_TYPES[column]}`).join(", ")})
 ),
 claimed as (
   delete from mirror.pending
@@ -225,7 +257,28 @@ select n, outcome as verdict, conflict, previous_status, revision from decided o
  */
 export async function applyBatch(pool: Pool, rows: readonly BatchRow[]): Promise<BatchOutcome[]> {
   if (rows.length === 0) return [];
-  const values = [JSON.stringify(rows)];
-  const result = await pool.query<BatchOutcome>({ name: "apply-batch", text: STATEMENT, values });
+  const result = await pool.query<BatchOutcome>({
+    name: "apply-batch",
+    text: STATEMENT,
+    values: packRows(rows),
+  });
   return result.rows;
+}
+
+/**
+ * The rows as JSON, without columns that are null in all of them, and their snapshots as bytes that the server cuts
+ * apart: as text within the JSON each snapshot would be escaped here and read twice there, a tenth of what applying
+ * an event costs Postgres.
+ */
+function packRows(rows: readonly BatchRow[]): unknown[] {
+  const columns = ROW_COLUMNS.filter((column) => rows.some((row) => row[column] !== null));
+  const lengths = rows.map(({ raw }) => (raw === null ? null : Buffer.byteLength(raw)));
+  let nextStart = 1;
+  const starts = lengths.map((length) => {
+    const start = nextStart;
+    nextStart += length ?? 0;
+    return start;
+  });
+  const raws = Buffer.from(rows.map(({ raw }) => raw ?? "").join(""));
+  return [JSON.stringify(rows, columns), raws, starts, lengths];
 }

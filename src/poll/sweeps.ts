@@ -78,11 +78,9 @@ export function makeFastSweep(options: SweepOptions): Sweep {
     movesCursor: true,
     provesAfterSeconds: undefined,
     span,
-    async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
+    async next({ cycleStartedAt, polledThrough, windowsRead }) {
       const { settleSeconds, overlapSeconds } = options;
-      // An answer of this cycle may have set the clock back; the hours ahead of it have nothing to show yet.
-      const now = providerNow < cycleStartedAt ? providerNow : cycleStartedAt;
-      const end = settledUntil({ providerNow: now, settleSeconds });
+      const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });
       // The overlap is worth reading again even when there is nothing beyond the cursor.
       if (windowsRead > 0 && polledThrough >= end) return undefined;
       return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
