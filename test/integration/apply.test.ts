@@ -167,6 +167,31 @@ describe("events", () => {
     expect(decisions.map((decision) => decision.verdict)).toEqual(["ignored", "applied"]);
   });
 
+  it("of one batch keep their snapshots apart, whatever characters these hold", async () => {
+    const { applyEvents } = makeSut();
+    const notes = ["plain", "é 𝄞 \ufffd", "", "日本"];
+    const events = notes.map((note, index) => ({
+      eventId: `e${index}`,
+      body: makeEventBody({
+        id: `e${index}`,
+        order: { reference: `R${index}`, updatedAt: at(1), more: { note } },
+      }),
+    }));
+    const other = Buffer.from(
+      JSON.stringify({ id: "o", type: "branch.updated", created: at(1), data: { id: 1 } }),
+    );
+    await applyEvents(
+      await putIntoInbox(pool, [...events.slice(0, 2), { eventId: "o", body: other }, ...events.slice(2)]),
+    );
+    for (const table of ["orders", "history"]) {
+      const { rows } = await pool.query<{ raw: string }>(
+        `select raw::text as raw from mirror.${table} where reference is not null order by reference`,
+      );
+      expect(rows.map(({ raw }) => JSON.parse(raw).note)).toEqual(notes);
+    }
+    expect(await count("quarantine")).toBe(0);
+  });
+
   it("that the database refuses are found in their batch, while the others are applied", async () => {
     const { applyEvents } = makeSut();
     // Passes everything that JavaScript checks; Postgres refuses it through a constraint of this test's own.
