@@ -131,7 +131,9 @@ function makeCommit(deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">
       sourceId,
       sweep: sweep.name,
       proved,
-      movesCursor: sweep.movesCursor,
+      // A window that reaches beyond the time of its reading, since the answer set the clock back, would carry the
+      // cursor past changes that are still to come.
+      movesCursor: sweep.movesCursor && isLate(reading, 0),
       requests,
       orders,
       durationMs: Math.max(0, Math.round(nowMs - reading.begunAtMs)),

@@ -78,9 +78,11 @@ export function makeFastSweep(options: SweepOptions): Sweep {
     movesCursor: true,
     provesAfterSeconds: undefined,
     span,
-    async next({ cycleStartedAt, polledThrough, windowsRead }) {
+    async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
       const { settleSeconds, overlapSeconds } = options;
-      const end = settledUntil({ providerNow: cycleStartedAt, settleSeconds });
+      // An answer of this cycle may have set the clock back; the hours ahead of it have nothing to show yet.
+      const now = providerNow < cycleStartedAt ? providerNow : cycleStartedAt;
+      const end = settledUntil({ providerNow: now, settleSeconds });
       // The overlap is worth reading again even when there is nothing beyond the cursor.
       if (windowsRead > 0 && polledThrough >= end) return undefined;
       return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
