@@ -36,6 +36,8 @@ export interface BackendDeps {
  */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
+  /** How long to wait from one job to the next, so that events of the meantime share one. */
+  readonly pauseMs: number;
   /** False when a job could not be handed over now; asked before every try, so that none has to time out. */
   isReachable(): boolean;
   openWorker(

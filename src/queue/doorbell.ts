@@ -18,7 +18,7 @@ export interface Doorbell {
 }
 
 /**
- * Enqueues one job at a time, for all that was rung meanwhile.
+ * Enqueues one job at a time, for all that was rung meanwhile; the first of them at once.
  *
  * Nothing is kept for later: what cannot be enqueued now is logged and forgotten, because the sweep finds it in the
  * inbox. So the queue may be away, frozen or full without anybody noticing but by some seconds' delay.
@@ -26,11 +26,13 @@ export interface Doorbell {
 export function makeDoorbell(deps: {
   enqueue: (seqs: readonly number[]) => Promise<void>;
   isReachable: () => boolean;
+  /** From one job to the next at least, for where a job costs more than what it stands for. */
+  pauseMs: number;
   clock: Clock;
   logger: Logger;
   tracing?: Tracing | undefined;
 }): Doorbell {
-  const { enqueue, isReachable, clock, logger, tracing } = deps;
+  const { enqueue, isReachable, pauseMs, clock, logger, tracing } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   const waiting: number[] = [];
   /** Where in their traces those stand who rang; as many at most as positions wait. */
@@ -53,8 +55,10 @@ export function makeDoorbell(deps: {
   async function enqueueAll(): Promise<void> {
     while (waiting.length > 0) {
       const follows = ringers.splice(0, JOB_SEQS_MAX);
+      const pause = pauseMs === 0 ? undefined : clock.sleep(pauseMs);
       if (isReachable()) await enqueueBatch(waiting.splice(0, JOB_SEQS_MAX), follows);
       else forget(waiting.splice(0).length, "the queue cannot be reached");
+      await pause;
     }
     ringing = undefined;
   }

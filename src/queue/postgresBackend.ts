@@ -22,6 +22,9 @@ const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
 
+/** A job takes some ten statements, 1 to 2 ms of Postgres: with one for every commit the queue would take all of it. */
+const JOB_PAUSE_MS = 5;
+
 const onPostgres = withBackend(createPostgresBackend);
 
 /**
@@ -35,11 +38,17 @@ export async function openPostgresBackend<Content>(
 ): Promise<QueueBackend<Content>> {
   const { databaseUrl, name, options, onError } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
-  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
+  const queue = new onPostgres.Queue<Content, void>(name, {
+    ...options,
+    // Kept by number, BullMQ reads all that it keeps at the end of every job.
+    defaultJobOptions: { ...options.defaultJobOptions, removeOnComplete: true },
+    connection: asPgPool(pool),
+  });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<Content, void>,
+    pauseMs: JOB_PAUSE_MS,
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });

@@ -46,6 +46,7 @@ export function openRedisBackend<Content>(
   queue.on("error", onError);
   return {
     queue,
+    pauseMs: 0,
     isReachable: () => client.status === "ready",
     openWorker(process, workerOptions) {
       const workerClient = connectRedis(redisUrls, WORKING, onError);

@@ -17,7 +17,7 @@ import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
 import type { Subject } from "./measure.ts";
 
-const REQUESTS = amount(12_000);
+const REQUESTS = amount(30_000);
 const CONNECTIONS = 64;
 
 /** Receiving: our endpoint with its durable commit, against a bare handler that only verifies and parses. */

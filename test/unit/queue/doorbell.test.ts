@@ -3,14 +3,15 @@ import { makeDoorbell } from "../../../src/queue/doorbell.ts";
 import { systemClock } from "../../../src/runtime/clock.ts";
 import { makeLogger } from "../../../src/runtime/logger.ts";
 
-function setUp({ reachable = true } = {}) {
+function setUp({ reachable = true, clock = systemClock, pauseMs = 0 } = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
   const lines: string[] = [];
   const state = { reachable };
   const doorbell = makeDoorbell({
     enqueue: (seqs) => new Promise((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
     isReachable: () => state.reachable,
-    clock: systemClock,
+    pauseMs,
+    clock,
     logger: makeLogger({
       level: "warn",
       format: "json",
@@ -37,6 +38,22 @@ describe("the doorbell", () => {
       [1, 2, 3],
       [4, 5],
     ]);
+  });
+
+  it("lets a pause pass from one job to the next, and makes one of what is rung in it", async () => {
+    const pauses: (() => void)[] = [];
+    const sleep = () => new Promise<void>((resolve) => void pauses.push(resolve));
+    const { doorbell, jobs, enqueued } = setUp({ pauseMs: 5, clock: { ...systemClock, sleep } });
+    doorbell.ring([1]);
+    await enqueued(1);
+    jobs[0]?.succeed();
+    doorbell.ring([2]);
+    doorbell.ring([3]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(jobs).toHaveLength(1);
+    for (const end of pauses.splice(0)) end();
+    await enqueued(2);
+    expect(jobs[1]?.seqs).toEqual([2, 3]);
   });
 
   it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {
