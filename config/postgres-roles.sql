@@ -72,6 +72,9 @@ grant usage on schema mirror to order_mirror_housekeeper;
 grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_housekeeper;
 grant select, insert, update on mirror.feed_removals to order_mirror_housekeeper;
 
+-- Worker: remove windows that were read once nothing needs them, which no configuration turns off.
+grant delete on mirror.coverage to order_mirror_worker;
+
 -- Worker: what the business's own systems are told.
 grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries
   to order_mirror_worker;
@@ -80,7 +83,7 @@ grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_curso
 grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications, mirror.announced_statuses,
   mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_traits to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;
-grant insert, delete on mirror.coverage to order_mirror_poller;
+grant insert on mirror.coverage to order_mirror_poller;
 grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 grant insert, update, delete on mirror.open_order_checks to order_mirror_poller;

@@ -242,13 +242,19 @@ create table mirror.coverage (
   primary key (coverage_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through.';
+comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through. Two days after its reading a window goes that is not needed for that any more.';
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, deep, backfill or verify.';
 comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
+
+create view mirror.proved as
+select source_id, since, until from mirror.coverage where proved
+union all
+select source_id, history_since, safe_through from mirror.poll_state where history_since < safe_through;
+comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: the windows up to safe_through stand in coverage only as long as they are young.';
 
 create table mirror.leases (
   name       text primary key,

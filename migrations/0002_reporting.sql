@@ -417,7 +417,7 @@ select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.
   (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
   orders as order_count, started_at, ended_at
 from mirror.coverage;
-comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through.';
+comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through. Windows that it does not need any more go after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
 comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, deep, backfill or verify.';
@@ -438,8 +438,8 @@ from (
   select w.source_id,
     int8multirange(int8range(least(coalesce(min(p.history_since), min(w.since)), max(w.until)), max(w.until)))
       - range_agg(int8range(w.since, w.until)) as missing
-  from mirror.coverage w left join mirror.poll_state p using (source_id)
-  where w.proved group by w.source_id
+  from mirror.proved w left join mirror.poll_state p using (source_id)
+  group by w.source_id
 ) c
 cross join lateral unnest(c.missing) as gap;
 comment on view   reporting.coverage_gaps              is 'One row per span from the beginning of the history to the end of what is proved that no proved window covers: changes in it may be missing. Empty when all is well; while the past of a new source is read, what is still to be read.';

@@ -3,7 +3,7 @@ import type { Instant } from "../domain/instant.ts";
 import type { Pool } from "../mirror/database.ts";
 import { acquireLease } from "../mirror/leases.ts";
 import { endLongReads } from "../mirror/longReads.ts";
-import { removeChanges, removeEvents, removeHistory } from "../mirror/retention.ts";
+import { removeChanges, removeCoverage, removeEvents, removeHistory } from "../mirror/retention.ts";
 import type { RetentionRule } from "../mirror/retention.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Config } from "../runtime/config.ts";
@@ -18,6 +18,8 @@ const READS_TURN_MS = 20_000;
 const RETENTION_TURN_MS = 3_600_000;
 /** Longer than any limit that a reader's role has by itself, and shorter than what keeps a server from cleaning up. */
 const READ_SECONDS_MAX = 900;
+/** Windows are not needed beyond their proof: long enough to see what was read the day before. */
+const COVERAGE_KEPT_FOR = "P2D";
 /** Rows of one statement, and the rest after it: removing must not be felt by what is received and applied. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
@@ -37,7 +39,6 @@ export function startHousekeeper(deps: RoleDeps): void {
   async function takeTurns(): Promise<void> {
     if (await acquireLease(pool, { name: "long reads", holder, ttlMs: READS_TURN_MS }))
       watchReads(await endLongReads(pool, READ_SECONDS_MAX));
-    if (rules.length === 0) return;
     if (await acquireLease(pool, { name: "retention", holder, ttlMs: RETENTION_TURN_MS }))
       for (const { what, keptFor, rule } of rules)
         await removeOld(keep, { what, rule, cutoff: resolveSince(keptFor, clock.now()) });
@@ -62,9 +63,10 @@ interface Rule {
   readonly rule: RetentionRule;
 }
 
-/** Changes before the history that they refer to. */
+/** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
   const all = [
+    { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
     { what: "events", keptFor: eventsKeptFor, rule: removeEvents },

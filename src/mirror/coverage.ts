@@ -76,7 +76,10 @@ export async function commitWindow(pool: Pool, lease: Lease, walked: WalkedWindo
   };
 }
 
-/** The parts of `within` that no proved window covers, oldest first, at most `limit` of them. */
+/**
+ * The parts of `within` that no proved window covers, oldest first, at most `limit` of them. What lies between
+ * history_since and safe_through is proved, though its windows may have been removed; see removeCoverage.
+ */
 export async function readGaps(
   pool: Pool,
   { sourceId, within, limit }: { sourceId: string; within: Window; limit: number },
@@ -84,8 +87,8 @@ export async function readGaps(
   const { rows } = await pool.query<{ since: string; until: string }>(
     `select lower(gap) as since, upper(gap) as until
      from unnest(int8multirange(int8range($2::bigint, $3::bigint)) - coalesce(
-       (select range_agg(int8range(since, until)) from mirror.coverage
-        where source_id = $1 and proved and until > $2::bigint and since < $3::bigint),
+       (select range_agg(int8range(since, until)) from mirror.proved
+        where source_id = $1 and until > $2::bigint and since < $3::bigint),
        '{}'::int8multirange)) as gap
      order by since limit $4`,
     [sourceId, within.since, within.until, limit],

@@ -28,8 +28,8 @@ export async function readStandings(pool: Pool): Promise<Standing[]> {
   const { rows } = await pool.query<Record<keyof Standing, string | null> & { unannounced: number }>(
     `select s.source_id as "sourceId", mirror.nanos_of(clock_timestamp()) as now,
        p.history_since as "historySince", p.safe_through as "safeThrough", mirror.nanos_of(s.paused_at) as "pausedAt",
-       (select until from mirror.coverage c
-        where c.source_id = s.source_id and proved order by until desc limit 1) as "provedUntil",
+       greatest(p.safe_through, (select until from mirror.coverage c
+        where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
        (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
         and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as unannounced
      from mirror.sources s left join mirror.poll_state p using (source_id) order by s.source_id`,

@@ -58,8 +58,8 @@ with waiting as (
   from mirror.announced_statuses group by source_id
 ), proved as (
   select source_id, int8multirange(int8range(min(since), max(until))) - range_agg(int8range(since, until)) as missing
-  from mirror.coverage
-  where proved and until > (extract(epoch from now()) - 7 * 86400) * 1000000000 group by source_id
+  from mirror.proved
+  where until > (extract(epoch from now()) - 7 * 86400) * 1000000000 group by source_id
 )
 select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   extract(epoch from clock_timestamp())::float8 as "now",

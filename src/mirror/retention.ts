@@ -72,6 +72,28 @@ export const removeChanges: RetentionRule = (pool, query) =>
      )`,
   );
 
+/**
+ * Windows that were walked, but the proved ones that reach before history_since or beyond safe_through: these two say
+ * all that the others prove, and mirror.proved says it to the readers. What stays may still move one of them, when a
+ * gap is filled or a backfill meets the history. Both only widen what they enclose, so nothing goes too early.
+ */
+export const removeCoverage: RetentionRule = (pool, query) =>
+  runStep(
+    pool,
+    query,
+    `with batch as materialized (
+       select coverage_id as id, ended_at as at from mirror.coverage where coverage_id > $1
+       order by coverage_id limit $3
+     ), gone as (
+       delete from mirror.coverage c using batch b
+       where c.coverage_id = b.id and b.at < ${CUTOFF}
+         and (not c.proved or exists (
+           select from mirror.poll_state p
+           where p.source_id = c.source_id and c.since >= p.history_since and c.until <= p.safe_through))
+       returning 1
+     )`,
+  );
+
 /** `batch` is what was looked at, `gone` what was removed of it. A batch whose last row is young ends the pass. */
 async function runStep(pool: Pool, query: StepQuery, statement: string): Promise<RetentionStep> {
   const { rows } = await pool.query<{ removed: number; after: string | null; over: boolean }>(

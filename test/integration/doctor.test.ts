@@ -227,8 +227,10 @@ describe("doctor", () => {
 
   it("names a gap in the coverage, with the command that closes it", async () => {
     await pool.query("truncate mirror.coverage");
-    await cover(now() - 5n * HOUR, now() - 3n * HOUR);
+    const gapSince = now() - 3n * HOUR;
+    await cover(now() - 5n * HOUR, gapSince);
     await cover(now() - 2n * HOUR, now());
+    await pool.query("update mirror.poll_state set safe_through = $1", [gapSince]);
     const { findings } = await run();
     expect(troubles(findings)).toEqual([
       expect.stringMatching(

@@ -71,7 +71,7 @@ async function fillCoverage(pool: Pool): Promise<void> {
     from clock, generate_series(0, 150) n where n <> 18`);
   await pool.query(`
     insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_started_at, last_cycle_ended_at)
-    select 'live', min(since), max(until), min(until) filter (where until > clock.at - 11400 * 1000000000::bigint),
+    select 'live', min(since), max(until), min(until) filter (where until > clock.at - 12000 * 1000000000::bigint),
       clock_timestamp() - interval '12 s', clock_timestamp() - interval '11 s'
     from mirror.coverage, (select (extract(epoch from clock_timestamp()) * 1000000000)::bigint as at) clock
     group by clock.at`);
