@@ -81,7 +81,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
       await queue.add(APPLY_QUEUE, { seqs });
     },
     isReachable: () => backend.isReachable(),
-    pauseMs: backend.pauseMs,
+    pauseMs: (events) => backend.pauseMs(events),
     clock,
     logger,
     tracing,

@@ -36,8 +36,11 @@ export interface BackendDeps {
  */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
-  /** How long to wait from one job to the next, so that events of the meantime share one. */
-  readonly pauseMs: number;
+  /**
+   * How long to wait from a job of so many events to the next one, so that those of the meantime share it: a job costs
+   * more than the events it stands for.
+   */
+  pauseMs(events: number): number;
   /** False when a job could not be handed over now; asked before every try, so that none has to time out. */
   isReachable(): boolean;
   openWorker(

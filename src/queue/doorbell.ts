@@ -26,8 +26,8 @@ export interface Doorbell {
 export function makeDoorbell(deps: {
   enqueue: (seqs: readonly number[]) => Promise<void>;
   isReachable: () => boolean;
-  /** From one job to the next at least, for where a job costs more than what it stands for. */
-  pauseMs: number;
+  /** From a job of so many events to the next one, at least. */
+  pauseMs: (events: number) => number;
   clock: Clock;
   logger: Logger;
   tracing?: Tracing | undefined;
@@ -55,7 +55,7 @@ export function makeDoorbell(deps: {
   async function enqueueAll(): Promise<void> {
     while (waiting.length > 0) {
       const follows = ringers.splice(0, JOB_SEQS_MAX);
-      const pause = pauseMs === 0 ? undefined : clock.sleep(pauseMs);
+      const pause = clock.sleep(pauseMs(Math.min(waiting.length, JOB_SEQS_MAX)));
       if (isReachable()) await enqueueBatch(waiting.splice(0, JOB_SEQS_MAX), follows);
       else forget(waiting.splice(0).length, "the queue cannot be reached");
       await pause;

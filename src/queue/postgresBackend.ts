@@ -48,7 +48,7 @@ export async function openPostgresBackend<Content>(
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<Content, void>,
-    pauseMs: JOB_PAUSE_MS,
+    pauseMs: () => JOB_PAUSE_MS,
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });

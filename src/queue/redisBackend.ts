@@ -5,6 +5,8 @@ import { checkRedis } from "./checkRedis.ts";
 import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
 
+const JOB_PAUSE_MAX_MS = 5;
+
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
 const KEY_PREFIX = "{order-mirror}";
 
@@ -46,7 +48,8 @@ export function openRedisBackend<Content>(
   queue.on("error", onError);
   return {
     queue,
-    pauseMs: 0,
+    // It grows with what comes in, as the pause itself has more events in the next job; a single event waits for none.
+    pauseMs: (events) => Math.min(events, JOB_PAUSE_MAX_MS),
     isReachable: () => client.status === "ready",
     openWorker(process, workerOptions) {
       const workerClient = connectRedis(redisUrls, WORKING, onError);

@@ -22,6 +22,7 @@ import { benchReceive } from "./receive.ts";
 import { benchShed } from "./shed.ts";
 import { benchStartUp } from "./startUp.ts";
 import { benchVolume } from "./volume.ts";
+import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
 
 /**
@@ -73,8 +74,9 @@ async function runSection(bench: Bench): Promise<Figure[]> {
   try {
     const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-"));
     onEnd(() => rm(dataDir, { recursive: true, force: true }));
-    const postgres = await startEmbeddedPostgres({ dataDir });
+    const postgres = await startEmbeddedPostgres({ dataDir, settings: SERVER_SETTINGS });
     onEnd(() => postgres.stop());
+    await warmServer(postgres.url);
     const addDatabase = async (name: string) => {
       await createDatabase(postgres.url, name);
       const url = withDatabase(postgres.url, name);

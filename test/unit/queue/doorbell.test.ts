@@ -3,7 +3,7 @@ import { makeDoorbell } from "../../../src/queue/doorbell.ts";
 import { systemClock } from "../../../src/runtime/clock.ts";
 import { makeLogger } from "../../../src/runtime/logger.ts";
 
-function setUp({ reachable = true, clock = systemClock, pauseMs = 0 } = {}) {
+function setUp({ reachable = true, clock = systemClock, pauseMs = (_events: number): number => 0 } = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
   const lines: string[] = [];
   const state = { reachable };
@@ -43,7 +43,9 @@ describe("the doorbell", () => {
   it("lets a pause pass from one job to the next, and makes one of what is rung in it", async () => {
     const pauses: (() => void)[] = [];
     const sleep = () => new Promise<void>((resolve) => void pauses.push(resolve));
-    const { doorbell, jobs, enqueued } = setUp({ pauseMs: 5, clock: { ...systemClock, sleep } });
+    const asked: number[] = [];
+    const pauseMs = (events: number) => asked.push(events);
+    const { doorbell, jobs, enqueued } = setUp({ pauseMs, clock: { ...systemClock, sleep } });
     doorbell.ring([1]);
     await enqueued(1);
     jobs[0]?.succeed();
@@ -54,6 +56,7 @@ describe("the doorbell", () => {
     for (const end of pauses.splice(0)) end();
     await enqueued(2);
     expect(jobs[1]?.seqs).toEqual([2, 3]);
+    expect(asked).toEqual([1, 2]);
   });
 
   it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {
