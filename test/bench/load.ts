@@ -15,6 +15,8 @@ export interface LoadOrder {
   readonly round: number;
   /** Sends at this pace, whatever the answers do; without it, each connection sends when it has its answer. */
   readonly perSecond?: number;
+  /** When to begin, in milliseconds since 1970: for two generators that are to send at the same time. At once if absent. */
+  readonly startAtMs?: number;
   /** Signs with a secret that is not the endpoint's, and counts everything but 401 as an error. */
   readonly forged?: boolean;
   /** Spreads the events over so many sources: `url` is that of the folder above theirs, org-0 and so on. */
@@ -78,6 +80,8 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
     if (status === expected) latenciesMs.push(performance.now() - startedMs);
     else errors += 1;
   };
+  const { startAtMs = 0 } = order;
+  await new Promise((resolve) => setTimeout(resolve, startAtMs - Date.now()));
   const startedMs = performance.now();
   await (order.perSecond === undefined
     ? sendInTurn(prepared.length, order.connections, send)

@@ -32,6 +32,8 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     DELIVERY_BASE_URL: String(sandbox.greeting),
     LOG_LEVEL: "info",
     LOG_FORMAT: "json",
+    // As the Procfile and the image have it.
+    NODE_OPTIONS: "--max-semi-space-size=4",
   };
   const pids = {} as Record<Role, number>;
   for (const role of ROLES) {
