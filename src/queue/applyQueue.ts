@@ -30,6 +30,9 @@ const QUEUE_OPTIONS = {
   streams: { events: { maxLen: 1_000 } },
 } as const satisfies Omit<QueueOptions, "connection">;
 
+/** At the end of every job in Postgres, BullMQ reads all of the done ones that it keeps. */
+const COMPLETED_IN_POSTGRES = { count: 20 };
+
 export interface ApplyQueue {
   /**
    * Has workers apply the events at these inbox positions. Never throws and never waits; what cannot be enqueued is
@@ -117,7 +120,8 @@ async function openBackend(
   const delay = overrides?.backoffMs ?? backoff.delay;
   const defaultJobOptions = { ...jobOptions, backoff: { ...backoff, delay } };
   const options = { ...QUEUE_OPTIONS, ...traced, defaultJobOptions };
-  return redisUrls.length === 0
-    ? openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options, onError })
-    : openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
+  if (redisUrls.length > 0) return openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
+  const fewKept = { ...defaultJobOptions, removeOnComplete: COMPLETED_IN_POSTGRES };
+  const inPostgres = { ...options, defaultJobOptions: fewKept };
+  return openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options: inPostgres, onError });
 }

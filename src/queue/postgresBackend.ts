@@ -38,12 +38,7 @@ export async function openPostgresBackend<Content>(
 ): Promise<QueueBackend<Content>> {
   const { databaseUrl, name, options, onError } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
-  const queue = new onPostgres.Queue<Content, void>(name, {
-    ...options,
-    // Kept by number, BullMQ reads all that it keeps at the end of every job.
-    defaultJobOptions: { ...options.defaultJobOptions, removeOnComplete: true },
-    connection: asPgPool(pool),
-  });
+  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
