@@ -1,6 +1,7 @@
 import type { Via } from "../domain/observation.ts";
 import type { Pool } from "./database.ts";
 import { ERASED_BODY } from "./erasure.ts";
+import { startsOf } from "./packedBytes.ts";
 
 export const VERDICTS = ["applied", "confirmed", "stale", "duplicate", "ignored", "quarantined"] as const;
 /** What was decided on an observation; the words are explained at mirror.history.verdict. */
@@ -273,12 +274,7 @@ export async function applyBatch(pool: Pool, rows: readonly BatchRow[]): Promise
 function packRows(rows: readonly BatchRow[]): unknown[] {
   const columns = ROW_COLUMNS.filter((column) => rows.some((row) => row[column] !== null));
   const lengths = rows.map(({ raw }) => (raw === null ? null : Buffer.byteLength(raw)));
-  let nextStart = 1;
-  const starts = lengths.map((length) => {
-    const start = nextStart;
-    nextStart += length ?? 0;
-    return start;
-  });
+  const starts = startsOf(lengths.map((length) => length ?? 0));
   const raws = Buffer.from(rows.map(({ raw }) => raw ?? "").join(""));
   return [JSON.stringify(rows, columns), raws, starts, lengths];
 }

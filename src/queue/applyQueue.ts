@@ -40,7 +40,7 @@ export interface ApplyQueue {
    */
   readonly ring: (seqs: readonly number[]) => void;
   /**
-   * Runs `apply` for every job, two at a time. A job whose `apply` rejects is tried again, with growing waits,
+   * Runs `apply` for every job, several at a time. A job whose `apply` rejects is tried again, with growing waits,
    * unless the error is an OrderMirrorError that says never to. Throws UnavailableError when the queue is kept in
    * Postgres and that is away; a Redis may be away and is waited for.
    */
@@ -118,10 +118,11 @@ async function openBackend(
   const onError = makeQueueErrorLog({ logger, clock });
   const { backoff, ...jobOptions } = QUEUE_OPTIONS.defaultJobOptions;
   const delay = overrides?.backoffMs ?? backoff.delay;
-  const defaultJobOptions = { ...jobOptions, backoff: { ...backoff, delay } };
+  const inPostgres = redisUrls.length === 0;
+  const removeOnComplete = inPostgres ? COMPLETED_IN_POSTGRES : jobOptions.removeOnComplete;
+  const defaultJobOptions = { ...jobOptions, removeOnComplete, backoff: { ...backoff, delay } };
   const options = { ...QUEUE_OPTIONS, ...traced, defaultJobOptions };
-  if (redisUrls.length > 0) return openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
-  const fewKept = { ...defaultJobOptions, removeOnComplete: COMPLETED_IN_POSTGRES };
-  const inPostgres = { ...options, defaultJobOptions: fewKept };
-  return openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options: inPostgres, onError });
+  return inPostgres
+    ? openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options, onError })
+    : openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
 }

@@ -14,7 +14,7 @@ import { withDeadline } from "./deadline.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 
 const QUEUE_CONNECTIONS = 4;
-/** One that listens, one for each job, one that keeps their locks. */
+/** One that listens; the others take, end and lock jobs, which share them: each holds one for a statement only. */
 const WORKER_CONNECTIONS = 5;
 const STATEMENT_TIMEOUT_MS = 5_000;
 const FROZEN_SERVER_MARGIN_MS = 1_000;

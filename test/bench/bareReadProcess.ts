@@ -5,7 +5,8 @@ import { selectOrder, selectOrders } from "../../src/mirror/orderReads.ts";
 import { parseOrderQuery } from "../../src/report/orderQuery.ts";
 
 /**
- * What reading costs at least: the product's statements in a bare handler, which knows no tokens, headers or errors. Greets with its address.
+ * What reading costs at least: the product's statements in a bare handler, which knows no tokens, headers or errors.
+ * Greets with its address.
  */
 const pool = makePool({
   url: String(process.env["DATABASE_URL"]),

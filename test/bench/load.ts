@@ -15,7 +15,7 @@ export interface LoadOrder {
   readonly round: number;
   /** Sends at this pace, whatever the answers do; without it, each connection sends when it has its answer. */
   readonly perSecond?: number;
-  /** When to begin, in milliseconds since 1970: for two generators that are to send at the same time. At once if absent. */
+  /** When to begin, in milliseconds since 1970, for two that are to send at the same time; at once if absent. */
   readonly startAtMs?: number;
   /** Signs with a secret that is not the endpoint's, and counts everything but 401 as an error. */
   readonly forged?: boolean;

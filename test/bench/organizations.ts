@@ -19,7 +19,10 @@ const MEAN_PER_SECOND = Math.round((ORDERS_PER_DAY * EVENTS_PER_ORDER) / DAY_SEC
 const PEAK_PER_SECOND = 3 * MEAN_PER_SECOND;
 const RUN_SECONDS = 5;
 
-/** A day of 1,000 organizations with ten million orders, at its mean and at its peak, on one web, one worker and one Redis. */
+/**
+ * A day of 1,000 organizations with ten million orders, at its mean and at its peak, on one web, one worker and one
+ * Redis.
+ */
 export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
   const load = await startChild("load.ts");
   onEnd(load.stop);

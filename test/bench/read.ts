@@ -59,8 +59,7 @@ const POINT = {
   name: "GET /v1/orders/{reference}",
   goal: "p99 < 5 ms",
   perSecond: SINGLE_READS_PER_SECOND,
-  // Spread over the whole table by a step that has no factor in common with its size.
-  paths: Array.from({ length: 1_000 }, (_, index) => `/v1/orders/S${1 + ((index * 7_919_993) % ORDERS)}`),
+  paths: Array.from({ length: 1_000 }, (_, index) => `/v1/orders/S${1 + spread(index, ORDERS)}`),
   requests: SINGLE_READS,
 };
 const PAGE = {
@@ -71,9 +70,14 @@ const PAGE = {
   requests: PAGES,
 };
 
-/** What back offices ask for, all over the table: a status, a period that holds a day's orders of a year, a branch. */
+/** One place of many, all over the table: by a step that has no factor in common with its size. */
+function spread(index: number, places: number): number {
+  return (index * 7_919_993) % places;
+}
+
+/** What back offices ask for: a status, a period that holds a day's orders of a year, a fleet. */
 function writeFilter(index: number): string {
-  const from = (index * 7_919_993) % (ORDERS - PERIOD_ORDERS);
+  const from = spread(index, ORDERS - PERIOD_ORDERS);
   const [since, until] = [timeOfOrder(from), timeOfOrder(from + PERIOD_ORDERS)].map(formatTime);
   const filters = [
     "status=created",

@@ -3,7 +3,6 @@ import { setTimeout as sleep } from "node:timers/promises";
 import { openConnections } from "./connections.ts";
 import { quantile } from "./measure.ts";
 import type { Sample } from "./measure.ts";
-import { sendInTurn } from "./sending.ts";
 
 /** Reads the paths again and again, from a process of its own so that it does not take the server's time. */
 export interface ReadOrder {
@@ -23,7 +22,6 @@ async function run(order: ReadOrder): Promise<Sample> {
   const { host } = new URL(base);
   const prepared = paths.map((path) => Buffer.from(`GET ${path} HTTP/1.1\r\nhost: ${host}\r\n\r\n`));
   const connections = Array.from({ length: readers }, () => openConnections({ url: base, count: 1 }));
-  const idle = [...connections];
   const latenciesMs: number[] = [];
   let errors = 0;
   let next = 0;
@@ -37,25 +35,19 @@ async function run(order: ReadOrder): Promise<Sample> {
     else errors += 1;
   }
 
-  async function readAndThink(connection: (typeof connections)[number], meanMs: number): Promise<void> {
+  const think = (meanMs: number) =>
+    sleep(-Math.log(1 - Math.random()) * meanMs, undefined, { signal: over.signal }).catch(() => undefined);
+
+  async function readInTurn(connection: (typeof connections)[number]): Promise<void> {
     while (next < requests) {
-      await sleep(-Math.log(1 - Math.random()) * meanMs, undefined, { signal: over.signal }).catch(
-        () => undefined,
-      );
+      if (perSecond !== undefined) await think((1_000 * readers) / perSecond);
       if (next < requests) await read(next++, connection);
     }
     over.abort();
   }
 
   const startedMs = performance.now();
-  await (perSecond === undefined
-    ? sendInTurn(requests, readers, async (index) => {
-        const connection = idle.pop();
-        if (connection === undefined) throw new RangeError("more requests than readers");
-        await read(index, connection);
-        idle.push(connection);
-      })
-    : Promise.all(connections.map((connection) => readAndThink(connection, (1_000 * readers) / perSecond))));
+  await Promise.all(connections.map(readInTurn));
   const value = latenciesMs.length / ((performance.now() - startedMs) / 1_000);
   for (const { close } of connections) close();
   return { value, p50Ms: quantile(latenciesMs, 0.5), p99Ms: quantile(latenciesMs, 0.99), errors };
