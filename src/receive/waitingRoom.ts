@@ -65,6 +65,11 @@ export class WaitingRoom {
     });
   }
 
+  /** How many wait for a commit to take them. */
+  get waitingRows(): number {
+    return this.#waiting.length;
+  }
+
   /** Takes the first that wait, as many as go into one commit; none when nobody waits. */
   takeBatch(): Waiter[] {
     const { commitRowsMax, commitBytesMax } = this.#limits;

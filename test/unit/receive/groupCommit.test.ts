@@ -1,4 +1,4 @@
-import { describe, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
 import type { IncomingEvent, StoredEvent } from "../../../src/mirror/inbox.ts";
 import { EventRefusedError, InboxUnavailableError } from "../../../src/receive/errors.ts";
 import { makeGroupCommit } from "../../../src/receive/groupCommit.ts";
@@ -20,7 +20,7 @@ interface Commit {
   fail(error: Error): void;
 }
 
-/** A group commit whose commits end when the test says so. */
+/** A group commit that never pauses, whose commits end when the test says so. */
 function makeHeld(limits: Partial<GroupCommitLimits> = {}) {
   const commits: Commit[] = [];
   const insert = (events: readonly IncomingEvent[]) =>
@@ -31,7 +31,10 @@ function makeHeld(limits: Partial<GroupCommitLimits> = {}) {
         fail: reject,
       });
     });
-  const { store } = makeGroupCommit({ insert, limits: { commitsInFlightMax: 1, ...limits } });
+  const { store } = makeGroupCommit({
+    insert,
+    limits: { commitsInFlightMax: 1, pauseRowsMax: 0, ...limits },
+  });
   return { store, commits };
 }
 
@@ -168,5 +171,55 @@ describe("group commit", () => {
     expect(commits[2]?.ids).toEqual(["4"]);
     commits[2]?.succeed();
     await next;
+  });
+});
+
+describe("the pause after a commit", () => {
+  const LIMITS = { commitsInFlightMax: 2, pauseMaxMs: 3, pauseRowsMax: 4 };
+  const idsOf = (commits: readonly Commit[]) => commits.map((commit) => commit.ids);
+  function storeAll(held: ReturnType<typeof makeHeld>, ids: readonly string[]): void {
+    for (const id of ids) held.store(makeEvent(id)).catch(() => undefined);
+  }
+  beforeEach(() => {
+    vi.useFakeTimers({ toFake: ["setTimeout", "clearTimeout"] });
+  });
+  afterEach(() => {
+    vi.useRealTimers();
+  });
+
+  it("lasts a millisecond for each of its events, and no longer than it may", () => {
+    const held = makeHeld({ ...LIMITS, commitsInFlightMax: 9, pauseRowsMax: 9 });
+    storeAll(held, ["1", "2", "3"]);
+    expect(idsOf(held.commits)).toEqual([["1"]]);
+    vi.advanceTimersByTime(1);
+    expect(idsOf(held.commits)).toEqual([["1"], ["2", "3"]]);
+    storeAll(held, ["4", "5", "6", "7", "8"]);
+    vi.advanceTimersByTime(1);
+    expect(held.commits).toHaveLength(2);
+    vi.advanceTimersByTime(1);
+    expect(held.commits[2]?.ids).toEqual(["4", "5", "6", "7", "8"]);
+    storeAll(held, ["9"]);
+    vi.advanceTimersByTime(2);
+    expect(held.commits).toHaveLength(3);
+    vi.advanceTimersByTime(1);
+    expect(held.commits[3]?.ids).toEqual(["9"]);
+  });
+
+  it("is over when nothing came: the next event is committed at once", () => {
+    const held = makeHeld(LIMITS);
+    storeAll(held, ["1"]);
+    vi.advanceTimersByTime(1);
+    storeAll(held, ["2"]);
+    expect(idsOf(held.commits)).toEqual([["1"], ["2"]]);
+  });
+
+  it("ends early where enough events wait, but not beyond the commits that may be under way", () => {
+    const held = makeHeld(LIMITS);
+    storeAll(held, ["1", "2", "3", "4"]);
+    expect(idsOf(held.commits)).toEqual([["1"]]);
+    storeAll(held, ["5"]);
+    expect(idsOf(held.commits)).toEqual([["1"], ["2", "3", "4", "5"]]);
+    storeAll(held, ["6", "7", "8", "9"]);
+    expect(held.commits).toHaveLength(2);
   });
 });
