@@ -23,7 +23,7 @@ const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
 
 /** A job takes some ten statements, 1 to 2 ms of Postgres: with one for every commit the queue would take all of it. */
-const JOB_PAUSE_MS = 5;
+const JOB_PAUSE_MS = { min: 5, max: 20, perEvent: 0.5 } as const;
 
 const onPostgres = withBackend(createPostgresBackend);
 
@@ -43,7 +43,8 @@ export async function openPostgresBackend<Content>(
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<Content, void>,
-    pauseMs: () => JOB_PAUSE_MS,
+    pauseMs: (events) =>
+      Math.min(Math.max(JOB_PAUSE_MS.min, events * JOB_PAUSE_MS.perEvent), JOB_PAUSE_MS.max),
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
@@ -65,12 +66,17 @@ export async function openPostgresBackend<Content>(
   };
 }
 
-/** A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool. */
+/**
+ * A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
+ *
+ * Its commits do not wait for the disk: a job stands for what the inbox holds durably, so one that a crash of the server
+ * takes back is found by the sweep, and one that runs again finds its events decided.
+ */
 function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
   const url = new URL(databaseUrl);
   // What stands in the address wins over the driver's settings, so it goes in there.
   const given = url.searchParams.get("options") ?? "";
-  url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA}`.trim());
+  url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA} -c synchronous_commit=off`.trim());
   const pool = new pg.Pool({
     connectionString: url.href,
     application_name: `order-mirror ${purpose}`,
