@@ -1,9 +1,11 @@
 import { spawn } from "node:child_process";
+import { readFile } from "node:fs/promises";
+import path from "node:path";
 import { findFreePort } from "../../src/runtime/freePort.ts";
 import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
 import { buildProgram } from "./buildProgram.ts";
-import { startChild } from "./children.ts";
+import { startChild, startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
@@ -21,7 +23,8 @@ type Role = (typeof ROLES)[number];
 /** Resident memory of the built program, role by role, while 1,000 events per second come in. */
 export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
   await buildProgram();
-  const load = await startChild("load.ts");
+  const nodeOptions = await readNodeOptions();
+  const load = await startLoad();
   onEnd(load.stop);
   const sandbox = await startChild("sandboxProcess.ts", { env: makeEnvironment({ databaseUrl }) });
   onEnd(sandbox.stop);
@@ -32,12 +35,10 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     DELIVERY_BASE_URL: String(sandbox.greeting),
     LOG_LEVEL: "info",
     LOG_FORMAT: "json",
-    // As the Procfile and the image have it.
-    NODE_OPTIONS: "--max-semi-space-size=4",
   };
   const pids = {} as Record<Role, number>;
   for (const role of ROLES) {
-    const program = startProgram([role], env);
+    const program = startProgram([role], env, { nodeOptions });
     onEnd(async () => void (await program.stop()));
     await program.waitFor(new RegExp(`${role} is ready`));
     pids[role] = program.child.pid ?? 0;
@@ -80,3 +81,11 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     },
   });
 };
+
+/** What the Procfile starts a web process with. */
+async function readNodeOptions(): Promise<string[]> {
+  const procfile = await readFile(path.join(import.meta.dirname, "../../Procfile"), "utf8");
+  const [, options] = /^web: .*node (.+) dist\/cli\/main\.js web$/m.exec(procfile) ?? [];
+  if (options === undefined) throw new Error("the Procfile starts no web process");
+  return options.split(" ");
+}

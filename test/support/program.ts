@@ -31,13 +31,13 @@ const running = new Set<RunningProgram>();
 export function startProgram(
   args: readonly string[],
   env: Record<string, string> = {},
-  { stderrTo }: { stderrTo?: string } = {},
+  { stderrTo, nodeOptions = [] }: { stderrTo?: string; nodeOptions?: readonly string[] } = {},
 ): RunningProgram {
   const stderrFile = stderrTo === undefined ? undefined : openSync(stderrTo, "w");
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
-  const child = spawn(process.execPath, [MAIN, ...args], {
+  const child = spawn(process.execPath, [...nodeOptions, MAIN, ...args], {
     // A folder without a .env file of somebody's.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", ...env },
