@@ -81,6 +81,7 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
     else errors += 1;
   };
   const { startAtMs = 0 } = order;
+  globalThis.gc?.();
   await new Promise((resolve) => setTimeout(resolve, startAtMs - Date.now()));
   const startedMs = performance.now();
   await (order.perSecond === undefined

@@ -4,7 +4,7 @@ import path from "node:path";
 import { canStartRedis, startRedis } from "../support/redis.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 import type { Bench } from "./bench.ts";
-import { startChild } from "./children.ts";
+import { startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
@@ -24,7 +24,7 @@ const RUN_SECONDS = 5;
  * Redis.
  */
 export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
-  const load = await startChild("load.ts");
+  const load = await startLoad();
   onEnd(load.stop);
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-sources-"));
   onEnd(() => rm(folder, { recursive: true, force: true }));

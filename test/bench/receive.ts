@@ -11,7 +11,7 @@ import { loadScheme } from "../../src/signature/scheme.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 import type { Bench } from "./bench.ts";
-import { startChild } from "./children.ts";
+import { startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
@@ -22,7 +22,7 @@ const CONNECTIONS = 64;
 
 /** Receiving: our endpoint with its durable commit, against a bare handler that only verifies and parses. */
 export const benchReceive: Bench = async ({ pool, onEnd }) => {
-  const load = await startChild("load.ts");
+  const load = await startLoad();
   onEnd(load.stop);
   const verifier = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [WEBHOOK_SECRET] });
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });

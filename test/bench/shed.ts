@@ -1,20 +1,10 @@
-import { createServer } from "node:http";
-import type { AddressInfo } from "node:net";
-import { insertEvents } from "../../src/mirror/inbox.ts";
-import { makeGroupCommit } from "../../src/receive/groupCommit.ts";
-import { makeReceiver } from "../../src/receive/receiver.ts";
-import { receiverServerOptions } from "../../src/receive/serverOptions.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
-import { loadScheme } from "../../src/signature/scheme.ts";
-import { loadVerifier } from "../../src/signature/verifier.ts";
-import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 import type { Bench } from "./bench.ts";
-import { startChild } from "./children.ts";
+import { startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import type { LoadAnswer, LoadOrder } from "./load.ts";
 import { compare } from "./measure.ts";
 import type { Sample } from "./measure.ts";
+import { makeEnvironment, startRole, webhookAddress } from "./roles.ts";
 
 const SECONDS = 6;
 /** For making and signing events, which takes a core for as long. */
@@ -24,31 +14,14 @@ const FORGED_PER_SECOND = 5_000;
 const CONNECTIONS = 64;
 
 /** Shedding: how long genuine events wait for their 200 during a flood of forged ones, against without it. */
-export const benchShed: Bench = async ({ pool, onEnd }) => {
-  const genuine = await startChild("load.ts");
+export const benchShed: Bench = async ({ databaseUrl, onEnd }) => {
+  const genuine = await startLoad();
   onEnd(genuine.stop);
-  const flood = await startChild("load.ts");
+  const flood = await startLoad();
   onEnd(flood.stop);
-  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
-  const receiver = makeReceiver({
-    sources: new Map([
-      [
-        "live",
-        { verifier: loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [WEBHOOK_SECRET] }) },
-      ],
-    ]),
-    store: commit.store,
-    ring: () => undefined,
-    clock: systemClock,
-    logger: silentLogger,
-  });
-  const server = createServer(receiverServerOptions, receiver);
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
-  onEnd(async () => {
-    server.closeAllConnections();
-    await new Promise((resolve) => server.close(resolve));
-  });
-  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/webhooks/live`;
+  const receiver = await startRole("receiver", makeEnvironment({ databaseUrl }));
+  onEnd(receiver.stop);
+  const url = webhookAddress(receiver);
   let round = 0;
   const order = (perSecond: number, more: Partial<LoadOrder> = {}): LoadOrder => ({
     url,
