@@ -21,6 +21,7 @@ EXPOSE 3000
 # Of the web process. /livez and not /readyz: a restart would not bring a database back.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 # No init process: the program handles its signals as process 1 and leaves no children behind.
-# What is young in Node's heap may take 12 MB instead of 48: a third less memory under load, at the same speed.
+# What is young in Node's heap may take 24 MB instead of 48, and pauses are short where all cores are busy: see
+# docs/performance.md, What decides.
 ENTRYPOINT ["node", "--max-semi-space-size=8", "--single-threaded-gc", "--no-allocation-site-pretenuring", "dist/cli/main.js"]
 CMD ["web"]
