@@ -1,4 +1,4 @@
-import { createHash } from "node:crypto";
+import { hash } from "node:crypto";
 import { z } from "zod";
 import { canonicalJson, JSON_DEPTH_MAX } from "../domain/canonicalJson.ts";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
@@ -57,7 +57,7 @@ const readableOrder = z.object({
   externalOrderId: z.string().max(512).refine(isStorable).nullable().catch(null),
   livemode: z.boolean().nullable().catch(null),
   fleet: z.object({ name: optionalText }).catch({ name: null }),
-  branch: z.object({ id: optionalText, reference: optionalText }).catch({ id: null, reference: null }),
+  branch: z.object({ id: optionalText, reference: optionalText }).nullish().catch(null),
   schedule: z
     .object({ mode: optionalText, resolved: z.object(resolvedShape).catch(noResolved) })
     .catch({ mode: null, resolved: noResolved }),
@@ -86,7 +86,7 @@ export function readSnapshot(raw: string, value: unknown): Snapshot {
   return {
     fields: toFields(order),
     version,
-    hash: createHash("sha256").update(canonical).digest("hex"),
+    hash: hash("sha256", canonical, "hex"),
     raw,
   };
 }
@@ -109,8 +109,8 @@ function toFields(order: z.infer<typeof readableOrder>): OrderFields {
     status: order.status,
     livemode: order.livemode,
     fleetName: order.fleet.name,
-    branchId: order.branch.id,
-    branchReference: order.branch.reference,
+    branchId: order.branch?.id ?? null,
+    branchReference: order.branch?.reference ?? null,
     scheduleMode: order.schedule.mode,
     resolvedPickupTime: order.schedule.resolved.pickupTime,
     resolvedDeliveryTime: order.schedule.resolved.deliveryTime,

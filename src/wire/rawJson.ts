@@ -81,12 +81,17 @@ function endsScalar(code: number): boolean {
 }
 
 function endOfString(text: string, start: number): number {
-  for (let at = start + 1; ; at += 1) {
-    const code = text.charCodeAt(at);
-    if (code === BACKSLASH) at += 1;
-    else if (code === QUOTE) return at + 1;
-    else if (Number.isNaN(code)) throw new TypeError("the scan ran past the end: the text is not valid JSON");
-  }
+  let quote = text.indexOf('"', start + 1);
+  while (isEscaped(text, quote)) quote = text.indexOf('"', quote + 1);
+  if (quote === -1) throw new TypeError("the scan ran past the end: the text is not valid JSON");
+  return quote + 1;
+}
+
+/** Whether what stands at `at` has an odd number of backslashes before it. */
+function isEscaped(text: string, at: number): boolean {
+  let first = at;
+  while (text.charCodeAt(first - 1) === BACKSLASH) first -= 1;
+  return (at - first) % 2 === 1;
 }
 
 function endOfNested(text: string, start: number): number {
