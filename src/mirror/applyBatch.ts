@@ -102,8 +102,9 @@ const ROW_COLUMNS = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
  * The parts, in the order in which they matter:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
  *   worker decides them, or the sweep does.
- * - subject: what is left to decide. Of an order whose personal data was erased only the redacted rest goes on (kept),
- *   and the event's body in the inbox goes too (blanked). eraseOrder shuts this statement out meanwhile.
+ * - subject: what is left to decide, with what is stored of an order (kept) or put into quarantine (parked_raw): each is
+ *   made once, since reading JSON is dear. Of an order whose personal data was erased it is only the redacted rest, and
+ *   the event's body in the inbox goes too (blanked). eraseOrder shuts this statement out meanwhile.
  * - stored: the orders as the statement began, for the wording of verdicts. The limit has each looked up by its key: a
  *   join planned while the table was empty would read all of it, until the next analysis.
  * - contender: leaves out what has lost already (keys only grow), because an upsert that loses still locks its row,
@@ -131,10 +132,15 @@ claimed as (
 subject as materialized (
   select i.*, e.reference is not null as erased,
     case
-      when e.reference is null then i.raw
-      when i.verdict is null then mirror.redact_order(i.raw::json, i.reference, i.status)::text
-      else json_build_object('reference', i.reference, 'erased', true)::text
-    end as kept
+      when i.verdict is not null then null
+      when e.reference is null then i.raw::json
+      else mirror.redact_order(i.raw::json, i.reference, i.status)
+    end as kept,
+    case
+      when i.verdict is distinct from 'quarantined' then null
+      when e.reference is null then convert_to(i.raw, 'UTF8')
+      else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
+    end as parked_raw
   from incoming i left join mirror.erasures e on e.source_id = i.source_id and e.reference = i.reference
   where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
 ),
@@ -162,7 +168,7 @@ upserted as (
     source_id, reference, version, settled, observed_at, rank, hash_bytes,
     case when not erased then external_order_id end, status, livemode,
     fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
-    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, kept::json,
+    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, kept,
     history_id, via
   from contender order by source_id, reference
   on conflict (source_id, reference) do update set
@@ -207,7 +213,7 @@ decided as materialized (
 parked_before as (
   select source_id, raw_hash from mirror.quarantine
   where inbox_seq is null and (source_id, raw_hash) in (
-    select source_id, sha256(convert_to(kept, 'UTF8')) from decided where outcome = 'quarantined')
+    select source_id, sha256(parked_raw) from decided where outcome = 'quarantined')
 ),
 recorded as (
   insert into mirror.history (
@@ -216,10 +222,10 @@ recorded as (
   select
     history_id, source_id, reference, via, outcome, conflict, reason, inbox_seq, event_id, event_type,
     version, settled, observed_at, rank, hash_bytes, status, case when outcome = 'applied' then previous_status end,
-    case when outcome in ('applied', 'stale') or conflict then kept::json end
+    case when outcome in ('applied', 'stale') or conflict then kept end
   from decided
   where inbox_seq is not null
-    or (outcome = 'quarantined' and (source_id, sha256(convert_to(kept, 'UTF8'))) not in (select * from parked_before))
+    or (outcome = 'quarantined' and (source_id, sha256(parked_raw)) not in (select * from parked_before))
     or (outcome <> 'quarantined' and (conflict or outcome <> 'duplicate'))
 ),
 announced as (
@@ -234,7 +240,7 @@ announced as (
 parked as (
   insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, raw)
   select source_id, via, inbox_seq, reference, reason, detail,
-    case when inbox_seq is null then convert_to(kept, 'UTF8') end
+    case when inbox_seq is null then parked_raw end
   from decided where outcome = 'quarantined' order by n
   on conflict do nothing
 ),
