@@ -1,4 +1,5 @@
 import pg from "pg";
+import { systemClock } from "../runtime/clock.ts";
 
 export type Pool = pg.Pool;
 
@@ -17,7 +18,7 @@ export interface PoolOptions {
   /**
    * For named statements that run all the time, whose plans the server keeps. One that was made while a table was empty
    * reads it whole, or skips through a wrong index, long after it has grown; analysis comes a minute later at best. So
-   * rows are looked for by index, and connections are replaced often.
+   * rows are looked for by index, and plans are made anew often.
    */
   readonly keepsPlans?: boolean;
   /** How long a caller waits for a free connection, or for a new one, in milliseconds. */
@@ -28,7 +29,7 @@ const CONNECT_TIMEOUT_MS = 5_000;
 /** Beyond the server's own timeout the server is taken for frozen, and the client gives up by itself. */
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 
-const PLANS_KEPT_SECONDS = 15;
+const PLANS_KEPT_MS = 15_000;
 
 const TIMESTAMPTZ_OID = 1184;
 const DATE_OID = 1082;
@@ -55,7 +56,6 @@ export function makePool(options: PoolOptions): Pool {
     keepAlive: true,
     connectionTimeoutMillis: connectTimeoutMs,
     query_timeout: statementTimeoutMs + FROZEN_SERVER_MARGIN_MS,
-    ...(keepsPlans ? { maxLifetimeSeconds: PLANS_KEPT_SECONDS } : {}),
     ...(pooled
       ? {}
       : {
@@ -65,9 +65,23 @@ export function makePool(options: PoolOptions): Pool {
         }),
   });
   if (pooled) forgetNames(pool);
+  else if (keepsPlans) forgetPlans(pool);
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on("error", () => undefined);
   return pool;
+}
+
+/** Has each connection plan its statements anew from time to time, before it is given to its next user. */
+function forgetPlans(pool: Pool): void {
+  const plannedAtMs = new WeakMap<pg.PoolClient, number>();
+  pool.on("acquire", (client) => {
+    const nowMs = systemClock.monotonicMs();
+    const sinceMs = plannedAtMs.get(client);
+    if (sinceMs !== undefined && nowMs - sinceMs < PLANS_KEPT_MS) return;
+    plannedAtMs.set(client, nowMs);
+    // Whoever waits for it hears of a broken connection by the statement of its own.
+    if (sinceMs !== undefined) client.query("discard plans").catch(() => undefined);
+  });
 }
 
 /** Has statements run without the name under which they would be prepared. */
