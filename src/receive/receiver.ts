@@ -10,6 +10,7 @@ import type { ReceiveOutcome } from "./answers.ts";
 import { makeByteBudget, readBody } from "./body.ts";
 import { InFlight } from "./inFlight.ts";
 import { makeRefusalLog } from "./refusalLog.ts";
+import { makeRefusalPace } from "./refusalPace.ts";
 import type { StoreReceipt } from "./waitingRoom.ts";
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
@@ -28,7 +29,12 @@ export interface ReceiverDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests; the product runs on the defaults. */
-  readonly limits?: { readonly bodyBytes?: number; readonly bodiesBytes?: number };
+  readonly limits?: {
+    readonly bodyBytes?: number;
+    readonly bodiesBytes?: number;
+    /** Forged requests of a second that are answered at once. */
+    readonly promptRefusals?: number;
+  };
 }
 
 export interface Receiver {
@@ -64,6 +70,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const budget = makeByteBudget(bodiesBytes);
   const inFlight = new InFlight();
   const logRefusal = makeRefusalLog({ clock, logger });
+  const paceRefusal = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
   const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
   const refusals: Partial<Record<Refusal, number>> = {};
 
@@ -77,7 +84,9 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     const finish = (ending: Ending) => {
       counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
       if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
-      sendAnswer(res, ending.outcome);
+      const answer = () => sendAnswer(res, ending.outcome);
+      if (ending.reason) paceRefusal(answer);
+      else answer();
       logRefusal(req, { ...ending, source });
     };
     try {

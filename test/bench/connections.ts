@@ -5,7 +5,7 @@ import type { Socket } from "node:net";
 export interface Connections {
   /**
    * Sends a whole request on the next free connection; resolves with the answer's status, and rejects when the
-   * connection ends before the answer does.
+   * connection ends before the answer does, or all are closed.
    */
   readonly send: (request: Buffer) => Promise<number>;
   readonly close: () => void;
@@ -26,6 +26,7 @@ export function openConnections({ url, count }: { url: string; count: number }):
   const idle: Socket[] = [];
   const open = new Set<Socket>();
   const waiting: Waiting[] = [];
+  let closed = false;
 
   function sendNext(): void {
     while (waiting.length > 0) {
@@ -72,10 +73,13 @@ export function openConnections({ url, count }: { url: string; count: number }):
   return {
     send: (request) =>
       new Promise((resolve, reject) => {
+        if (closed) return reject(new Error("the connections are closed"));
         waiting.push({ request, resolve, reject });
         sendNext();
       }),
     close() {
+      closed = true;
+      for (const { reject } of waiting.splice(0)) reject(new Error("the connections are closed"));
       for (const socket of open) socket.destroy();
     },
   };

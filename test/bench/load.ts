@@ -17,6 +17,8 @@ export interface LoadOrder {
   readonly perSecond?: number;
   /** When to begin, in milliseconds since 1970, for two that are to send at the same time; at once if absent. */
   readonly startAtMs?: number;
+  /** When to end, in milliseconds since 1970: what is unanswered then is no error, and not counted. */
+  readonly endAtMs?: number;
   /** Signs with a secret that is not the endpoint's, and counts everything but 401 as an error. */
   readonly forged?: boolean;
   /** Spreads the events over so many sources: `url` is that of the folder above theirs, org-0 and so on. */
@@ -69,6 +71,7 @@ function makeRequests(order: LoadOrder): Buffer[] {
 async function run(order: LoadOrder): Promise<LoadAnswer> {
   const prepared = makeRequests(order);
   const connections = openConnections({ url: order.url, count: order.connections });
+  const { startAtMs = 0, endAtMs = Infinity } = order;
   const sentAtMs = new Float64Array(prepared.length);
   const latenciesMs: number[] = [];
   const expected = order.forged === true ? 401 : 200;
@@ -78,11 +81,11 @@ async function run(order: LoadOrder): Promise<LoadAnswer> {
     sentAtMs[index] = performance.timeOrigin + startedMs;
     const status = await connections.send(prepared[index] ?? Buffer.alloc(0)).catch(() => 0);
     if (status === expected) latenciesMs.push(performance.now() - startedMs);
-    else errors += 1;
+    else if (status !== 0 || Date.now() < endAtMs) errors += 1;
   };
-  const { startAtMs = 0 } = order;
   globalThis.gc?.();
   await new Promise((resolve) => setTimeout(resolve, startAtMs - Date.now()));
+  if (endAtMs !== Infinity) setTimeout(connections.close, endAtMs - Date.now());
   const startedMs = performance.now();
   await (order.perSecond === undefined
     ? sendInTurn(prepared.length, order.connections, send)

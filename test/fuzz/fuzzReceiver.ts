@@ -50,6 +50,8 @@ export async function fuzzReceiver(options: {
     mount: "by http.createServer",
     // Some mutations announce more bytes than they send: those need not wait for as long as in production.
     serverOptions: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
+    // This flood wants its answers.
+    limits: { promptRefusals: Infinity },
   });
   const random = makeRandom(seed);
   const run = { receiving, pool, answers: {}, verdicts: {}, signed: new Set<string>(), applied: 0 };
