@@ -74,13 +74,13 @@ export function makePool(options: PoolOptions): Pool {
 /** Has each connection plan its statements anew from time to time, before it is given to its next user. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();
+  pool.on("connect", (client) => void plannedAtMs.set(client, systemClock.monotonicMs()));
   pool.on("acquire", (client) => {
     const nowMs = systemClock.monotonicMs();
-    const sinceMs = plannedAtMs.get(client);
-    if (sinceMs !== undefined && nowMs - sinceMs < PLANS_KEPT_MS) return;
+    if (nowMs - (plannedAtMs.get(client) ?? nowMs) < PLANS_KEPT_MS) return;
     plannedAtMs.set(client, nowMs);
     // Whoever waits for it hears of a broken connection by the statement of its own.
-    if (sinceMs !== undefined) client.query("discard plans").catch(() => undefined);
+    client.query("discard plans").catch(() => undefined);
   });
 }
 
