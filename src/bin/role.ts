@@ -34,35 +34,43 @@ export interface RoleDeps {
 const APPLY_CONNECTIONS = 2;
 const APPLY_TIMEOUT_MS = 15_000;
 
+/** What a pool of a process needs of what the process is started with. */
+export interface PoolDeps {
+  readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl" | "databaseReadUrl">;
+  readonly databaseUrl: string;
+  readonly shutdown: Pick<Shutdown, "onShutdown">;
+}
+
 /** Of a pool of this process; where it leads, the configuration says. */
 type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
 
 /** A pool that ends with the process. It goes through the pooler where there is one. */
-export function openPool(deps: RoleDeps, options: RolePoolOptions): Pool {
+export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
   const { databaseUrl, databaseDirectUrl } = deps.config;
   const pooled = databaseDirectUrl !== null && databaseUrl !== null;
   return openPoolAt(deps, { url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
 }
 
 /** A pool on the replica that readers may be sent to; undefined where there is none. */
-export function openReplicaPool(deps: RoleDeps, options: RolePoolOptions): Pool | undefined {
+export function openReplicaPool(deps: PoolDeps, options: RolePoolOptions): Pool | undefined {
   const { databaseReadUrl: url } = deps.config;
   return url === null ? undefined : openPoolAt(deps, { url, ...options });
 }
 
-function openPoolAt({ shutdown }: RoleDeps, options: PoolOptions): Pool {
+function openPoolAt({ shutdown }: PoolDeps, options: PoolOptions): Pool {
   const pool = makePool(options);
   shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
   return pool;
 }
 
 /** Two connections are what the apply path can use (measured); more only contend. */
-export function openApplyPool(deps: RoleDeps): Pool {
+export function openApplyPool(deps: PoolDeps): Pool {
   return openPool(deps, {
     purpose: "apply",
     max: APPLY_CONNECTIONS,
     statementTimeoutMs: APPLY_TIMEOUT_MS,
     keepsPlans: true,
+    plansForAnyValues: true,
   });
 }
 

@@ -8,14 +8,19 @@ export interface PendingEvent {
   readonly body: Buffer;
 }
 
-/** The events among `seqs` that still await a decision, in the order of the inbox. */
+/**
+ * The events among `seqs` that still await a decision, in the order of the inbox.
+ *
+ * The positions stand for each table by itself: where only the inbox has them, pending is read from its beginning, over
+ * the entries of all decided events that are not vacuumed yet.
+ */
 export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
   const result = await pool.query<{ seq: string; source_id: string; event_id: string; body: Buffer }>({
     name: "read-pending-events",
     text: `
       select inbox.seq, inbox.source_id, inbox.event_id, inbox.body
       from mirror.inbox join mirror.pending using (seq)
-      where inbox.seq = any ($1::bigint[])
+      where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
       order by inbox.seq`,
     values: [seqs],
   });
