@@ -4,6 +4,10 @@ import { ApplyInterruptedError } from "./errors.ts";
 
 /** What the apply path can use (measured): more statements at a time only contend. */
 const STATEMENTS_IN_FLIGHT_MAX = 2;
+/** Where fewer wait, they wait for the statement under way: one for two events costs half of two for one each. */
+const SECOND_STATEMENT_ROWS = 16;
+/** But no longer than this: a statement may itself wait, for an order that somebody else has locked. */
+const PATIENCE_MS = 20;
 
 interface Waiting {
   readonly seqs: readonly number[];
@@ -14,6 +18,7 @@ interface Waiting {
 /**
  * Has the positions of jobs that come while statements are under way go into the next statement together. A job
  * stands for one commit of the inbox, often of a few events: one by one, jobs would fall behind where much comes in.
+ * A second statement begins beside the first only for 16 events, or after 20 ms.
  *
  * The returned function resolves when all of its positions are decided on, and rejects as `applyEvents` does; what
  * is wrong with the positions of one job fails no other.
@@ -23,15 +28,25 @@ export function makeGroupApply({
 }: Pick<Apply, "applyEvents">): (seqs: readonly number[]) => Promise<void> {
   const waiting: Waiting[] = [];
   let inFlight = 0;
+  let patience: NodeJS.Timeout | undefined;
 
   function applyNext(): void {
-    while (inFlight < STATEMENTS_IN_FLIGHT_MAX && waiting.length > 0) {
-      inFlight += 1;
-      void applyTogether(takeGroup(waiting)).finally(() => {
-        inFlight -= 1;
-        applyNext();
-      });
-    }
+    if (waiting.length === 0 || inFlight === STATEMENTS_IN_FLIGHT_MAX) return;
+    if (inFlight === 0 || countRows(waiting) >= SECOND_STATEMENT_ROWS) beginStatement();
+    else patience ??= setTimeout(endPatience, PATIENCE_MS);
+  }
+
+  function endPatience(): void {
+    patience = undefined;
+    if (waiting.length > 0 && inFlight < STATEMENTS_IN_FLIGHT_MAX) beginStatement();
+  }
+
+  function beginStatement(): void {
+    inFlight += 1;
+    void applyTogether(takeGroup(waiting)).finally(() => {
+      inFlight -= 1;
+      applyNext();
+    });
   }
 
   async function applyTogether(group: readonly Waiting[]): Promise<void> {
@@ -53,6 +68,10 @@ export function makeGroupApply({
       waiting.push({ seqs, resolve, reject });
       applyNext();
     });
+}
+
+function countRows(jobs: readonly Waiting[]): number {
+  return jobs.reduce((rows, { seqs }) => rows + seqs.length, 0);
 }
 
 /** The first that wait, as many as one statement takes; at least one. */

@@ -6,7 +6,7 @@ import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
 
 /** What a busy queue waits between two jobs, and one that would fall behind: each job costs some 0.7 ms of a core. */
-const JOB_PAUSE_MS = { busy: 5, full: 20 } as const;
+const JOB_PAUSE_MS = { min: 2, busy: 5, full: 20 } as const;
 
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
 const KEY_PREFIX = "{order-mirror}";
@@ -49,10 +49,14 @@ export function openRedisBackend<Content>(
   queue.on("error", onError);
   return {
     queue,
-    // It grows with what comes in, as the pause itself has more events in the next job; a single event waits for none.
+    // It grows with what comes in, as the pause itself has more events in the next job; one that comes alone waits for none.
     // The third of a millisecond has it grow beyond 5 ms only where more than 3,000 events come in a second.
     pauseMs: (events) =>
-      Math.max(Math.min(events, JOB_PAUSE_MS.busy), Math.min(events / 3, JOB_PAUSE_MS.full)),
+      Math.max(
+        JOB_PAUSE_MS.min,
+        Math.min(events, JOB_PAUSE_MS.busy),
+        Math.min(events / 3, JOB_PAUSE_MS.full),
+      ),
     isReachable: () => client.status === "ready",
     openWorker(process, workerOptions) {
       const workerClient = connectRedis(redisUrls, WORKING, onError);

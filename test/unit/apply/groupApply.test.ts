@@ -1,5 +1,5 @@
 import fc from "fast-check";
-import { expect, it } from "vitest";
+import { afterEach, expect, it, vi } from "vitest";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import { makeGroupApply } from "../../../src/apply/groupApply.ts";
 
@@ -18,19 +18,50 @@ function makeHeldApply() {
   return { calls, apply: makeGroupApply({ applyEvents }) };
 }
 
+afterEach(() => void vi.useRealTimers());
+
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index);
 
-it("applies at once what comes alone, and together what comes while two statements are under way", async () => {
+it("applies at once what comes alone, and together what comes meanwhile", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2], [3, 4], [5]].map((seqs) => apply(seqs));
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2]]);
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1]]);
   calls[0]?.end();
   await settle();
-  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2], [3, 4, 5]]);
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2, 3, 4, 5]]);
   calls[1]?.end();
-  calls[2]?.end();
   await expect(Promise.all(jobs)).resolves.toHaveLength(4);
+});
+
+it("begins a second statement beside the first for 16 events, and never a third", async () => {
+  const { calls, apply } = makeHeldApply();
+  const jobs = [[1], range(100, 15), [2], range(200, 200)].map((seqs) => apply(seqs));
+  expect(calls.map(({ seqs }) => seqs.length)).toEqual([1, 16]);
+  calls[1]?.end();
+  await settle();
+  expect(calls.map(({ seqs }) => seqs.length)).toEqual([1, 16, 200]);
+  for (const { end } of calls) end();
+  await expect(Promise.all(jobs)).resolves.toHaveLength(4);
+});
+
+it("lets few events wait for a statement under way for 20 ms at most", async () => {
+  vi.useFakeTimers({ toFake: ["setTimeout"] });
+  const { calls, apply } = makeHeldApply();
+  const jobs = [[1], [2]].map((seqs) => apply(seqs));
+  vi.advanceTimersByTime(19);
+  expect(calls).toHaveLength(1);
+  vi.advanceTimersByTime(1);
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2]]);
+  jobs.push(apply([3]));
+  vi.advanceTimersByTime(1_000);
+  expect(calls).toHaveLength(2);
+  calls[1]?.end();
+  await settle();
+  vi.advanceTimersByTime(20);
+  expect(calls[2]?.seqs).toEqual([3]);
+  for (const { end } of calls) end();
+  await expect(Promise.all(jobs)).resolves.toHaveLength(3);
 });
 
 it.each([
@@ -39,7 +70,8 @@ it.each([
   [[300, 1], 1],
 ])("takes of jobs of %j positions as many as one statement takes: %i", async (sizes, taken) => {
   const { calls, apply } = makeHeldApply();
-  const jobs = [[1], [2], ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
+  const under = [[1], range(500, 16)];
+  const jobs = [...under, ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
     apply(seqs),
   );
   calls[0]?.end();
@@ -54,19 +86,13 @@ it.each([
 
 it("fails all that were applied together when Postgres is away", async () => {
   const { calls, apply } = makeHeldApply();
-  const jobs = [[1], [2], [3], [4]].map((seqs) => apply(seqs));
+  const jobs = [[1], [2], [3]].map((seqs) => apply(seqs));
   const outcomes = Promise.allSettled(jobs);
   calls[0]?.end();
-  calls[1]?.end();
   await settle();
-  calls[2]?.end(new ApplyInterruptedError("away"));
-  expect((await outcomes).map(({ status }) => status)).toEqual([
-    "fulfilled",
-    "fulfilled",
-    "rejected",
-    "rejected",
-  ]);
-  expect(calls).toHaveLength(3);
+  calls[1]?.end(new ApplyInterruptedError("away"));
+  expect((await outcomes).map(({ status }) => status)).toEqual(["fulfilled", "rejected", "rejected"]);
+  expect(calls).toHaveLength(2);
 });
 
 it("decides on every job, and fails those with a fault of their own and no other", async () => {
