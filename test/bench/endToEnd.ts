@@ -50,6 +50,8 @@ export const benchEndToEnd: Bench = async (deps) => {
       process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
       continue;
     }
+    // What was written so far becomes files of log for what comes.
+    await deps.pool.query("checkpoint");
     const redis = queue === "Redis" ? await startRedis() : undefined;
     const env = makeEnvironment({ databaseUrl: deps.databaseUrl, redisUrl: redis?.url });
     const [web, worker] = [await startRole("web", env), await startRole("worker", env)];

@@ -94,6 +94,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
       max: POOL_CONNECTIONS,
       statementTimeoutMs: STATEMENT_TIMEOUT_MS,
       keepsPlans: true,
+      plansForAnyValues: true,
     });
     onEnd(() => pool.end());
     return await bench({ pool, databaseUrl, addDatabase, onEnd });

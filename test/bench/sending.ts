@@ -1,4 +1,4 @@
-/** A pace is kept by looking at the clock this often. */
+/** Timers are no finer; between two events of a slower pace there is one wake-up, and not one for each millisecond. */
 const TICK_MS = 1;
 
 /** Each connection sends its next request when it has its answer. */
@@ -25,7 +25,8 @@ export async function sendAtPace(
   while (sent.length < count) {
     const due = Math.min(count, Math.ceil(((performance.now() - startedMs) / 1_000) * perSecond));
     while (sent.length < due) sent.push(send(sent.length));
-    await new Promise((resolve) => setTimeout(resolve, TICK_MS));
+    const dueInMs = startedMs + (sent.length / perSecond) * 1_000 - performance.now();
+    await new Promise((resolve) => setTimeout(resolve, Math.max(TICK_MS, dueInMs)));
   }
   await Promise.all(sent);
 }
