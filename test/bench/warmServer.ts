@@ -1,8 +1,8 @@
 import pg from "pg";
 import { amount } from "./effort.ts";
 
-/** 3 GB, for what is written between two checkpoints: 6.5 kB for an event from its first byte to the mirror. */
-const FILES = amount(192);
+/** 1.6 GB, for what is written between two checkpoints: 6.5 kB for an event from its first byte to the mirror. */
+const FILES = amount(100);
 
 /** Settings of a server that has work to do; see docs/scaling.md. */
 export const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
