@@ -30,15 +30,16 @@ export function makeGroupApply({
   let inFlight = 0;
   let patience: NodeJS.Timeout | undefined;
 
-  function applyNext(): void {
+  function applyNext({ patient = true } = {}): void {
     if (waiting.length === 0 || inFlight === STATEMENTS_IN_FLIGHT_MAX) return;
-    if (inFlight === 0 || countRows(waiting) >= SECOND_STATEMENT_ROWS) beginStatement();
+    if (!patient || inFlight === 0 || countRows(waiting) >= SECOND_STATEMENT_ROWS) beginStatement();
     else patience ??= setTimeout(endPatience, PATIENCE_MS);
   }
 
+  /** Of whoever waits by now: where the first were taken meanwhile, others wait less than they might. */
   function endPatience(): void {
     patience = undefined;
-    if (waiting.length > 0 && inFlight < STATEMENTS_IN_FLIGHT_MAX) beginStatement();
+    applyNext({ patient: false });
   }
 
   function beginStatement(): void {

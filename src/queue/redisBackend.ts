@@ -5,7 +5,7 @@ import { checkRedis } from "./checkRedis.ts";
 import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
 
-/** What a busy queue waits between two jobs, and one that would fall behind: each job costs some 0.7 ms of a core. */
+/** What any queue waits at least between two jobs, a busy one, and one that would fall behind: a job costs some 0.7 ms of a core. */
 const JOB_PAUSE_MS = { min: 2, busy: 5, full: 20 } as const;
 
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */

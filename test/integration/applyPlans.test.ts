@@ -6,6 +6,8 @@ import { silentLogger } from "../../src/runtime/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
+import { listPlanNodes } from "../support/planNodes.ts";
+import type { PlanNode } from "../support/planNodes.ts";
 
 /**
  * How the statements that apply are planned while the tables grow, as they do in an hour of many events: on connections
@@ -46,16 +48,6 @@ function storeEvents(round: number, count: number): Promise<number[]> {
   return putIntoInbox(pool, events);
 }
 
-interface PlanNode {
-  readonly "Index Name"?: string;
-  readonly "Index Cond"?: string;
-  readonly Plans?: readonly PlanNode[];
-}
-
-function listNodes(node: PlanNode): readonly PlanNode[] {
-  return [node, ...(node.Plans ?? []).flatMap(listNodes)];
-}
-
 it("all the events were applied", async () => {
   const { rows } = await pool.query("select count(*)::int as applied from mirror.history");
   expect(rows).toEqual([{ applied: ROUNDS * EVENTS_PER_ROUND }]);
@@ -76,7 +68,7 @@ it("an event is looked up by its position, also where many were decided since th
   const { rows } = await pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
     `explain (format json) execute "read-pending-events" ('{${seq}}')`,
   );
-  const nodes = listNodes(rows[0]!["QUERY PLAN"][0].Plan);
+  const nodes = listPlanNodes(rows[0]!["QUERY PLAN"][0].Plan);
   const scans = nodes.filter(({ "Index Name": index }) => index?.endsWith("_pkey"));
   expect(scans.map((scan) => [scan["Index Name"], scan["Index Cond"]])).toEqual(
     expect.arrayContaining([

@@ -9,6 +9,8 @@ import type { OrderPosition, OrdersQuery, OrderSort } from "../../src/mirror/ord
 import { filterSchema } from "../../src/report/orderQuery.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { listPlanNodes } from "../support/planNodes.ts";
+import type { PlanNode } from "../support/planNodes.ts";
 
 /**
  * How the statements of the read API are carried out: by an index, and looking at few rows more than they return. The
@@ -46,16 +48,6 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-interface PlanNode {
-  readonly "Node Type": string;
-  readonly "Relation Name"?: string;
-  readonly "Actual Rows": number;
-  readonly "Actual Loops": number;
-  readonly "Rows Removed by Filter"?: number;
-  readonly "Rows Removed by Index Recheck"?: number;
-  readonly Plans?: readonly PlanNode[];
-}
-
 /** What reading by a cursor says beside its settings and the statement itself. */
 const WITHOUT_PLAN = /^(?:begin|fetch|commit)\b/;
 
@@ -78,7 +70,7 @@ async function explain(
       `explain (analyze, format json) ${statement}`,
       values,
     );
-    return rows.flatMap((row) => flatten(row["QUERY PLAN"][0].Plan));
+    return rows.flatMap((row) => listPlanNodes(row["QUERY PLAN"][0].Plan));
   } finally {
     await client.query("rollback");
     client.release();
@@ -107,10 +99,6 @@ async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
     ),
     rowsLookedAt: scans.reduce((sum, node) => sum + countRows(node), 0),
   };
-}
-
-function flatten(node: PlanNode): PlanNode[] {
-  return [node, ...(node.Plans ?? []).flatMap(flatten)];
 }
 
 function countRows(node: PlanNode): number {

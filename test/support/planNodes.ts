@@ -1,0 +1,17 @@
+/** A node of a plan, as `explain (format json)` gives it; what was carried out is there with `analyze` only. */
+export interface PlanNode {
+  readonly "Node Type": string;
+  readonly "Relation Name"?: string;
+  readonly "Index Name"?: string;
+  readonly "Index Cond"?: string;
+  readonly "Actual Rows": number;
+  readonly "Actual Loops": number;
+  readonly "Rows Removed by Filter"?: number;
+  readonly "Rows Removed by Index Recheck"?: number;
+  readonly Plans?: readonly PlanNode[];
+}
+
+/** The node and all below it. */
+export function listPlanNodes(node: PlanNode): PlanNode[] {
+  return [node, ...(node.Plans ?? []).flatMap(listPlanNodes)];
+}
