@@ -16,17 +16,20 @@ interface Waiting {
 }
 
 /**
- * Has the positions of jobs that come while statements are under way go into the next statement together. A job
- * stands for one commit of the inbox, often of a few events: one by one, jobs would fall behind where much comes in.
- * A second statement begins beside the first only for 16 events, or after 20 ms.
+ * Has the positions that come while statements are under way go into the next statement together. A hint stands for one
+ * commit of the inbox, often of a few events: one by one, they would fall behind where much comes in. A second
+ * statement begins beside the first only for 16 events, or after 20 ms. A position that comes again while it is under
+ * way, by its job after its hint, is not applied a second time but waited for.
  *
  * The returned function resolves when all of its positions are decided on, and rejects as `applyEvents` does; what
- * is wrong with the positions of one job fails no other.
+ * is wrong with some positions fails those only that came with them.
  */
 export function makeGroupApply({
   applyEvents,
 }: Pick<Apply, "applyEvents">): (seqs: readonly number[]) => Promise<void> {
   const waiting: Waiting[] = [];
+  /** What those positions wait for that are not decided on yet. */
+  const underWay = new Map<number, Promise<void>>();
   let inFlight = 0;
   let patience: NodeJS.Timeout | undefined;
 
@@ -64,15 +67,29 @@ export function makeGroupApply({
     }
   }
 
-  return (seqs) =>
-    new Promise((resolve, reject) => {
+  function enter(seqs: readonly number[]): Promise<void> {
+    const decided = new Promise<void>((resolve, reject) => {
       waiting.push({ seqs, resolve, reject });
-      applyNext();
+    }).finally(() => {
+      for (const seq of seqs) underWay.delete(seq);
     });
+    for (const seq of seqs) underWay.set(seq, decided);
+    applyNext();
+    return decided;
+  }
+
+  return async (seqs) => {
+    const awaited = new Set(seqs.flatMap((seq) => underWay.get(seq) ?? []));
+    const fresh = seqs.filter((seq) => !underWay.has(seq));
+    for (let start = 0; start < fresh.length; start += BATCH_ROWS_MAX) {
+      awaited.add(enter(fresh.slice(start, start + BATCH_ROWS_MAX)));
+    }
+    await Promise.all(awaited);
+  };
 }
 
-function countRows(jobs: readonly Waiting[]): number {
-  return jobs.reduce((rows, { seqs }) => rows + seqs.length, 0);
+function countRows(groups: readonly Waiting[]): number {
+  return groups.reduce((rows, { seqs }) => rows + seqs.length, 0);
 }
 
 /** The first that wait, as many as one statement takes; at least one. */

@@ -3,14 +3,15 @@ import { makeGroupApply } from "../apply/groupApply.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import { inSpan } from "../runtime/tracing.ts";
-import { meterDecisions, meterJob } from "./metering.ts";
+import type { TracePoint } from "../runtime/tracing.ts";
+import { meterDecisions, meterHint, meterJob } from "./metering.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
 import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
-/** Starts applying events, on every job of the queue, and by the sweep what no job brought; outgoing webhooks; and keeping house. */
+/** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and keeping house. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
@@ -33,12 +34,18 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   sweep.start();
   shutdown.onShutdown("sweep", () => sweep.close());
   const applyTogether = makeGroupApply(apply);
-  const consumer = await queue.consume(async (seqs) => {
+  const applyTraced = (seqs: readonly number[], follows: readonly TracePoint[] = []) => {
     const attributes = { "order_mirror.events": seqs.length };
-    await meterJob({ metrics, clock, queue: queue.bull.name }, () =>
-      inSpan(tracing, "apply", { attributes }, () => applyTogether(seqs)),
-    );
+    return inSpan(tracing, "apply", { attributes, follows }, () => applyTogether(seqs));
+  };
+  const hints = queue.listen(({ seqs, traceparent }) => {
+    const follows = tracing && traceparent !== undefined ? [tracing.carried(traceparent)] : [];
+    return meterHint(metrics, () => applyTraced(seqs, follows));
   });
+  shutdown.onShutdown("hints", () => hints.close());
+  const consumer = await queue.consume((seqs) =>
+    meterJob({ metrics, clock, queue: queue.bull.name }, () => applyTraced(seqs)),
+  );
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
   startHousekeeper(deps);

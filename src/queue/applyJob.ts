@@ -3,8 +3,8 @@ import { z } from "zod";
 /** Name of the one queue; with the prefix it makes the keys in Redis, `{order-mirror}:apply:…`. */
 export const APPLY_QUEUE = "apply";
 
-/** At most this many inbox positions in one job: as many as the apply path takes in one statement. */
-export const JOB_SEQS_MAX = 200;
+/** At most this many inbox positions in one job: ten jobs a second are to keep up with all that can come in. */
+export const JOB_SEQS_MAX = 1_000;
 
 /** What a job carries: where the events lie, nothing of what is in them. */
 export interface ApplyJob {

@@ -3,19 +3,27 @@ import { systemClock } from "../runtime/clock.ts";
 import type { Clock } from "../runtime/clock.ts";
 import type { Logger } from "../runtime/logger.ts";
 import type { Tracing } from "../runtime/tracing.ts";
-import { APPLY_QUEUE } from "./applyJob.ts";
+import { APPLY_QUEUE, JOB_SEQS_MAX } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
 import type { QueueBackend, QueueProblem } from "./backend.ts";
 import { startConsumer } from "./consume.ts";
 import type { Consumer } from "./consume.ts";
+import { startHintConsumer } from "./consumeHints.ts";
 import { withDeadline } from "./deadline.ts";
-import { makeDoorbell } from "./doorbell.ts";
+import { logForgotten, makeDoorbell } from "./doorbell.ts";
+import type { Ringing } from "./doorbell.ts";
+import { HINT_SEQS_MAX } from "./hints.ts";
+import type { Hint } from "./hints.ts";
 import { openPostgresBackend } from "./postgresBackend.ts";
 import { makeQueueErrorLog } from "./queueErrorLog.ts";
 import { openRedisBackend } from "./redisBackend.ts";
 import { loadJobTracing } from "./traceJobs.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
+/** Between two jobs, and before the first: by then a hint has had the events applied, and one job stands for many. */
+const JOB_PAUSE_MS = 100;
+/** Between two hints: at least, with one more for each event, and where more come than that can keep up with. */
+const HINT_PAUSE_MS = { min: 1, busy: 5, full: 20 } as const;
 const HOUR_SECONDS = 3_600;
 const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
@@ -35,10 +43,12 @@ const COMPLETED_IN_POSTGRES = { count: 20 };
 
 export interface ApplyQueue {
   /**
-   * Has workers apply the events at these inbox positions. Never throws and never waits; what cannot be enqueued is
-   * logged and forgotten, as the sweep finds it.
+   * Has workers apply the events at these inbox positions: hints at them at once, and enqueues a job a little later.
+   * Never throws and never waits; what cannot be enqueued is logged and forgotten, as the sweep finds it.
    */
   readonly ring: (seqs: readonly number[]) => void;
+  /** Runs `apply` for each hint that comes to this process. What fails, or comes while too much is under way, is left to its job. */
+  readonly listen: (apply: (hint: Hint) => Promise<void>) => Consumer;
   /**
    * Runs `apply` for every job, several at a time. A job whose `apply` rejects is tried again, with growing waits,
    * unless the error is an OrderMirrorError that says never to. Throws UnavailableError when the queue is kept in
@@ -79,18 +89,15 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   const traced = tracing === undefined ? {} : { telemetry: await loadJobTracing() };
   const backend = await openBackend(deps, traced);
   const { queue } = backend;
-  const doorbell = makeDoorbell({
-    enqueue: async (seqs) => {
-      await queue.add(APPLY_QUEUE, { seqs });
-    },
-    isReachable: () => backend.isReachable(),
-    pauseMs: (events) => backend.pauseMs(events),
-    clock,
-    logger,
-    tracing,
-  });
+  const isReachable = () => backend.isReachable();
+  const doorbells = [ringHints(backend, tracing), ringJobs(backend, logForgotten({ clock, logger }))].map(
+    (ringing) => makeDoorbell({ ...ringing, isReachable, clock, tracing }),
+  );
   return {
-    ring: (seqs) => doorbell.ring(seqs),
+    ring(seqs) {
+      for (const doorbell of doorbells) doorbell.ring(seqs);
+    },
+    listen: (apply) => startHintConsumer({ hints: backend.hints, apply }),
     consume: (apply) =>
       startConsumer({
         backend,
@@ -102,10 +109,37 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
     bull: queue,
     check: () => backend.check(),
     async close() {
-      await doorbell.close();
+      await Promise.all(doorbells.map((doorbell) => doorbell.close()));
       await withDeadline(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
+  };
+}
+
+/** What is lost of these, nobody has to be told: a job follows. */
+function ringHints({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): Ringing {
+  const { min, busy, full } = HINT_PAUSE_MS;
+  return {
+    name: "hint",
+    send: (seqs) => hints.send({ seqs, traceparent: tracing?.carry() }),
+    seqsMax: HINT_SEQS_MAX,
+    delayMs: 0,
+    // The third of a millisecond has it grow beyond 5 ms only where more than 3,000 events come in a second.
+    pauseMs: (events) => Math.max(min, Math.min(events, busy), Math.min(events / 3, full)),
+    onForgotten: () => undefined,
+  };
+}
+
+function ringJobs({ queue }: QueueBackend<ApplyJob>, onForgotten: Ringing["onForgotten"]): Ringing {
+  return {
+    name: "enqueue",
+    async send(seqs) {
+      await queue.add(APPLY_QUEUE, { seqs });
+    },
+    seqsMax: JOB_SEQS_MAX,
+    delayMs: JOB_PAUSE_MS,
+    pauseMs: () => JOB_PAUSE_MS,
+    onForgotten,
   };
 }
 
@@ -122,7 +156,8 @@ async function openBackend(
   const removeOnComplete = inPostgres ? COMPLETED_IN_POSTGRES : jobOptions.removeOnComplete;
   const defaultJobOptions = { ...jobOptions, removeOnComplete, backoff: { ...backoff, delay } };
   const options = { ...QUEUE_OPTIONS, ...traced, defaultJobOptions };
+  const common = { name: APPLY_QUEUE, options, onError, clock };
   return inPostgres
-    ? openPostgresBackend({ databaseUrl, name: APPLY_QUEUE, options, onError })
-    : openRedisBackend({ redisUrls, name: APPLY_QUEUE, options, onError });
+    ? openPostgresBackend({ databaseUrl, ...common })
+    : openRedisBackend({ redisUrls, ...common });
 }

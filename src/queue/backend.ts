@@ -1,4 +1,6 @@
 import type { Processor, Queue, QueueOptions, Worker, WorkerOptions } from "bullmq";
+import type { Clock } from "../runtime/clock.ts";
+import type { Hints } from "./hints.ts";
 
 export type JobProcessor<Content> = Processor<Content, void>;
 
@@ -26,6 +28,7 @@ export interface BackendDeps {
   readonly name: string;
   readonly options: Omit<QueueOptions, "connection">;
   readonly onError: OnQueueError;
+  readonly clock: Clock;
 }
 
 /**
@@ -36,12 +39,8 @@ export interface BackendDeps {
  */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
-  /**
-   * How long to wait from a job of so many events to the next one, so that those of the meantime share it: a job costs
-   * more than the events it stands for.
-   */
-  pauseMs(events: number): number;
-  /** False when a job could not be handed over now; asked before every try, so that none has to time out. */
+  readonly hints: Hints;
+  /** False when a job or a hint could not be handed over now; asked before every try, so that none has to time out. */
   isReachable(): boolean;
   openWorker(
     process: JobProcessor<Content>,

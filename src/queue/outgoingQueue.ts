@@ -96,7 +96,7 @@ export async function makeOutgoingQueue(deps: {
   const { databaseUrl, redisUrls, logger, clock = systemClock } = deps;
   const onError = makeQueueErrorLog({ logger, clock });
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
-  const common = { name: OUTGOING_QUEUE, options: QUEUE_OPTIONS, onError };
+  const common = { name: OUTGOING_QUEUE, options: QUEUE_OPTIONS, onError, clock };
   const backend: QueueBackend<OutgoingJob> =
     redisUrls.length === 0
       ? await openPostgresBackend({ ...common, databaseUrl })

@@ -12,6 +12,7 @@ import { systemClock } from "../runtime/clock.ts";
 import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
 import { withDeadline } from "./deadline.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
+import { makePostgresHints } from "./postgresHints.ts";
 
 const QUEUE_CONNECTIONS = 4;
 /** One that listens; the others take, end and lock jobs, which share them: each holds one for a statement only. */
@@ -21,12 +22,6 @@ const FROZEN_SERVER_MARGIN_MS = 1_000;
 const CONNECT_TIMEOUT_MS = 2_000;
 const POOL_END_DEADLINE_MS = 1_000;
 const PAUSE_AFTER_ERROR_MS = 250;
-
-/**
- * A job takes some ten statements, 1 to 2 ms of Postgres: with one for every commit the queue would take all of it. The
- * third of a millisecond has the pause grow to its longest only where more than 3,000 events come in a second.
- */
-const JOB_PAUSE_MS = { min: 5, max: 20, perEvent: 0.35 } as const;
 
 const onPostgres = withBackend(createPostgresBackend);
 
@@ -39,15 +34,14 @@ const onPostgres = withBackend(createPostgresBackend);
 export async function openPostgresBackend<Content>(
   deps: BackendDeps & { readonly databaseUrl: string },
 ): Promise<QueueBackend<Content>> {
-  const { databaseUrl, name, options, onError } = deps;
+  const { databaseUrl, name, options, onError, clock } = deps;
   const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
   const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
   queue.on("error", onError);
   await waitForDatabase(() => queue.waitUntilReady(), pool);
   return {
     queue: queue as unknown as Queue<Content, void>,
-    pauseMs: (events) =>
-      Math.min(Math.max(JOB_PAUSE_MS.min, events * JOB_PAUSE_MS.perEvent), JOB_PAUSE_MS.max),
+    hints: makePostgresHints({ pool, databaseUrl, onError, clock }),
     isReachable: () => true,
     async openWorker(process, workerOptions) {
       const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });

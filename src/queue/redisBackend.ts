@@ -4,9 +4,7 @@ import type { BackendDeps, OnQueueError, QueueBackend } from "./backend.ts";
 import { checkRedis } from "./checkRedis.ts";
 import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
-
-/** What any queue waits at least between two jobs, a busy one, and one that would fall behind: a job costs some 0.7 ms of a core. */
-const JOB_PAUSE_MS = { min: 2, busy: 5, full: 20 } as const;
+import { makeRedisHints } from "./redisHints.ts";
 
 /** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
 const KEY_PREFIX = "{order-mirror}";
@@ -37,7 +35,7 @@ const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const s
 export function openRedisBackend<Content>(
   deps: BackendDeps & { readonly redisUrls: readonly string[] },
 ): QueueBackend<Content> {
-  const { redisUrls, name, options, onError } = deps;
+  const { redisUrls, name, options, onError, clock } = deps;
   const client = connectRedis(redisUrls, HANDING_OVER, onError);
   const queue = new Queue<Content, void>(name, {
     ...options,
@@ -49,14 +47,12 @@ export function openRedisBackend<Content>(
   queue.on("error", onError);
   return {
     queue,
-    // It grows with what comes in, as the pause itself has more events in the next job; one that comes alone waits for none.
-    // The third of a millisecond has it grow beyond 5 ms only where more than 3,000 events come in a second.
-    pauseMs: (events) =>
-      Math.max(
-        JOB_PAUSE_MS.min,
-        Math.min(events, JOB_PAUSE_MS.busy),
-        Math.min(events / 3, JOB_PAUSE_MS.full),
-      ),
+    hints: makeRedisHints({
+      key: `${KEY_PREFIX}:${name}:hints`,
+      client,
+      connect: () => connectRedis(redisUrls, WORKING, onError),
+      clock,
+    }),
     isReachable: () => client.status === "ready",
     openWorker(process, workerOptions) {
       const workerClient = connectRedis(redisUrls, WORKING, onError);

@@ -135,6 +135,10 @@ export const METRICS = {
     help: "How long a job of the queue was worked on.",
     buckets: JOB_BUCKETS,
   },
+  order_mirror_hints_total: {
+    kind: "counter",
+    help: "Hints at new events that this worker took up; a failed one is left to its job.",
+  },
   order_mirror_provider_requests_total: {
     kind: "counter",
     help: "Requests to the provider, by endpoint and status of the answer; none: there was no answer.",

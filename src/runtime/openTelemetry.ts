@@ -1,4 +1,4 @@
-import { context, propagation, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
+import { context, propagation, ROOT_CONTEXT, SpanKind, SpanStatusCode, trace } from "@opentelemetry/api";
 import type { Context } from "@opentelemetry/api";
 import { AsyncLocalStorageContextManager } from "@opentelemetry/context-async-hooks";
 import { setGlobalErrorHandler, W3CTraceContextPropagator } from "@opentelemetry/core";
@@ -51,6 +51,12 @@ export function makeTracing(deps: { service: string; version: string; logger: Lo
       });
     },
     here: (): TracePoint => context.active(),
+    carry() {
+      const headers: { traceparent?: string } = {};
+      propagation.inject(context.active(), headers);
+      return headers.traceparent;
+    },
+    carried: (traceparent): TracePoint => propagation.extract(ROOT_CONTEXT, { traceparent }),
     async close() {
       const late = new AbortController();
       const deadline = systemClock.sleep(CLOSE_DEADLINE_MS, late.signal).catch(() => undefined);

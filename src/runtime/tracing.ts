@@ -21,6 +21,10 @@ export interface Tracing {
   inSpan<Result>(name: string, options: SpanOptions, work: Work<Result>): Promise<Result>;
   /** Where this work stands in its trace. */
   here(): TracePoint;
+  /** Where this work stands, for another process: the header `traceparent` of W3C Trace Context; undefined outside of spans. */
+  carry(): string | undefined;
+  /** The point that `carry` told of; of any other text one that continues nothing. */
+  carried(traceparent: string): TracePoint;
   /** Sends what waits to be sent, and ends; within 3 s. */
   close(): Promise<void>;
 }

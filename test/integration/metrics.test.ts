@@ -4,6 +4,7 @@ import {
   meterBudget,
   meterDatabase,
   meterDecisions,
+  meterHint,
   meterJob,
   meterQueue,
 } from "../../src/bin/metering.ts";
@@ -142,6 +143,14 @@ describe("the registry", () => {
     await meterJob(watched, () => Promise.resolve());
     await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
     expect(await read()).toContain('order_mirror_job_duration_seconds_count{queue="apply"} 2');
+  });
+
+  it("counts hints, those that failed by themselves", async () => {
+    await meterHint(metrics, () => Promise.resolve());
+    await expect(meterHint(metrics, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
+    const lines = await read();
+    expect(lines).toContain('order_mirror_hints_total{outcome="applied"} 1');
+    expect(lines).toContain('order_mirror_hints_total{outcome="failed"} 1');
   });
 
   it("writes only metrics of its table, each with its type and help", async () => {

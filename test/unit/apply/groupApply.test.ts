@@ -65,23 +65,52 @@ it("lets few events wait for a statement under way for 20 ms at most", async () 
 });
 
 it.each([
-  [[100, 100], 2],
-  [[100, 101], 1],
-  [[300, 1], 1],
-])("takes of jobs of %j positions as many as one statement takes: %i", async (sizes, taken) => {
+  { sizes: [100, 100], taken: [200] },
+  { sizes: [100, 101], taken: [100, 101] },
+  { sizes: [300, 1], taken: [200, 101] },
+])("takes of $sizes positions as many as one statement takes: $taken", async ({ sizes, taken }) => {
   const { calls, apply } = makeHeldApply();
   const under = [[1], range(500, 16)];
-  const jobs = [...under, ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
+  const all = [...under, ...sizes.map((size, at) => range(1_000 * (at + 1), size))].map((seqs) =>
     apply(seqs),
   );
-  calls[0]?.end();
-  await settle();
-  expect(calls[2]?.seqs).toHaveLength(sizes.slice(0, taken).reduce((sum, size) => sum + size, 0));
-  for (let at = 1; at < 4; at += 1) {
+  for (let at = 0; at < under.length + taken.length; at += 1) {
     calls[at]?.end();
     await settle();
   }
-  await Promise.all(jobs);
+  expect(calls.slice(under.length).map(({ seqs }) => seqs.length)).toEqual(taken);
+  await Promise.all(all);
+});
+
+it("waits for a position that is under way, and applies it anew once it is decided", async () => {
+  const { calls, apply } = makeHeldApply();
+  const hints = [apply([1]), apply([2, 3])];
+  let isOver = false;
+  const job = apply([1, 2, 4]).then(() => void (isOver = true));
+  calls[0]?.end();
+  await settle();
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2, 3, 4]]);
+  expect(isOver).toBe(false);
+  calls[1]?.end();
+  await Promise.all([...hints, job]);
+  const again = apply([1]);
+  expect(calls[2]?.seqs).toEqual([1]);
+  calls[2]?.end();
+  await again;
+});
+
+it("fails with the statement that a position is under way in, which may then be tried again", async () => {
+  const { calls, apply } = makeHeldApply();
+  const both = Promise.allSettled([apply([1]), apply([1, 2])]);
+  calls[0]?.end(new TypeError("a fault"));
+  await settle();
+  calls[1]?.end();
+  expect((await both).map(({ status }) => status)).toEqual(["rejected", "rejected"]);
+  await settle();
+  const again = apply([1]);
+  expect(calls.map(({ seqs }) => seqs)).toEqual([[1], [2], [1]]);
+  calls[2]?.end();
+  await again;
 });
 
 it("fails all that were applied together when Postgres is away", async () => {

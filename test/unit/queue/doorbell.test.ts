@@ -1,23 +1,28 @@
 import { describe, expect, it, vi } from "vitest";
-import { makeDoorbell } from "../../../src/queue/doorbell.ts";
+import { logForgotten, makeDoorbell } from "../../../src/queue/doorbell.ts";
 import { systemClock } from "../../../src/runtime/clock.ts";
 import { makeLogger } from "../../../src/runtime/logger.ts";
 
-function setUp({ reachable = true, clock = systemClock, pauseMs = (_events: number): number => 0 } = {}) {
+function setUp({
+  reachable = true,
+  clock = systemClock,
+  delayMs = 0,
+  pauseMs = (_events: number): number => 0,
+} = {}) {
   const jobs: { seqs: readonly number[]; succeed: () => void; fail: (error: Error) => void }[] = [];
   const lines: string[] = [];
   const state = { reachable };
+  const destination = { write: (line: string) => lines.push(line) };
+  const logger = makeLogger({ level: "warn", format: "json", service: "test", destination });
   const doorbell = makeDoorbell({
-    enqueue: (seqs) => new Promise((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
-    isReachable: () => state.reachable,
+    name: "enqueue",
+    send: (seqs) => new Promise<void>((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
+    seqsMax: 200,
+    delayMs,
     pauseMs,
+    onForgotten: logForgotten({ clock, logger }),
+    isReachable: () => state.reachable,
     clock,
-    logger: makeLogger({
-      level: "warn",
-      format: "json",
-      service: "test",
-      destination: { write: (line) => lines.push(line) },
-    }),
   });
   const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count));
   return { doorbell, jobs, lines, state, enqueued };
@@ -57,6 +62,20 @@ describe("the doorbell", () => {
     await enqueued(2);
     expect(jobs[1]?.seqs).toEqual([2, 3]);
     expect(asked).toEqual([1, 2]);
+  });
+
+  it("waits before the first job, and makes one of what is rung until then", async () => {
+    const sleeps: { ms: number; end: () => void }[] = [];
+    const sleep = (ms: number) => new Promise<void>((end) => void sleeps.push({ ms, end }));
+    const { doorbell, jobs, enqueued } = setUp({ delayMs: 100, clock: { ...systemClock, sleep } });
+    doorbell.ring([1]);
+    await new Promise((resolve) => setImmediate(resolve));
+    doorbell.ring([2]);
+    expect(jobs).toEqual([]);
+    expect(sleeps.map(({ ms }) => ms)).toEqual([100]);
+    sleeps[0]?.end();
+    await enqueued(1);
+    expect(jobs[0]?.seqs).toEqual([1, 2]);
   });
 
   it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {

@@ -1,0 +1,194 @@
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
+import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
+import { silentLogger } from "../../src/runtime/logger.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import type { TestDatabase } from "../support/database.ts";
+import { redisAvailable, startRedis } from "../support/redis.ts";
+import type { TestRedis } from "../support/redis.ts";
+
+const PATIENCE = { timeout: 20_000, interval: 20 };
+/** For what may be lost. */
+const SHORT = { timeout: 500, interval: 2 };
+const isEmpty = (list: readonly unknown[]) => list.length === 0;
+const LIST = "{order-mirror}:apply:hints";
+
+let database: TestDatabase;
+let redis: TestRedis | undefined;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  if (redisAvailable) redis = await startRedis();
+});
+afterAll(async () => {
+  await redis?.stop();
+  await database.drop();
+});
+
+describe.each([
+  { backend: "Postgres", runs: true },
+  { backend: "Redis", runs: redisAvailable },
+])("hints, with the queue on $backend", ({ backend, runs }) => {
+  let queue: ApplyQueue;
+  let next = 0;
+
+  async function open(): Promise<ApplyQueue> {
+    const redisUrls = backend === "Redis" && redis ? [redis.url] : [];
+    const opened = await makeApplyQueue({ databaseUrl: database.url, redisUrls, logger: silentLogger });
+    await opened.bull.waitUntilReady();
+    return opened;
+  }
+  /** The positions that were hinted at to a worker, which listens from now on. */
+  function listen(from = queue): number[] {
+    const heard: number[] = [];
+    const listener = from.listen(async ({ seqs }) => void heard.push(...seqs));
+    onTestFinished(() => listener.close());
+    return heard;
+  }
+  /** Rings for new positions, one by one, until one of them is heard. */
+  async function ringUntil(isHeard: () => boolean): Promise<void> {
+    await expect
+      .poll(() => {
+        queue.ring([(next += 1)]);
+        return isHeard();
+      }, PATIENCE)
+      .toBe(true);
+  }
+  /** Sends what no hint of ours looks like. */
+  async function sendRubbish(): Promise<void> {
+    if (redis && backend === "Redis") {
+      const client = new Redis(redis.url);
+      await client.rpush(LIST, "rubbish");
+      await client.quit();
+    } else await database.pool.query("select pg_notify('order_mirror_hints', 'rubbish')");
+  }
+
+  beforeEach(async ({ skip }) => {
+    if (!runs) skip("no redis-server");
+    queue = await open();
+  });
+  afterEach(async () => {
+    if (!runs) return;
+    await queue.bull.obliterate({ force: true });
+    await queue.close();
+  });
+
+  it("come before the job for the same events", async () => {
+    const order: string[] = [];
+    const listener = queue.listen(async ({ seqs }) => void order.push(`hint ${seqs.join(" ")}`));
+    onTestFinished(() => listener.close());
+    await ringUntil(() => order.length > 0);
+    await expect.poll(async () => (await queue.bull.getWaiting()).length, PATIENCE).toBeGreaterThan(0);
+    await queue.bull.obliterate({ force: true });
+    order.length = 0;
+    const consumer = await queue.consume(async (seqs) => void order.push(`job ${seqs.join(" ")}`));
+    onTestFinished(() => consumer.close());
+    queue.ring([1_001, 1_002]);
+    await expect.poll(() => order, PATIENCE).toEqual(["hint 1001 1002", "job 1001 1002"]);
+  });
+
+  it("are each taken by one of several workers, and by all of them in turn", async () => {
+    const other = await open();
+    onTestFinished(() => other.close());
+    const heard = [listen(), listen(other)];
+    /** How often each of twenty hints was taken; and whether both workers had some. */
+    const ringTwenty = async () => {
+      for (const each of heard) each.length = 0;
+      for (let time = 0; time < 20; time += 1) {
+        const seq = (next += 1);
+        queue.ring([seq]);
+        await vi.waitUntil(() => heard.flat().includes(seq), SHORT).catch(() => undefined);
+      }
+      return {
+        taken: heard.flat().length,
+        kinds: new Set(heard.flat()).size,
+        idle: heard.filter(isEmpty).length,
+      };
+    };
+    // In Postgres they learn of each other within 5 s.
+    await expect.poll(ringTwenty, PATIENCE).toEqual({ taken: 20, kinds: 20, idle: 0 });
+  });
+
+  it("that are none of ours are passed over", async () => {
+    const heard = listen();
+    await ringUntil(() => heard.length > 0);
+    await sendRubbish();
+    const before = heard.length;
+    await ringUntil(() => heard.length > before);
+    expect(heard.every((seq) => Number.isInteger(seq) && seq <= next)).toBe(true);
+  });
+
+  it("are heard no more once the worker has closed", async () => {
+    const heard: number[] = [];
+    const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
+    await ringUntil(() => heard.length > 0);
+    await listener.close();
+    heard.length = 0;
+    const others = listen();
+    await ringUntil(() => others.length > 0);
+    expect(heard).toEqual([]);
+  });
+});
+
+it("are heard again after the connection that listens was broken, in Postgres", async () => {
+  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  onTestFinished(() => queue.close());
+  const heard: number[] = [];
+  const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
+  onTestFinished(() => listener.close());
+  const ring = () => {
+    queue.ring([1]);
+    return heard.length > 0;
+  };
+  await expect.poll(ring, PATIENCE).toBe(true);
+  const { rowCount } = await database.pool.query(
+    `select pg_terminate_backend(pid) from pg_stat_activity
+     where datname = current_database() and application_name = 'order-mirror hints'`,
+  );
+  expect(rowCount).toBe(1);
+  heard.length = 0;
+  await expect.poll(ring, PATIENCE).toBe(true);
+});
+
+describe.runIf(redisAvailable)("hints in Redis", () => {
+  const open = async () => {
+    const queue = await makeApplyQueue({
+      databaseUrl: database.url,
+      redisUrls: [redis?.url ?? ""],
+      logger: silentLogger,
+    });
+    onTestFinished(() => queue.close());
+    await queue.bull.waitUntilReady();
+    return queue;
+  };
+
+  it("are kept for a worker that comes later, a thousand of them at most", async () => {
+    const queue = await open();
+    const client = new Redis(redis?.url ?? "");
+    onTestFinished(() => client.disconnect());
+    const old = Array.from({ length: 1_500 }, (_, at) => String(at + 1));
+    await client.rpush(LIST, ...old);
+    queue.ring([2_000]);
+    await expect.poll(() => client.lrange(LIST, 0, -1), PATIENCE).toEqual([...old.slice(501), "2000"]);
+    const heard: number[] = [];
+    const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
+    onTestFinished(() => listener.close());
+    await expect.poll(() => heard.length, PATIENCE).toBe(1_000);
+    expect(heard.at(-1)).toBe(2_000);
+  });
+
+  it("are heard again after everything in it was lost", async () => {
+    const queue = await open();
+    const heard: number[] = [];
+    const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
+    onTestFinished(() => listener.close());
+    await redis?.flush();
+    await expect
+      .poll(() => {
+        queue.ring([7]);
+        return heard.length;
+      }, PATIENCE)
+      .toBeGreaterThan(0);
+  });
+});
