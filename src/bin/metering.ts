@@ -66,8 +66,8 @@ export function meterDecisions(
 ): (decisions: readonly Decision[]) => void {
   return (decisions) => {
     const now = clock.now();
+    countDecisions(metrics, decisions);
     for (const { sourceId: source, via, verdict: outcome, version } of decisions) {
-      metrics.count("order_mirror_events_applied_total", { source, via, outcome });
       if (outcome !== "applied" || version === null) continue;
       // The provider's clock may be ahead; and what a backfill brings is old by nature.
       const lag = Math.max(0, Number(now - version) / Number(NANOS_PER_SECOND));
@@ -75,6 +75,21 @@ export function meterDecisions(
     }
     next?.(decisions);
   };
+}
+
+/** Once for all that are alike: each count looks for its labels. */
+function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void {
+  const groups = new Map<string, { decision: Decision; count: number }>();
+  for (const decision of decisions) {
+    const key = `${decision.sourceId} ${decision.via} ${decision.verdict}`;
+    const group = groups.get(key);
+    if (group) group.count += 1;
+    else groups.set(key, { decision, count: 1 });
+  }
+  for (const { decision, count } of groups.values()) {
+    const { sourceId: source, via, verdict: outcome } = decision;
+    metrics.count("order_mirror_events_applied_total", { source, via, outcome }, count);
+  }
 }
 
 /** Has the figures of the database shown, as far as it can be read. */

@@ -1,5 +1,6 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
+import { passOverHinted } from "../apply/passOverHinted.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../mirror/inbox.ts";
 import { inSpan } from "../runtime/tracing.ts";
@@ -33,18 +34,16 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   sweep.start();
   shutdown.onShutdown("sweep", () => sweep.close());
-  const applyTogether = makeGroupApply(apply);
-  const applyTraced = (seqs: readonly number[], follows: readonly TracePoint[] = []) => {
-    const attributes = { "order_mirror.events": seqs.length };
-    return inSpan(tracing, "apply", { attributes, follows }, () => applyTogether(seqs));
-  };
+  const { applyHint, applyJob } = passOverHinted(makeGroupApply(apply));
+  const traced = (events: number, follows: readonly TracePoint[], work: () => Promise<void>) =>
+    inSpan(tracing, "apply", { attributes: { "order_mirror.events": events }, follows }, work);
   const hints = queue.listen(({ seqs, traceparent }) => {
     const follows = tracing && traceparent !== undefined ? [tracing.carried(traceparent)] : [];
-    return meterHint(metrics, () => applyTraced(seqs, follows));
+    return meterHint(metrics, () => traced(seqs.length, follows, () => applyHint(seqs)));
   });
   shutdown.onShutdown("hints", () => hints.close());
   const consumer = await queue.consume((seqs) =>
-    meterJob({ metrics, clock, queue: queue.bull.name }, () => applyTraced(seqs)),
+    meterJob({ metrics, clock, queue: queue.bull.name }, () => traced(seqs.length, [], () => applyJob(seqs))),
   );
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);

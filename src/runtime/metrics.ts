@@ -176,7 +176,8 @@ export type Observe = (name: ObservedName, value: number, labels?: Labels) => vo
 
 /** The figures of this process, and what it reads when it is asked. */
 export interface Metrics {
-  count(name: CounterName, labels: Labels): void;
+  /** Adds `amount`, 1 by default. */
+  count(name: CounterName, labels: Labels, amount?: number): void;
   record(name: HistogramName, value: number, labels?: Labels): void;
   /** `collect` runs at each collection; what it does not observe then is not shown. It must not take long. */
   observe(collect: (observe: Observe) => Promise<void> | void): void;
@@ -196,7 +197,7 @@ export function makeMetrics({ version }: { version: string }): Metrics {
     makeInstrument(meter, name, definition, { counters, histograms, observables });
   }
   const metrics: Metrics = {
-    count: (name, labels) => counters.get(name)?.add(1, labels),
+    count: (name, labels, amount = 1) => counters.get(name)?.add(amount, labels),
     record: (name, value, labels) => histograms.get(name)?.record(value, labels as Attributes),
     observe(collect) {
       meter.addBatchObservableCallback(

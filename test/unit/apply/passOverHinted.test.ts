@@ -1,0 +1,45 @@
+import { expect, it } from "vitest";
+import { passOverHinted } from "../../../src/apply/passOverHinted.ts";
+
+function setUp() {
+  const applied: number[][] = [];
+  const state = { fails: false };
+  const apply = async (seqs: readonly number[]) => {
+    if (state.fails) throw new Error("away");
+    applied.push([...seqs]);
+  };
+  return { ...passOverHinted(apply), applied, state };
+}
+
+it("passes over what a hint had decided, once", async () => {
+  const { applyHint, applyJob, applied } = setUp();
+  await applyHint([1, 2]);
+  await applyJob([1, 2]);
+  await applyJob([1, 2, 3]);
+  expect(applied).toEqual([
+    [1, 2],
+    [1, 2, 3],
+  ]);
+});
+
+it("applies what its hint could not, and what is hinted at again", async () => {
+  const { applyHint, applyJob, applied, state } = setUp();
+  state.fails = true;
+  await expect(applyHint([1])).rejects.toThrow("away");
+  state.fails = false;
+  await applyJob([1]);
+  await applyHint([2]);
+  await applyHint([2]);
+  expect(applied).toEqual([[1], [2], [2]]);
+});
+
+it("remembers 20,000 at most, and reads the others once more", async () => {
+  const { applyHint, applyJob, applied } = setUp();
+  const range = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
+  for (let from = 0; from < 20_000; from += 200) await applyHint(range(from, 200));
+  await applyJob([0]);
+  expect(applied).toHaveLength(100);
+  await applyHint([20_000, 20_001]);
+  await applyJob([1, 20_000, 20_001]);
+  expect(applied.slice(100)).toEqual([[20_000, 20_001], [1]]);
+});
