@@ -1,13 +1,10 @@
 import { fold, orderIdentity } from "../domain/fold.ts";
-import { formatInstant } from "../domain/instant.ts";
+import { microsFromInstant } from "../domain/instant.ts";
 import type { Instant } from "../domain/instant.ts";
 import { isConflict } from "../domain/observation.ts";
 import type { Observation } from "../domain/observation.ts";
 import type { BatchRow } from "../mirror/applyBatch.ts";
 import type { Subject } from "./subject.ts";
-
-/** timestamptz holds microseconds; cutting here keeps Postgres from rounding up into the next second. */
-const TIMESTAMPTZ_DIGITS = 6;
 
 /** An observation and its place in the batch. */
 type Placed = Observation & { readonly n: number };
@@ -75,14 +72,14 @@ function observationRow(
     branch_id: fields.branchId,
     branch_reference: fields.branchReference,
     schedule_mode: fields.scheduleMode,
-    resolved_pickup_time: toTimestamp(fields.resolvedPickupTime),
-    resolved_delivery_time: toTimestamp(fields.resolvedDeliveryTime),
+    resolved_pickup_time: toMicros(fields.resolvedPickupTime),
+    resolved_delivery_time: toMicros(fields.resolvedDeliveryTime),
     resolved_basis: fields.resolvedBasis,
-    pickup_time: toTimestamp(fields.pickupTime),
-    delivery_time: toTimestamp(fields.deliveryTime),
-    real_pickup_time: toTimestamp(fields.realPickupTime),
-    real_delivery_time: toTimestamp(fields.realDeliveryTime),
-    updated_at: toTimestamp(key.version),
+    pickup_time: toMicros(fields.pickupTime),
+    delivery_time: toMicros(fields.deliveryTime),
+    real_pickup_time: toMicros(fields.realPickupTime),
+    real_delivery_time: toMicros(fields.realDeliveryTime),
+    updated_at: toMicros(key.version),
     raw: snapshot.raw,
   };
 }
@@ -126,8 +123,8 @@ function rowWithoutOrder(subject: Subject, n: number): BatchRow {
   };
 }
 
-function toTimestamp(instant: Instant): string;
-function toTimestamp(instant: Instant | null): string | null;
-function toTimestamp(instant: Instant | null): string | null {
-  return instant === null ? null : formatInstant(instant, TIMESTAMPTZ_DIGITS);
+function toMicros(instant: Instant): string;
+function toMicros(instant: Instant | null): string | null;
+function toMicros(instant: Instant | null): string | null {
+  return instant === null ? null : microsFromInstant(instant).toString();
 }

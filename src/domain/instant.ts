@@ -8,6 +8,7 @@ import { InvalidInstantError } from "./errors.ts";
  */
 export type Instant = bigint;
 
+const NANOS_PER_MICRO = 1_000n;
 export const NANOS_PER_MILLI = 1_000_000n;
 export const NANOS_PER_SECOND = 1_000_000_000n;
 
@@ -78,6 +79,11 @@ export function instantFromMillis(millis: number): Instant {
 /** Whole milliseconds since 1970, cut towards the past. For display and timers only, never for versions. */
 export function millisFromInstant(instant: Instant): number {
   return Number(floorDivide(instant, NANOS_PER_MILLI));
+}
+
+/** Whole microseconds since 1970, cut towards the past: as much of an instant as a timestamptz of Postgres holds. */
+export function microsFromInstant(instant: Instant): bigint {
+  return floorDivide(instant, NANOS_PER_MICRO);
 }
 
 export function addSeconds(instant: Instant, seconds: number): Instant {

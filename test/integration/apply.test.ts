@@ -109,6 +109,30 @@ describe("events", () => {
     expect(raw.rows[0]!.raw).toBe(data);
   });
 
+  it("keep times to the microsecond, cut and not rounded, and null where there is none", async () => {
+    const { applyEvents } = makeSut();
+    const more = {
+      pickupTime: "2026-03-01T10:59:59.999999999+01:00",
+      deliveryTime: "1969-12-31T23:59:59.9999999Z",
+      realPickupTime: "2254-12-31T23:59:59.123456Z",
+      realDeliveryTime: "1685-09-22T00:00:00.000001Z",
+      schedule: { mode: "asap", resolved: { pickupTime: null, deliveryTime: "soon", basis: "none" } },
+    };
+    const order = { reference: "R1", updatedAt: "2026-03-01T09:00:00.123456789Z", more };
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "1", body: makeEventBody({ id: "1", order }) }]));
+    expect(await readOrders()).toMatchObject([
+      {
+        updated_at: "2026-03-01 09:00:00.123456+00",
+        pickup_time: "2026-03-01 09:59:59.999999+00",
+        delivery_time: "1969-12-31 23:59:59.999999+00",
+        real_pickup_time: "2254-12-31 23:59:59.123456+00",
+        real_delivery_time: "1685-09-22 00:00:00.000001+00",
+        resolved_pickup_time: null,
+        resolved_delivery_time: null,
+      },
+    ]);
+  });
+
   it("that nobody could apply are parked whole, and hold up no other", async () => {
     const { applyEvents } = makeSut();
     const good = makeEventBody({ id: "good", order: { reference: "R1", updatedAt: at(1) } });

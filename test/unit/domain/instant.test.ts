@@ -7,6 +7,7 @@ import {
   floorTo,
   formatInstant,
   instantFromMillis,
+  microsFromInstant,
   millisFromInstant,
   parseInstant,
   tryParseInstant,
@@ -130,6 +131,16 @@ describe("granules", () => {
         expect(floor <= instant && instant <= ceil).toBe(true);
         expect(floor % granule).toBe(0n);
         expect(ceil - floor).toBe(instant % granule === 0n ? 0n : granule);
+      }),
+    );
+  });
+
+  it("convert to microseconds towards the past, as the text with six digits does", () => {
+    expect(microsFromInstant(-1n)).toBe(-1n);
+    expect(microsFromInstant(1_999n)).toBe(1n);
+    fc.assert(
+      fc.property(INSTANT, (instant) => {
+        expect(microsFromInstant(instant) * 1_000n).toBe(parseInstant(formatInstant(instant, 6)));
       }),
     );
   });
