@@ -23,12 +23,14 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     const logger = silentLogger;
     const redisUrls = [first ?? "", ...others];
     const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, logger });
-    const taken: number[] = [];
+    const [taken, hinted]: [number[], number[]] = [[], []];
+    const listener = queue.listen(async ({ seqs }) => void hinted.push(...seqs));
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
     const rings = async (seq: number) =>
       vi.waitFor(() => {
         queue.ring([seq]);
         expect(taken).toContain(seq);
+        expect(hinted).toContain(seq);
       }, PATIENCE);
     await rings(1);
     expect(await queue.check()).toEqual([]);
@@ -40,6 +42,7 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
 
     for (const node of nodes) await node.kill();
     const startedMs = performance.now();
+    await listener.close();
     await consumer.close();
     await queue.close();
     expect(performance.now() - startedMs).toBeLessThan(CLOSE_LIMIT_MS);
