@@ -3,7 +3,7 @@ import { z } from "zod";
 /** Name of the one queue; with the prefix it makes the keys in Redis, `{order-mirror}:apply:…`. */
 export const APPLY_QUEUE = "apply";
 
-/** At most this many inbox positions in one job: ten jobs a second are to keep up with all that can come in. */
+/** At most this many inbox positions in one job; a full one is followed by the next at once. */
 export const JOB_SEQS_MAX = 1_000;
 
 /** What a job carries: where the events lie, nothing of what is in them. */

@@ -138,7 +138,7 @@ function ringJobs({ queue }: QueueBackend<ApplyJob>, onForgotten: Ringing["onFor
     },
     seqsMax: JOB_SEQS_MAX,
     delayMs: JOB_PAUSE_MS,
-    pauseMs: () => JOB_PAUSE_MS,
+    pauseMs: (events) => (events < JOB_SEQS_MAX ? JOB_PAUSE_MS : 0),
     onForgotten,
   };
 }
