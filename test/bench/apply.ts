@@ -26,6 +26,11 @@ const OVERWRITE = ORDER_COLUMNS.split(",")
   .map((name) => `${name.trim()} = excluded.${name.trim()}`)
   .join(", ");
 
+/** Times come as those of the product do: microseconds since 1970. */
+function timeOf(column: string): string {
+  return `timestamptz 'epoch' + ${column} * interval '1 microsecond' as ${column}`;
+}
+
 /**
  * The limit: the same rows into the same kinds of tables, each with all of its indexes, as one plain statement that
  * claims nothing, compares versions only, and decides nothing.
@@ -33,15 +38,15 @@ const OVERWRITE = ORDER_COLUMNS.split(",")
 const PLAIN = `
 with rows as materialized (
   select r.source_id, r.reference, r.via, version, settled, observed_at, rank, external_order_id, status, livemode,
-    fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
-    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at,
+    fleet_name, branch_id, branch_reference, schedule_mode, ${timeOf("resolved_pickup_time")}, ${timeOf("resolved_delivery_time")},
+    resolved_basis, ${timeOf("pickup_time")}, ${timeOf("delivery_time")}, ${timeOf("real_pickup_time")}, ${timeOf("real_delivery_time")}, ${timeOf("updated_at")},
     decode(r.hash, 'hex') as hash, r.raw::json as raw, nextval('mirror.history_id') as history_id
   from json_to_recordset($1::json) as r (
     source_id text, reference text, via text, version bigint, settled boolean, observed_at bigint, rank smallint,
     hash text, external_order_id text, status text, livemode boolean, fleet_name text, branch_id text,
-    branch_reference text, schedule_mode text, resolved_pickup_time timestamptz, resolved_delivery_time timestamptz,
-    resolved_basis text, pickup_time timestamptz, delivery_time timestamptz, real_pickup_time timestamptz,
-    real_delivery_time timestamptz, updated_at timestamptz, raw text)
+    branch_reference text, schedule_mode text, resolved_pickup_time bigint, resolved_delivery_time bigint,
+    resolved_basis text, pickup_time bigint, delivery_time bigint, real_pickup_time bigint,
+    real_delivery_time bigint, updated_at bigint, raw text)
 ), upserted as (
   insert into bench.orders as o (source_id, reference, first_seen_via, ${ORDER_COLUMNS})
   select source_id, reference, via, ${ORDER_COLUMNS} from rows order by source_id, reference
