@@ -92,9 +92,9 @@ function countRows(groups: readonly Waiting[]): number {
   return groups.reduce((rows, { seqs }) => rows + seqs.length, 0);
 }
 
-/** The first that wait, as many as one statement takes; at least one. */
+/** The first that wait, as many as one statement takes; none holds more than that by itself. */
 function takeGroup(waiting: Waiting[]): Waiting[] {
   let rows = 0;
-  const end = waiting.findIndex(({ seqs }, index) => (rows += seqs.length) > BATCH_ROWS_MAX && index > 0);
+  const end = waiting.findIndex(({ seqs }) => (rows += seqs.length) > BATCH_ROWS_MAX);
   return waiting.splice(0, end === -1 ? waiting.length : end);
 }
