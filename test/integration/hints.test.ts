@@ -1,12 +1,10 @@
 import { Redis } from "ioredis";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
 import { silentLogger } from "../../src/runtime/logger.ts";
-import { makeTestDatabase } from "../support/database.ts";
-import type { TestDatabase } from "../support/database.ts";
-import { redisAvailable, startRedis } from "../support/redis.ts";
-import type { TestRedis } from "../support/redis.ts";
+import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
+import { redisAvailable } from "../support/redis.ts";
 
 const PATIENCE = { timeout: 20_000, interval: 20 };
 /** For what may be lost. */
@@ -14,28 +12,18 @@ const SHORT = { timeout: 500, interval: 2 };
 const isEmpty = (list: readonly unknown[]) => list.length === 0;
 const LIST = "{order-mirror}:apply:hints";
 
-let database: TestDatabase;
-let redis: TestRedis | undefined;
+const servers = useQueueServers();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  if (redisAvailable) redis = await startRedis();
-});
-afterAll(async () => {
-  await redis?.stop();
-  await database.drop();
-});
-
-describe.each([
-  { backend: "Postgres", runs: true },
-  { backend: "Redis", runs: redisAvailable },
-])("hints, with the queue on $backend", ({ backend, runs }) => {
+describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, runs }) => {
   let queue: ApplyQueue;
   let next = 0;
 
   async function open(): Promise<ApplyQueue> {
-    const redisUrls = backend === "Redis" && redis ? [redis.url] : [];
-    const opened = await makeApplyQueue({ databaseUrl: database.url, redisUrls, logger: silentLogger });
+    const opened = await makeApplyQueue({
+      databaseUrl: servers.database.url,
+      redisUrls: servers.redisUrls(backend),
+      logger: silentLogger,
+    });
     await opened.bull.waitUntilReady();
     return opened;
   }
@@ -57,11 +45,12 @@ describe.each([
   }
   /** Sends what no hint of ours looks like. */
   async function sendRubbish(): Promise<void> {
-    if (redis && backend === "Redis") {
-      const client = new Redis(redis.url);
+    const [redisUrl] = servers.redisUrls(backend);
+    if (redisUrl !== undefined) {
+      const client = new Redis(redisUrl);
       await client.rpush(LIST, "rubbish");
       await client.quit();
-    } else await database.pool.query("select pg_notify('order_mirror_hints', 'rubbish')");
+    } else await servers.database.pool.query("select pg_notify('order_mirror_hints', 'rubbish')");
   }
 
   beforeEach(async ({ skip }) => {
@@ -132,7 +121,11 @@ describe.each([
 });
 
 it("are heard again after the connection that listens was broken, in Postgres", async () => {
-  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  const queue = await makeApplyQueue({
+    databaseUrl: servers.database.url,
+    redisUrls: [],
+    logger: silentLogger,
+  });
   onTestFinished(() => queue.close());
   const heard: number[] = [];
   const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
@@ -142,7 +135,7 @@ it("are heard again after the connection that listens was broken, in Postgres", 
     return heard.length > 0;
   };
   await expect.poll(ring, PATIENCE).toBe(true);
-  const { rowCount } = await database.pool.query(
+  const { rowCount } = await servers.database.pool.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and application_name = 'order-mirror hints'`,
   );
@@ -154,8 +147,8 @@ it("are heard again after the connection that listens was broken, in Postgres", 
 describe.runIf(redisAvailable)("hints in Redis", () => {
   const open = async () => {
     const queue = await makeApplyQueue({
-      databaseUrl: database.url,
-      redisUrls: [redis?.url ?? ""],
+      databaseUrl: servers.database.url,
+      redisUrls: [servers.redis?.url ?? ""],
       logger: silentLogger,
     });
     onTestFinished(() => queue.close());
@@ -165,7 +158,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
 
   it("are kept for a worker that comes later, a thousand of them at most", async () => {
     const queue = await open();
-    const client = new Redis(redis?.url ?? "");
+    const client = new Redis(servers.redis?.url ?? "");
     onTestFinished(() => client.disconnect());
     const old = Array.from({ length: 1_500 }, (_, at) => String(at + 1));
     await client.rpush(LIST, ...old);
@@ -183,7 +176,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
     const heard: number[] = [];
     const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
     onTestFinished(() => listener.close());
-    await redis?.flush();
+    await servers.redis?.flush();
     await expect
       .poll(() => {
         queue.ring([7]);

@@ -2,43 +2,28 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import { createInterface } from "node:readline";
 import path from "node:path";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
 import { makeLogger, silentLogger } from "../../src/runtime/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
-import type { TestDatabase } from "../support/database.ts";
+import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
 import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";
-import { redisAvailable, startRedis } from "../support/redis.ts";
-import type { TestRedis } from "../support/redis.ts";
 
 const PATIENCE = { timeout: 15_000, interval: 20 };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../support/doomedWorker.ts");
 
-let database: TestDatabase;
-let redis: TestRedis | undefined;
+const servers = useQueueServers();
 
-beforeAll(async () => {
-  database = await makeTestDatabase();
-  if (redisAvailable) redis = await startRedis();
-});
-afterAll(async () => {
-  await redis?.stop();
-  await database.drop();
-});
-
-describe.each([
-  { backend: "Postgres", runs: true },
-  { backend: "Redis", runs: redisAvailable },
-])("the queue on $backend", ({ backend, runs }) => {
-  const redisUrls = () => (backend === "Redis" && redis ? [redis.url] : []);
+describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
+  const redisUrls = () => servers.redisUrls(backend);
   const lines: string[] = [];
   let queue: ApplyQueue;
 
   async function open(logger = silentLogger): Promise<ApplyQueue> {
     const opened = await makeApplyQueue({
-      databaseUrl: database.url,
+      databaseUrl: servers.database.url,
       redisUrls: redisUrls(),
       logger,
       overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
@@ -160,7 +145,7 @@ describe.each([
     for (let kills = 1; kills <= 3; kills += 1) {
       const child = spawn(
         process.execPath,
-        ["--import", "tsx", DOOMED_WORKER, database.url, ...redisUrls()],
+        ["--import", "tsx", DOOMED_WORKER, servers.database.url, ...redisUrls()],
         {
           stdio: ["ignore", "pipe", "inherit"],
         },
