@@ -7,7 +7,7 @@ import { mkdir, mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
-import { findFreePort } from "../src/runtime/freePort.ts";
+import { findFreePort } from "../src/runtime/postgres/freePort.ts";
 import { NO_BROWSER, openBrowser, openTab } from "./support/browser.ts";
 import { runProgram, startProgram, stopPrograms } from "./support/program.ts";
 

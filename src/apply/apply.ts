@@ -1,9 +1,9 @@
-import type { Instant } from "../domain/instant.ts";
-import { observeRead } from "../domain/observation.ts";
-import type { Observation, Via } from "../domain/observation.ts";
-import type { Snapshot } from "../domain/order.ts";
-import { readPendingEvents } from "../mirror/inboxReads.ts";
-import { classifyDatabaseError } from "../mirror/databaseErrors.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { observeRead } from "../domain/order/observation.ts";
+import type { Observation, Via } from "../domain/order/observation.ts";
+import type { Snapshot } from "../domain/order/order.ts";
+import { readPendingEvents } from "./inboxReads.sql.ts";
+import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { readReference } from "../wire/order.ts";
 import { applySubjects } from "./applySubjects.ts";
 import type { ApplyDeps, Decision } from "./applySubjects.ts";

@@ -1,9 +1,9 @@
-import type { Via } from "../domain/observation.ts";
-import { applyBatch } from "../mirror/applyBatch.ts";
-import type { BatchOutcome, BatchRow, Verdict } from "../mirror/applyBatch.ts";
-import type { Pool } from "../mirror/database.ts";
-import { classifyDatabaseError, sqlState } from "../mirror/databaseErrors.ts";
-import type { Logger } from "../runtime/logger.ts";
+import type { Via } from "../domain/order/observation.ts";
+import { applyBatch } from "./applyBatch.sql.ts";
+import type { BatchOutcome, BatchRow, Verdict } from "./applyBatch.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
 import { ApplyInterruptedError } from "./errors.ts";
 import type { Subject } from "./subject.ts";

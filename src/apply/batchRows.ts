@@ -1,15 +1,15 @@
-import { fold, orderIdentity } from "../domain/fold.ts";
-import { microsFromInstant } from "../domain/instant.ts";
-import type { Instant } from "../domain/instant.ts";
-import { isConflict } from "../domain/observation.ts";
-import type { Observation } from "../domain/observation.ts";
-import type { BatchRow } from "../mirror/applyBatch.ts";
+import { fold, orderIdentity } from "../domain/order/fold.ts";
+import { microsFromInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { isConflict } from "../domain/order/observation.ts";
+import type { Observation } from "../domain/order/observation.ts";
+import type { BatchRow } from "./applyBatch.sql.ts";
 import type { Subject } from "./subject.ts";
 
 /** An observation and its place in the batch. */
 type Placed = Observation & { readonly n: number };
 
-/** The rows that mirror/applyBatch decides on, one per subject, `n` being its index. */
+/** The rows that applyBatch decides on, one per subject, `n` being its index. */
 export function toBatchRows(subjects: readonly Subject[]): BatchRow[] {
   const placed = subjects.flatMap((subject, n) =>
     subject.kind === "observation" ? { ...subject.observation, n } : [],

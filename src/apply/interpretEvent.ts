@@ -1,8 +1,8 @@
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { tryParseInstant } from "../domain/instant.ts";
-import { observeEvent } from "../domain/observation.ts";
-import type { Snapshot } from "../domain/order.ts";
-import type { PendingEvent } from "../mirror/inboxReads.ts";
+import { tryParseInstant } from "../domain/order/instant.ts";
+import { observeEvent } from "../domain/order/observation.ts";
+import type { Snapshot } from "../domain/order/order.ts";
+import type { PendingEvent } from "./inboxReads.sql.ts";
 import { readEnvelope } from "../wire/envelope.ts";
 import { readReference, readSnapshot } from "../wire/order.ts";
 import { rawMember } from "../wire/rawJson.ts";

@@ -1,4 +1,4 @@
-import type { Observation, Via } from "../domain/observation.ts";
+import type { Observation, Via } from "../domain/order/observation.ts";
 
 /** Why something authenticated could not be applied. Shown to people; kept stable. */
 export type QuarantineReason =

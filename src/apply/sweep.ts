@@ -1,6 +1,6 @@
 import { OrderMirrorError } from "../domain/errors.ts";
-import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/logger.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Positions of one look: as many as the apply path takes in one statement. */
 const SWEEP_LIMIT = 200;

@@ -1,9 +1,9 @@
 #!/usr/bin/env node
 import type { Command } from "commander";
-import { findText } from "../runtime/environment.ts";
+import { findText } from "../runtime/config/environment.ts";
 import { makeBareProgram } from "./bareProgram.ts";
 import { addRoleCommands, ROLES } from "./commands/roles.ts";
-import { reportFailure } from "./failure.ts";
+import { reportFailure } from "./input/failure.ts";
 
 // Whoever reads our output may have enough of it (`| head`): that is no failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {

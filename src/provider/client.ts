@@ -1,8 +1,8 @@
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { formatInstant } from "../domain/instant.ts";
-import type { Instant } from "../domain/instant.ts";
-import type { Clock } from "../runtime/clock.ts";
-import type { Logger } from "../runtime/logger.ts";
+import { formatInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import {
   listBranchesResponseSchema,
   listOrdersResponseSchema,
@@ -21,17 +21,17 @@ import type {
 import { readPage } from "../wire/page.ts";
 import type { RawPage } from "../wire/page.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
-import type { Budget } from "./budget.ts";
+import type { Budget } from "./rate/budget.ts";
 import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } from "./orderAnswer.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
-import { makeProviderClock } from "./providerClock.ts";
-import type { ProviderClock } from "./providerClock.ts";
-import { readRateHeaders } from "./rateHeaders.ts";
-import type { RateAnswer } from "./rateHeaders.ts";
-import { makeRetrying } from "./retrying.ts";
+import { makeProviderClock } from "./rate/providerClock.ts";
+import type { ProviderClock } from "./rate/providerClock.ts";
+import { readRateHeaders } from "./rate/rateHeaders.ts";
+import type { RateAnswer } from "./rate/rateHeaders.ts";
+import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
-import { makeTransport } from "./transport.ts";
-import type { Answer, Answered, ProviderRequest, RequestOptions, Send } from "./request.ts";
+import { makeTransport } from "./http/transport.ts";
+import type { Answer, Answered, ProviderRequest, RequestOptions, Send } from "./http/request.ts";
 
 /** Filters of GET /v1/orders (spec). Periods are half-open: `…Since`/`…From` included, `…Until` excluded. */
 export interface ListOrdersQuery {

@@ -1,9 +1,9 @@
-import { systemClock } from "../runtime/clock.ts";
-import { silentLogger } from "../runtime/logger.ts";
-import { makeBudget } from "./budget.ts";
+import { systemClock } from "../runtime/lifecycle/clock.ts";
+import { silentLogger } from "../runtime/telemetry/logger.ts";
+import { makeBudget } from "./rate/budget.ts";
 import { makeProviderClient } from "./client.ts";
 import type { ProviderClient } from "./client.ts";
-import { SPEC_LIMITS } from "./policies.ts";
+import { SPEC_LIMITS } from "./rate/policies.ts";
 
 export interface ClientOptions {
   /** Of the provider, or of a mirror. */

@@ -1,12 +1,12 @@
 import type { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import type { Instant } from "../domain/instant.ts";
-import type { Snapshot } from "../domain/order.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Snapshot } from "../domain/order/order.ts";
 import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
 import type { WireOrder } from "../wire/order.ts";
 import { ProviderUnavailableError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
-import type { Answer } from "./request.ts";
+import type { Answer } from "./http/request.ts";
 
 /** The answer of an endpoint that returns one order. */
 export interface OrderAnswer {

@@ -1,16 +1,16 @@
-import type { Instant } from "../domain/instant.ts";
-import { expectWaitMs } from "./budget.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import { expectWaitMs } from "./rate/budget.ts";
 import type { ProviderClientDeps } from "./client.ts";
 import { RateLimitedError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
 import { readOrderAnswer } from "./orderAnswer.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
-import type { PolicyName } from "./policies.ts";
-import { makeProviderClock } from "./providerClock.ts";
-import type { ProviderRequest, RequestOptions } from "./request.ts";
-import { makeRetrying } from "./retrying.ts";
+import type { PolicyName } from "./rate/policies.ts";
+import { makeProviderClock } from "./rate/providerClock.ts";
+import type { ProviderRequest, RequestOptions } from "./http/request.ts";
+import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
-import { makeTransport } from "./transport.ts";
+import { makeTransport } from "./http/transport.ts";
 
 /** A request that somebody else has written, to be sent with our key. */
 export interface PassedRequest {

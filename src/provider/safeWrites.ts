@@ -1,5 +1,5 @@
-import { isFinal } from "../domain/order.ts";
-import type { Clock } from "../runtime/clock.ts";
+import { isFinal } from "../domain/order/order.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { CreateOrderRequest } from "../wire/api.ts";
 import {
   DuplicateExternalOrderIdError,
@@ -9,9 +9,9 @@ import {
   ProviderUnavailableError,
 } from "./errors.ts";
 import type { OrderAnswer } from "./orderAnswer.ts";
-import type { ProviderClock } from "./providerClock.ts";
-import { ATTEMPTS_MAX, backoffMs } from "./retrying.ts";
-import type { RequestOptions } from "./request.ts";
+import type { ProviderClock } from "./rate/providerClock.ts";
+import { ATTEMPTS_MAX, backoffMs } from "./rate/retrying.ts";
+import type { RequestOptions } from "./http/request.ts";
 
 /** The plain requests, each sent once (after a 429 again). */
 export interface PlainOrderRequests<Creation = CreateOrderRequest> {

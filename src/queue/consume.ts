@@ -1,15 +1,15 @@
 import { UnrecoverableError } from "bullmq";
 import type { Job, WorkerOptions } from "bullmq";
 import { OrderMirrorError } from "../domain/errors.ts";
-import type { Clock } from "../runtime/clock.ts";
-import { describeError } from "../runtime/errorFields.ts";
-import { makeLogSampler } from "../runtime/logSampler.ts";
-import type { LogSampler } from "../runtime/logSampler.ts";
-import type { Logger } from "../runtime/logger.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { describeError } from "../runtime/telemetry/errorFields.ts";
+import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
+import type { LogSampler } from "../runtime/telemetry/logSampler.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readApplyJob } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
-import type { JobProcessor, QueueBackend } from "./backend.ts";
-import { withDeadline } from "./deadline.ts";
+import type { JobProcessor, QueueBackend } from "./backends/backend.ts";
+import { withDeadline } from "./backends/deadline.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
 const LOG_INTERVAL_MS = 10_000;

@@ -1,9 +1,9 @@
-import type { Clock } from "../runtime/clock.ts";
-import { makeLogSampler } from "../runtime/logSampler.ts";
-import type { Logger } from "../runtime/logger.ts";
-import { inSpan } from "../runtime/tracing.ts";
-import type { TracePoint, Tracing } from "../runtime/tracing.ts";
-import { withDeadline } from "./deadline.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { inSpan } from "../runtime/telemetry/tracing.ts";
+import type { TracePoint, Tracing } from "../runtime/telemetry/tracing.ts";
+import { withDeadline } from "./backends/deadline.ts";
 
 const WAITING_SEQS_MAX = 10_000;
 const SEND_DEADLINE_MS = 2_000;

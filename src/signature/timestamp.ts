@@ -1,4 +1,4 @@
-import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/instant.ts";
+import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/order/instant.ts";
 import type { Scheme } from "./scheme.ts";
 
 type Unit = NonNullable<Scheme["timestamp"]>["unit"];

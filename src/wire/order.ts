@@ -1,10 +1,10 @@
 import { hash } from "node:crypto";
 import { z } from "zod";
-import { canonicalJson, JSON_DEPTH_MAX } from "../domain/canonicalJson.ts";
+import { canonicalJson, JSON_DEPTH_MAX } from "../domain/order/canonicalJson.ts";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { tryParseInstant } from "../domain/instant.ts";
-import type { Instant } from "../domain/instant.ts";
-import type { OrderFields, Snapshot } from "../domain/order.ts";
+import { tryParseInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { OrderFields, Snapshot } from "../domain/order/order.ts";
 import { withoutMember } from "./rawJson.ts";
 
 const named = z.looseObject({ name: z.string() });

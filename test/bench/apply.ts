@@ -1,9 +1,9 @@
 import { toBatchRows } from "../../src/apply/batchRows.ts";
-import { applyBatch } from "../../src/mirror/applyBatch.ts";
-import type { BatchRow } from "../../src/mirror/applyBatch.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { observeRead } from "../../src/domain/observation.ts";
+import { applyBatch } from "../../src/apply/applyBatch.sql.ts";
+import type { BatchRow } from "../../src/apply/applyBatch.sql.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { observeRead } from "../../src/domain/order/observation.ts";
 import { at, makeSnapshot } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";

@@ -1,8 +1,8 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
-import { makePool } from "../../src/mirror/database.ts";
-import { selectOrder, selectOrders } from "../../src/mirror/orderReads.ts";
-import { parseOrderQuery } from "../../src/report/orderQuery.ts";
+import { makePool } from "../../src/database/database.ts";
+import { selectOrder, selectOrders } from "../../src/orders/orderReads.sql.ts";
+import { parseOrderQuery } from "../../src/orders/orderQuery.ts";
 
 /**
  * What reading costs at least: the product's statements in a bare handler, which knows no tokens, headers or errors.

@@ -1,4 +1,4 @@
-import type { Pool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 import type { Figure } from "./measure.ts";
 
 /** What a section measures with: a durable, migrated server of its own with the source `live`. */

@@ -1,7 +1,7 @@
 import { randomBytes } from "node:crypto";
-import { insertEvents } from "../../src/mirror/inbox.ts";
+import { insertEvents } from "../../src/receive/commit/inbox.sql.ts";
 import { makeApply } from "../../src/apply/apply.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { canStartRedis, startRedis } from "../support/redis.ts";
 import type { Bench, BenchDeps } from "./bench.ts";

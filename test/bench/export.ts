@@ -1,8 +1,8 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import type { Pool } from "../../src/mirror/database.ts";
-import { EXPORT_COLUMNS } from "../../src/mirror/orderExport.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { EXPORT_COLUMNS } from "../../src/orders/orderExport.sql.ts";
 import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
 import { buildProgram } from "./buildProgram.ts";

@@ -1,9 +1,9 @@
 import { makeApply } from "../../src/apply/apply.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { FEED_START, readChanges } from "../../src/mirror/changeFeed.ts";
-import type { FeedPosition } from "../../src/mirror/changeFeed.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
+import type { FeedPosition } from "../../src/changes/changeFeed.sql.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeSnapshot } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";

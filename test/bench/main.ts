@@ -1,10 +1,10 @@
 import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { migrateQueue } from "../../src/queue/migrateQueue.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { migrate } from "../../src/mirror/migrations.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
+import { makePool } from "../../src/database/database.ts";
+import { migrate } from "../../src/database/migrations.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/createDatabase.ts";
 import { addSource } from "../support/orders.ts";
 import { benchApply } from "./apply.ts";

@@ -1,7 +1,7 @@
 import { spawn } from "node:child_process";
 import { readFile } from "node:fs/promises";
 import path from "node:path";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
 import { buildProgram } from "./buildProgram.ts";

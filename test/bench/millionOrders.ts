@@ -1,4 +1,4 @@
-import type { Pool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 import { amount } from "./effort.ts";
 
 export const ORDERS = amount(1_000_000);

@@ -1,7 +1,7 @@
 import { makeApply } from "../../src/apply/apply.ts";
-import { formatInstant, instantFromMillis, parseInstant } from "../../src/domain/instant.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { formatInstant, instantFromMillis, parseInstant } from "../../src/domain/order/instant.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeSnapshot } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { startChild } from "./children.ts";

@@ -1,4 +1,4 @@
-import { readConfig, runService } from "../../src/cli/session.ts";
+import { readConfig, runService } from "../../src/cli/input/session.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 
 /** The provider as a process of its own, with its real rate limits, at rest. Greets with its address. */

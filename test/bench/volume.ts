@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { makeApply } from "../../src/apply/apply.ts";
-import { insertEvents } from "../../src/mirror/inbox.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { insertEvents } from "../../src/receive/commit/inbox.sql.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";

@@ -1,7 +1,7 @@
 import { Redis } from "ioredis";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { formatInstant, instantFromMillis } from "../../src/domain/instant.ts";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { formatInstant, instantFromMillis } from "../../src/domain/order/instant.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { makeEventBody, makeOrder } from "../support/orders.ts";

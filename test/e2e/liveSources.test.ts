@@ -2,7 +2,7 @@ import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import os from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, onTestFinished } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { at, makeEventBody } from "../support/orders.ts";

@@ -5,7 +5,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterEach, expect, it, vi } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 /** A .env would point the demo at somebody's own database. */

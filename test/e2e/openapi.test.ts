@@ -2,7 +2,7 @@ import { readFileSync } from "node:fs";
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { z } from "zod";
-import { describeApi } from "../../src/report/openapi.ts";
+import { describeApi } from "../../src/api/openapi.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
 import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../support/browser.ts";
@@ -105,7 +105,7 @@ describe("the document says what is answered", () => {
 
 describe("the document is whole", () => {
   it("names every route of the read API", () => {
-    const router = readFileSync(new URL("../../src/report/router.ts", import.meta.url), "utf8");
+    const router = readFileSync(new URL("../../src/api/router.ts", import.meta.url), "utf8");
     const routes = [...router.matchAll(/v1\.get\("([^"]+)"/g)].map(([, path = ""]) => `/v1${path}`);
     expect(routes.length).toBeGreaterThan(5);
     const documented = Object.keys(api.paths).filter((path) => api.paths[path]?.["get"] !== undefined);

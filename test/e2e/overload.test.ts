@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { startOwnPostgres } from "../support/ownPostgres.ts";
 import type { OwnPostgres } from "../support/ownPostgres.ts";
@@ -133,7 +133,7 @@ it.runIf(isLinux)(
     const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
     expect(await fire("evt_before")).toBe(200);
     await postgres.freeze();
-    // 64 MiB of bodies may be in memory at once (receive/receiver.ts): these are 640.
+    // 64 MiB of bodies may be in memory at once (receive/endpoint/receiver.ts): these are 640.
     const statuses = new Map<number | null, number>();
     let peakBytes = 0;
     const senders = Array.from({ length: 160 }, async (_, sender) => {

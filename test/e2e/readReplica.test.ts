@@ -1,10 +1,10 @@
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import pg from "pg";
-import { makePool } from "../../src/mirror/database.ts";
+import { makePool } from "../../src/database/database.ts";
 import { makeApply } from "../../src/apply/apply.ts";
-import { formatInstant, parseInstant } from "../../src/domain/instant.ts";
-import { findFreePort } from "../../src/runtime/freePort.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeSnapshot } from "../support/orders.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
 import { startReplicatedPostgres } from "../support/replica.ts";

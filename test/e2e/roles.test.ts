@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
 import { createDatabase, runOnServer, withDatabase } from "../support/createDatabase.ts";

@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { makeTestDatabase } from "../support/database.ts";

@@ -2,7 +2,7 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startCollector } from "../support/collector.ts";
 import type { CollectedSpan } from "../support/collector.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { noteFigures } from "../support/extent.ts";
 import { startFaultProvider } from "../support/faultProvider.ts";
 import type { FaultProvider } from "../support/faultProvider.ts";

@@ -1,5 +1,5 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { isShort, noteFigures, seed } from "../support/extent.ts";
 import { startFaultWorld } from "../support/faultWorld.ts";
 import type { FaultWorld } from "../support/faultWorld.ts";

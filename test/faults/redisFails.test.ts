@@ -1,6 +1,6 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { isShort, noteFigures } from "../support/extent.ts";
 import { startFaultWorld } from "../support/faultWorld.ts";
 import type { FaultWorld } from "../support/faultWorld.ts";

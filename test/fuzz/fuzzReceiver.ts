@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
 import { makeApply } from "../../src/apply/apply.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { makeHead, openRaw } from "../support/rawHttp.ts";
 import { post, signHeaders, startReceiving } from "../support/receiving.ts";

@@ -3,8 +3,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { parseArgs } from "node:util";
 import pg from "pg";
-import { migrate } from "../../src/mirror/migrations.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { migrate } from "../../src/database/migrations.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { FuzzFinding, fuzzReceiver } from "./fuzzReceiver.ts";
 
 // npm run test:fuzz -- --seconds 600 --seed 7

@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { openApplyPool } from "../../src/bin/role.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { openApplyPool } from "../../src/roles/role.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";

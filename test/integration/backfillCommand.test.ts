@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { makePoller } from "../../src/poll/poller.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { makePoller } from "../../src/poll/leader/poller.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";

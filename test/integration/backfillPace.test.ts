@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { formatInstant } from "../../src/domain/instant.ts";
-import { readPollState } from "../../src/mirror/pollState.ts";
+import { formatInstant } from "../../src/domain/order/instant.ts";
+import { readPollState } from "../../src/poll/ledger/pollState.sql.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
 
 const ORDERS = 100_000;

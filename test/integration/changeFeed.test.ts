@@ -1,11 +1,11 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { FEED_START, readChanges } from "../../src/mirror/changeFeed.ts";
-import { settleFeed } from "../../src/mirror/feedEpoch.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
+import { settleFeed } from "../../src/changes/feedEpoch.sql.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";

@@ -8,9 +8,12 @@ import path from "node:path";
 import pg from "pg";
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { ConfigurationError } from "../../src/domain/errors.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
-import type { EmbeddedPostgres, EmbeddedPostgresOptions } from "../../src/runtime/embeddedPostgres.ts";
-import { isPidAlive } from "../../src/runtime/processIdentity.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
+import type {
+  EmbeddedPostgres,
+  EmbeddedPostgresOptions,
+} from "../../src/runtime/postgres/embeddedPostgres.ts";
+import { isPidAlive } from "../../src/runtime/postgres/processIdentity.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../support/postgresUser.ts");
 const WAIT = { timeout: 20_000, interval: 50 };

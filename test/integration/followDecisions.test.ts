@@ -1,10 +1,10 @@
 import pg from "pg";
 import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
-import { followDecisions } from "../../src/cli/followDecisions.ts";
-import { readHistoryMark, readLastDecisions } from "../../src/mirror/changeTail.ts";
-import type { DecisionFilter } from "../../src/mirror/changeTail.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import type { Clock } from "../../src/runtime/clock.ts";
+import { followDecisions } from "../../src/cli/output/followDecisions.ts";
+import { readHistoryMark, readLastDecisions } from "../../src/changes/changeTail.sql.ts";
+import type { DecisionFilter } from "../../src/changes/changeTail.sql.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../src/runtime/lifecycle/clock.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";

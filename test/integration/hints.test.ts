@@ -2,7 +2,7 @@ import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
 import { redisAvailable } from "../support/redis.ts";
 

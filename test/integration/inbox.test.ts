@@ -1,8 +1,8 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
-import { countPending, insertEvents, takeOverdue } from "../../src/mirror/inbox.ts";
-import type { IncomingEvent } from "../../src/mirror/inbox.ts";
+import { makePool } from "../../src/database/database.ts";
+import { countPending, insertEvents, takeOverdue } from "../../src/receive/commit/inbox.sql.ts";
+import type { IncomingEvent } from "../../src/receive/commit/inbox.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { refuseEvents } from "../support/refuseEvents.ts";

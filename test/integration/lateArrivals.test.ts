@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { readMargins } from "../../src/mirror/arrivals.ts";
+import { readMargins } from "../../src/poll/ledger/arrivals.sql.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
 
 const MINUTE_MS = 60_000;

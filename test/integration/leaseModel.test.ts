@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { commitWindow } from "../../src/mirror/coverage.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../src/mirror/leases.ts";
-import type { Lease } from "../../src/mirror/leases.ts";
+import { commitWindow } from "../../src/poll/ledger/coverage.sql.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../src/database/leases.sql.ts";
+import type { Lease } from "../../src/database/leases.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";

@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { advanceLostEvents } from "../../src/mirror/lostEvents.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { advanceLostEvents } from "../../src/poll/ledger/lostEvents.sql.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox } from "../support/orders.ts";

@@ -7,16 +7,16 @@ import {
   meterHint,
   meterJob,
   meterQueue,
-} from "../../src/bin/metering.ts";
+} from "../../src/roles/metering.ts";
 import type { Decision } from "../../src/apply/applySubjects.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { makeMetricsRouter } from "../../src/ops/metricsRouter.ts";
-import { makeBudget } from "../../src/provider/budget.ts";
+import { makePool } from "../../src/database/database.ts";
+import { makeMetricsRouter } from "../../src/ops/health/metricsRouter.ts";
+import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
-import { makeMetrics, METRICS } from "../../src/runtime/metrics.ts";
-import type { Metrics } from "../../src/runtime/metrics.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeMetrics, METRICS } from "../../src/runtime/telemetry/metrics.ts";
+import type { Metrics } from "../../src/runtime/telemetry/metrics.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, putIntoInbox } from "../support/orders.ts";

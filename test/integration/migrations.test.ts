@@ -1,6 +1,6 @@
 import pg from "pg";
 import { expect, it } from "vitest";
-import { migrate, pendingMigrations } from "../../src/mirror/migrations.ts";
+import { migrate, pendingMigrations } from "../../src/database/migrations.ts";
 import { createDatabase, withDatabase } from "../support/createDatabase.ts";
 import { findTestServer } from "../support/database.ts";
 

@@ -1,10 +1,10 @@
 import { appRoutes } from "@bull-board/api/dist/routes.js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { setAnswerHeaders } from "../../src/bin/answerHeaders.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
+import { setAnswerHeaders } from "../../src/roles/answerHeaders.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { ask } from "../support/ask.ts";
 import { openBoardQueue } from "../support/boardQueue.ts";
 import { makeTestDatabase } from "../support/database.ts";

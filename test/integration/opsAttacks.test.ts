@@ -1,10 +1,10 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "../support/boardQueue.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../support/browser.ts";
 import { makeTestDatabase } from "../support/database.ts";

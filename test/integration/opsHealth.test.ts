@@ -1,12 +1,12 @@
 import { createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { makeHealthRouter } from "../../src/ops/healthRouter.ts";
-import type { HealthDeps } from "../../src/ops/healthRouter.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { makeHealthRouter } from "../../src/ops/health/healthRouter.ts";
+import type { HealthDeps } from "../../src/ops/health/healthRouter.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { withDatabase } from "../support/createDatabase.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";

@@ -4,27 +4,27 @@ import type { AddressInfo } from "node:net";
 import { Webhook } from "standardwebhooks";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { readFeedEnd } from "../../src/mirror/changeFeed.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { settleFeed } from "../../src/mirror/feedEpoch.ts";
-import { claimDelivery } from "../../src/mirror/outgoingAttempt.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { readFeedEnd } from "../../src/changes/changeFeed.sql.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { settleFeed } from "../../src/changes/feedEpoch.sql.ts";
+import { claimDelivery } from "../../src/outgoing/outgoingAttempt.sql.ts";
 import {
   forgetDelivered,
   planDeliveries,
   recordSubscriptions,
   replayFrom,
   reviveDead,
-} from "../../src/mirror/outgoingPlan.ts";
-import type { OutgoingSubscription } from "../../src/mirror/outgoingPlan.ts";
-import { makeOutgoingQueue } from "../../src/queue/outgoingQueue.ts";
-import { makeDeliver } from "../../src/report/outgoingDelivery.ts";
-import { makeOutgoingDispatch } from "../../src/report/outgoingDispatch.ts";
-import { makeSend } from "../../src/report/outgoingSend.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { findFreePort } from "../../src/runtime/freePort.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+} from "../../src/outgoing/outgoingPlan.sql.ts";
+import type { OutgoingSubscription } from "../../src/outgoing/outgoingPlan.sql.ts";
+import { makeOutgoingQueue } from "../../src/outgoing/outgoingQueue.ts";
+import { makeDeliver } from "../../src/outgoing/outgoingDelivery.ts";
+import { makeOutgoingDispatch } from "../../src/outgoing/outgoingDispatch.ts";
+import { makeSend } from "../../src/outgoing/outgoingSend.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { makeTestDatabase } from "../support/database.ts";

@@ -1,8 +1,8 @@
 import { expect, it, onTestFinished } from "vitest";
-import { addSeconds, formatInstant } from "../../src/domain/instant.ts";
-import { makeBudget } from "../../src/provider/budget.ts";
+import { addSeconds, formatInstant } from "../../src/domain/order/instant.ts";
+import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
-import { makeLogger } from "../../src/runtime/logger.ts";
+import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { changePage, handOn, ofLists, startBadGateway } from "../support/badGateway.ts";
 import type { GoodAnswer, Spoil } from "../support/badGateway.ts";
 import { LIVE, readLiveOrders } from "../support/testSandbox.ts";

@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
-import { formatInstant, parseInstant } from "../../src/domain/instant.ts";
-import { readBackfill, requestBackfill } from "../../src/mirror/backfills.ts";
-import { readVerification, requestVerification } from "../../src/mirror/verifications.ts";
+import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
+import { readBackfill, requestBackfill } from "../../src/poll/ledger/backfills.sql.ts";
+import { readVerification, requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../support/virtualTime.ts";
 import type { SentRequest } from "../support/virtualTime.ts";
 

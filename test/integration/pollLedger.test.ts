@@ -1,20 +1,20 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { gaps, safeThrough } from "../../src/domain/coverage.ts";
-import type { Window } from "../../src/domain/window.ts";
-import { commitWindow, readGaps } from "../../src/mirror/coverage.ts";
-import type { WalkedWindow } from "../../src/mirror/coverage.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../src/mirror/leases.ts";
-import type { Lease } from "../../src/mirror/leases.ts";
-import { beginCycle, beginPolling, endCycle, readPollState } from "../../src/mirror/pollState.ts";
+import { gaps, safeThrough } from "../../src/domain/window/coverage.ts";
+import type { Window } from "../../src/domain/window/window.ts";
+import { commitWindow, readGaps } from "../../src/poll/ledger/coverage.sql.ts";
+import type { WalkedWindow } from "../../src/poll/ledger/coverage.sql.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../src/database/leases.sql.ts";
+import type { Lease } from "../../src/database/leases.sql.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../../src/poll/ledger/pollState.sql.ts";
 import {
   completeRefetch,
   postponeRefetch,
   requestRefetches,
   takeRefetches,
-} from "../../src/mirror/refetches.ts";
+} from "../../src/poll/ledger/refetches.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";

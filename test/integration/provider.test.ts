@@ -1,12 +1,12 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { gzipSync } from "node:zlib";
 import { ConfigurationError } from "../../src/domain/errors.ts";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { makeBudget } from "../../src/provider/budget.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { makeBudget } from "../../src/provider/rate/budget.ts";
 import type { ProviderClient } from "../../src/provider/client.ts";
 import { ProviderUnavailableError, RateLimitedError } from "../../src/provider/errors.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { makeLogger } from "../../src/runtime/logger.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import {
   hang,
   hangUp,

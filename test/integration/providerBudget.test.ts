@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeBudget } from "../../src/provider/budget.ts";
+import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
-import type { Priority } from "../../src/provider/policies.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import type { Priority } from "../../src/provider/rate/policies.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";

@@ -6,7 +6,7 @@ import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from 
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
-import { makeLogger, silentLogger } from "../../src/runtime/logger.ts";
+import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
 import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";

@@ -3,7 +3,7 @@ import { Redis } from "ioredis";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../src/queue/applyQueue.ts";
-import { makeLogger, silentLogger } from "../../src/runtime/logger.ts";
+import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { startOwnPostgres } from "../support/ownPostgres.ts";
 import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";
 import { canStartRedis, startRedis } from "../support/redis.ts";

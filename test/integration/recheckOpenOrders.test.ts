@@ -1,11 +1,11 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { formatInstant } from "../../src/domain/instant.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { requestOverdueRefetches } from "../../src/mirror/openOrders.ts";
-import { makePoller } from "../../src/poll/poller.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { formatInstant } from "../../src/domain/order/instant.ts";
+import { makePool } from "../../src/database/database.ts";
+import { requestOverdueRefetches } from "../../src/poll/ledger/openOrders.sql.ts";
+import { makePoller } from "../../src/poll/leader/poller.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot } from "../support/orders.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../src/mirror/replay.ts";
+import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../src/quarantine/replay.sql.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
-import { rebuildQueue } from "../../src/queue/rebuildQueue.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { rebuildQueue } from "../../src/queue/backends/rebuildQueue.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";

@@ -1,6 +1,6 @@
 import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
+import { makePool } from "../../src/database/database.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";

@@ -1,9 +1,9 @@
 import { PassThrough } from "node:stream";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { EXPORT_COLUMNS } from "../../src/mirror/orderExport.ts";
-import { exportOrders } from "../../src/report/exportOrders.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { EXPORT_COLUMNS } from "../../src/orders/orderExport.sql.ts";
+import { exportOrders } from "../../src/orders/exportOrders.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makePool } from "../../src/mirror/database.ts";
+import { makePool } from "../../src/database/database.ts";
 import { errorBodySchema } from "../../src/wire/api.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
 import { makeTestReport, startTestReport } from "../support/report.ts";

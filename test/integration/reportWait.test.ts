@@ -1,8 +1,8 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { makeOrderWait } from "../../src/report/orderWait.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { makePool } from "../../src/database/database.ts";
+import { makeOrderWait } from "../../src/orders/orderWait.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
 import { startTestReport } from "../support/report.ts";
 import type { ReportServer } from "../support/report.ts";

@@ -1,6 +1,6 @@
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
-import { parseInstant } from "../../src/domain/instant.ts";
-import { SCENARIOS } from "../../src/sandbox/scenarios.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import { SCENARIOS } from "../../src/sandbox/control/scenarios.ts";
 import { LIVE, makeTestSandbox, orderBody, receiveEvents, SANDBOX_SECRET } from "../support/testSandbox.ts";
 import type { EventReceiver, TestSandbox } from "../support/testSandbox.ts";
 

@@ -1,7 +1,7 @@
 import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { parseInstant } from "../../src/domain/instant.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
 import { PRESETS } from "../../src/signature/presets.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";

@@ -1,6 +1,6 @@
 import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
-import { parseInstant } from "../../src/domain/instant.ts";
-import type { FaultsPatch } from "../../src/sandbox/faults.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
+import type { FaultsPatch } from "../../src/sandbox/control/faults.ts";
 import type { SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";

@@ -1,9 +1,9 @@
 import { expect, it, onTestFinished } from "vitest";
-import { keepSpending } from "../../src/bin/spending.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { readRequests } from "../../src/mirror/providerRequests.ts";
-import { makeBudget } from "../../src/provider/budget.ts";
-import type { PolicyName, Priority } from "../../src/provider/policies.ts";
+import { keepSpending } from "../../src/roles/spending.ts";
+import { makePool } from "../../src/database/database.ts";
+import { readRequests } from "../../src/poll/ledger/providerRequests.sql.ts";
+import { makeBudget } from "../../src/provider/rate/budget.ts";
+import type { PolicyName, Priority } from "../../src/provider/rate/policies.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";
 import { makeSimulatedClock } from "../support/simulatedClock.ts";

@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { askSandbox, findSandbox } from "../../src/cli/sandboxControl.ts";
+import { askSandbox, findSandbox } from "../../src/cli/input/sandboxControl.ts";
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
-import type { Config } from "../../src/runtime/config.ts";
+import type { Config } from "../../src/runtime/config/config.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
-import { SCENARIOS } from "../../src/sandbox/scenarios.ts";
+import { SCENARIOS } from "../../src/sandbox/control/scenarios.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { serve } from "../support/serve.ts";

@@ -1,12 +1,16 @@
 import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { formatInstant } from "../../src/domain/instant.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import { readVerification, requestNightly, requestVerification } from "../../src/mirror/verifications.ts";
-import { makePoller } from "../../src/poll/poller.ts";
+import { formatInstant } from "../../src/domain/order/instant.ts";
+import { makePool } from "../../src/database/database.ts";
+import {
+  readVerification,
+  requestNightly,
+  requestVerification,
+} from "../../src/poll/ledger/verifications.sql.ts";
+import { makePoller } from "../../src/poll/leader/poller.ts";
 import { ProviderUnavailableError } from "../../src/provider/errors.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { judgeWebhooks } from "../../src/domain/lostEvents.ts";
-import { readWebhookRecord } from "../../src/mirror/lostEvents.ts";
+import { judgeWebhooks } from "../../src/domain/order/lostEvents.ts";
+import { readWebhookRecord } from "../../src/poll/ledger/lostEvents.sql.ts";
 import { putIntoInbox } from "../support/orders.ts";
 import { receiveEvents, SANDBOX_SECRET } from "../support/testSandbox.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";

@@ -1,7 +1,7 @@
 import { createPostgresBackend, withBackend } from "bullmq";
 import type { PostgresConnectionOptions } from "bullmq";
 import pg from "pg";
-import { QUEUE_SCHEMA } from "../../src/queue/migrateQueue.ts";
+import { QUEUE_SCHEMA } from "../../src/queue/backends/migrateQueue.ts";
 
 /** A BullMQ queue of the test's own in the migrated database, without a worker. */
 export async function openBoardQueue(databaseUrl: string, name: string) {

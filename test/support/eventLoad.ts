@@ -1,5 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { at, makeEventBody } from "./orders.ts";
 import { sendEvent } from "./webhooks.ts";
 

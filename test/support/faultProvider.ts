@@ -1,4 +1,4 @@
-import { parseInstant } from "../../src/domain/instant.ts";
+import { parseInstant } from "../../src/domain/order/instant.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";

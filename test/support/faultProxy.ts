@@ -1,6 +1,6 @@
 import { connect, createServer } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 
 /** `request` goes to the server, `answer` comes from it. */
 type Direction = "request" | "answer";

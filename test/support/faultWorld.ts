@@ -1,4 +1,4 @@
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { makeEventLoad } from "./eventLoad.ts";
 import type { EventLoad } from "./eventLoad.ts";
 import { startFaultProxy } from "./faultProxy.ts";

@@ -2,9 +2,9 @@ import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import type { TestProject } from "vitest/node";
-import { migrate } from "../../src/mirror/migrations.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
-import { migrateQueue } from "../../src/queue/migrateQueue.ts";
+import { migrate } from "../../src/database/migrations.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
+import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { createDatabase, withDatabase } from "./createDatabase.ts";
 import { TEMPLATE_DATABASE } from "./database.ts";
 

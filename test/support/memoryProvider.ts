@@ -1,9 +1,9 @@
-import { formatInstant, parseInstant } from "../../src/domain/instant.ts";
-import type { Instant } from "../../src/domain/instant.ts";
-import type { PollClient } from "../../src/poll/deps.ts";
+import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
+import type { Instant } from "../../src/domain/order/instant.ts";
+import type { PollClient } from "../../src/poll/cycle/deps.ts";
 import type { ListOrdersQuery, OrdersPage } from "../../src/provider/client.ts";
 import { OrderNotFoundError } from "../../src/provider/errors.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import { makeOrder } from "./orders.ts";
 

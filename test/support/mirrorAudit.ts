@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import pg from "pg";
 import { expect } from "vitest";
-import { compareKeys } from "../../src/domain/observation.ts";
-import type { OrderKey } from "../../src/domain/observation.ts";
+import { compareKeys } from "../../src/domain/order/observation.ts";
+import type { OrderKey } from "../../src/domain/order/observation.ts";
 
 /** Looks at the mirror past every proxy, with a memory of its own. */
 export interface MirrorAudit {

@@ -1,7 +1,7 @@
 import type pg from "pg";
-import { formatInstant } from "../../src/domain/instant.ts";
-import type { Instant } from "../../src/domain/instant.ts";
-import { observeRead } from "../../src/domain/observation.ts";
+import { formatInstant } from "../../src/domain/order/instant.ts";
+import type { Instant } from "../../src/domain/order/instant.ts";
+import { observeRead } from "../../src/domain/order/observation.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 
 /** The JSON text of an order object with the fields of the spec; `fields` replaces or adds some. */

@@ -1,5 +1,5 @@
-import { floorTo } from "../../src/domain/instant.ts";
-import type { Instant } from "../../src/domain/instant.ts";
+import { floorTo } from "../../src/domain/order/instant.ts";
+import type { Instant } from "../../src/domain/order/instant.ts";
 import { makeRandom } from "./random.ts";
 
 /** How this provider differs from the one that everybody imagines. Times in seconds of its own clock. */

@@ -1,7 +1,7 @@
 import { makeApply } from "../../src/apply/apply.ts";
-import { instantFromMillis, formatInstant } from "../../src/domain/instant.ts";
-import type { Pool } from "../../src/mirror/database.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { instantFromMillis, formatInstant } from "../../src/domain/order/instant.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox } from "./orders.ts";
 
 const CUSTOMER = { firstName: "Ada", phone: "+44 20 7946 0000", address: { street: "12 Analytical Row" } };

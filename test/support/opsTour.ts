@@ -1,8 +1,8 @@
-import { setAnswerHeaders } from "../../src/bin/answerHeaders.ts";
-import { makePool } from "../../src/mirror/database.ts";
-import type { Pool } from "../../src/mirror/database.ts";
+import { setAnswerHeaders } from "../../src/roles/answerHeaders.ts";
+import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../src/runtime/logger.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 import { makeTestDatabase } from "./database.ts";
 import { fillMirror } from "./opsMirror.ts";

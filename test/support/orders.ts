@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
-import { formatInstant, parseInstant } from "../../src/domain/instant.ts";
+import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
-import type { Snapshot } from "../../src/domain/order.ts";
+import type { Snapshot } from "../../src/domain/order/order.ts";
 
 export interface OrderSketch {
   readonly reference: string;

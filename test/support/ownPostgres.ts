@@ -2,11 +2,11 @@ import { mkdtemp, readFile, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { migrate } from "../../src/mirror/migrations.ts";
-import { migrateQueue } from "../../src/queue/migrateQueue.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
-import { systemClock } from "../../src/runtime/clock.ts";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { migrate } from "../../src/database/migrations.ts";
+import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 
 /** A migrated server of a test's own, to stop, kill and freeze. */
 export interface OwnPostgres {

@@ -3,7 +3,7 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 
 const START_TIMEOUT_MS = 20_000;

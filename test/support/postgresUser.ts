@@ -1,4 +1,4 @@
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 
 /**
  * A process of its own that uses an embedded Postgres. Argument: the data folder. Prints one line of JSON with the

@@ -1,5 +1,5 @@
-import { systemClock } from "../../src/runtime/clock.ts";
-import type { FaultsPatch } from "../../src/sandbox/faults.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import type { FaultsPatch } from "../../src/sandbox/control/faults.ts";
 import type { FaultProvider } from "./faultProvider.ts";
 import type { Weather } from "./faultProxy.ts";
 import type { FaultWorld, Role } from "./faultWorld.ts";

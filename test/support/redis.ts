@@ -5,7 +5,7 @@ import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Redis } from "ioredis";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 
 const START_TIMEOUT_MS = 10_000;
 export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";

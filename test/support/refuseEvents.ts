@@ -1,4 +1,4 @@
-import type { Pool } from "../../src/mirror/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 
 /** Has Postgres refuse the events with this id, as no sender can bring it to; returns what undoes it. */
 export async function refuseEvents(pool: Pool, eventId: string): Promise<() => Promise<void>> {

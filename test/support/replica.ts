@@ -1,10 +1,10 @@
 import { appendFile, chmod, chown, cp, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { migrate } from "../../src/mirror/migrations.ts";
-import { migrateQueue } from "../../src/queue/migrateQueue.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/embeddedPostgres.ts";
-import { findFreePort } from "../../src/runtime/freePort.ts";
+import { migrate } from "../../src/database/migrations.ts";
+import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
+import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 
 /** A migrated server and a hot standby that follows it by streaming replication. */
 export interface ReplicatedPostgres {

@@ -1,6 +1,6 @@
-import { NANOS_PER_SECOND } from "../../src/domain/instant.ts";
-import type { Instant } from "../../src/domain/instant.ts";
-import type { Clock } from "../../src/runtime/clock.ts";
+import { NANOS_PER_SECOND } from "../../src/domain/order/instant.ts";
+import type { Instant } from "../../src/domain/order/instant.ts";
+import type { Clock } from "../../src/runtime/lifecycle/clock.ts";
 
 /** A clock whose time stands still until a test moves it: an hour passes in a moment, and always the same way. */
 export interface SimulatedClock extends Clock {

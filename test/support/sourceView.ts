@@ -1,4 +1,4 @@
-import type { SourceView } from "../../src/ops/collector.ts";
+import type { SourceView } from "../../src/ops/health/collector.ts";
 
 /** Seconds since 1970 of the views' look. */
 export const LOOKED_AT = 1_763_632_830;

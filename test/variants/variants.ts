@@ -27,7 +27,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "no dedupe: every delivery is an event of its own",
     edits: [
       {
-        file: "receive/admit.ts",
+        file: "receive/endpoint/admit.ts",
         find: "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });",
         replace:
           "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id }) + String(Math.random());",
@@ -43,7 +43,7 @@ export const VARIANTS: readonly Variant[] = [
     name: ">= for > in the rule",
     edits: [
       {
-        file: "domain/observation.ts",
+        file: "domain/order/observation.ts",
         find: "if (compareKeys(incoming, stored) <= 0) return",
         replace: "if (compareKeys(incoming, stored) < 0) return",
       },
@@ -58,12 +58,12 @@ export const VARIANTS: readonly Variant[] = [
     name: ">= for > in the guard in SQL",
     edits: [
       {
-        file: "mirror/applyBatch.ts",
+        file: "apply/applyBatch.sql.ts",
         find: GUARD,
         replace: "    (s.version, s.settled, s.observed_at) >= (b.version, b.settled, b.observed_at)))",
       },
       {
-        file: "mirror/applyBatch.ts",
+        file: "apply/applyBatch.sql.ts",
         find: `  where (excluded.version, excluded.settled, excluded.observed_at, excluded.rank, excluded.hash)
       > (o.version, o.settled, o.observed_at, o.rank, o.hash)
     and not (o.settled and o.version = excluded.version and o.hash = excluded.hash)`,
@@ -81,7 +81,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "acknowledges before the commit",
     edits: [
       {
-        file: "receive/receiver.ts",
+        file: "receive/endpoint/receiver.ts",
         find: "const { seq } = await store(event);",
         replace: "void store(event).catch(() => undefined);\n    const seq = 1;",
       },
@@ -96,7 +96,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "takes a commit that failed for one that stored",
     edits: [
       {
-        file: "receive/groupCommit.ts",
+        file: "receive/commit/groupCommit.ts",
         find: 'if (classifyDatabaseError(error) !== "refused-content") settleAll(batch, unavailable(error));',
         replace: 'if (classifyDatabaseError(error) !== "refused-content") settleStored(batch, []);',
       },
@@ -111,12 +111,12 @@ export const VARIANTS: readonly Variant[] = [
     name: "a walk from offset to offset",
     edits: [
       {
-        file: "domain/walk.ts",
+        file: "domain/window/walk.ts",
         find: 'if (task.kind === "range") return { ...task.range, offset: 0, limit };',
         replace: 'if (task.kind === "range") return { ...task.range, offset: walk.seen.count, limit };',
       },
       {
-        file: "domain/walk.ts",
+        file: "domain/window/walk.ts",
         find: "if (!full) return finishRange(walk);",
         replace: "return full ? walk : replaceTask(walk);",
       },
@@ -131,17 +131,17 @@ export const VARIANTS: readonly Variant[] = [
     name: "the greatest updatedAt as the cursor",
     edits: [
       {
-        file: "mirror/coverage.ts",
+        file: "poll/ledger/coverage.sql.ts",
         find: "greatest(polled_through, $6::bigint)",
         replace: "(select coalesce(max(version), $6::bigint) from mirror.orders where source_id = $4)",
       },
       {
-        file: "poll/sweeps.ts",
+        file: "poll/sweeps/sweeps.ts",
         find: "const end = settledUntil({ providerNow: now, settleSeconds });",
         replace: "const end = addSeconds(settledUntil({ providerNow: now, settleSeconds }), 3_600);",
       },
       {
-        file: "poll/sweepRunner.ts",
+        file: "poll/sweeps/sweepRunner.ts",
         find: "movesCursor: sweep.movesCursor && isLate(reading, 0),",
         replace: "movesCursor: sweep.movesCursor,",
       },
@@ -156,7 +156,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "no overlap",
     edits: [
       {
-        file: "domain/window.ts",
+        file: "domain/window/window.ts",
         find: "floorTo(addSeconds(from, -overlapSeconds), BOUND_GRANULE)",
         replace: "floorTo(addSeconds(from, -0 * overlapSeconds), BOUND_GRANULE)",
       },
@@ -171,7 +171,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "an unsorted batch",
     edits: [
       {
-        file: "domain/fold.ts",
+        file: "domain/order/fold.ts",
         find: "    .sort(([left], [right]) => (left < right ? -1 : 1))\n",
         replace: "",
       },
@@ -186,7 +186,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "versions as Date",
     edits: [
       {
-        file: "domain/instant.ts",
+        file: "domain/order/instant.ts",
         find: 'const instant = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
         replace:
           "const instant = instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
@@ -202,7 +202,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a signature over the body parsed and written again",
     edits: [
       {
-        file: "receive/admit.ts",
+        file: "receive/endpoint/admit.ts",
         find: "const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });",
         replace: `let rewritten = body;
   try {
@@ -221,7 +221,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a feed by position alone",
     edits: [
       {
-        file: "mirror/changeFeed.ts",
+        file: "changes/changeFeed.sql.ts",
         find: "      and c.tx < pg_snapshot_xmin(pg_current_snapshot())\n    order by c.tx",
         replace: "    order by c.tx",
       },
@@ -236,7 +236,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a lease without a fence",
     edits: [
       {
-        file: "mirror/leases.ts",
+        file: "database/leases.sql.ts",
         find: "  where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()\n  for share",
         replace: "  where name = $1 and holder = $2 and $3::bigint > 0\n  for share",
       },
@@ -251,7 +251,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "a value of the signature's header in the log",
     edits: [
       {
-        file: "receive/refusalLog.ts",
+        file: "receive/endpoint/refusalLog.ts",
         find: "return Object.keys(req.headers)",
         replace: 'return Object.entries(req.headers).map((entry) => entry.join(" "))',
       },

@@ -1,17 +1,17 @@
 import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { formatInstant } from "../../domain/instant.ts";
-import { cancelBackfill, readBackfill, requestBackfill } from "../../mirror/backfills.ts";
-import type { Backfill } from "../../mirror/backfills.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { ProblemsFoundError } from "../failure.ts";
-import { runUntilInterrupted } from "../interrupts.ts";
-import { readPeriod } from "../period.ts";
-import type { Progress } from "../progressLine.ts";
-import { withMirror } from "../session.ts";
-import { chooseSource } from "../sourceChoice.ts";
-import { formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
-import { watchWork } from "../watchWork.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import { cancelBackfill, readBackfill, requestBackfill } from "../../poll/ledger/backfills.sql.ts";
+import type { Backfill } from "../../poll/ledger/backfills.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { ProblemsFoundError } from "../input/failure.ts";
+import { runUntilInterrupted } from "../input/interrupts.ts";
+import { readPeriod } from "../input/period.ts";
+import type { Progress } from "../output/progressLine.ts";
+import { withMirror } from "../input/session.ts";
+import { chooseSource } from "../input/sourceChoice.ts";
+import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { watchWork } from "../output/watchWork.ts";
 
 interface Options {
   readonly from?: string;

@@ -1,8 +1,8 @@
 import { Argument } from "commander";
 import type { Command } from "commander";
-import { SCENARIOS } from "../../sandbox/scenarios.ts";
-import { makeCompletionScript, SHELLS } from "../completionScripts.ts";
-import type { CompletedCommand, Shell } from "../completionScripts.ts";
+import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
+import { makeCompletionScript, SHELLS } from "../output/completionScripts.ts";
+import type { CompletedCommand, Shell } from "../output/completionScripts.ts";
 
 /** Words of arguments that are known before the program is asked. */
 const WORDS: Readonly<Record<string, readonly string[]>> = {

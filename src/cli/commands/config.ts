@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { describeConfig } from "../../runtime/config.ts";
-import { ENVIRONMENT } from "../../runtime/environment.ts";
-import { readConfig } from "../session.ts";
-import { alignColumns, printJson, printLine } from "../terminal.ts";
+import { describeConfig } from "../../runtime/config/config.ts";
+import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { readConfig } from "../input/session.ts";
+import { alignColumns, printJson, printLine } from "../output/terminal.ts";
 
 export function addConfigCommand(program: Command): void {
   program

@@ -2,18 +2,18 @@ import { randomBytes } from "node:crypto";
 import { mkdir, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
-import { startAll } from "../../bin/all.ts";
-import type { RoleDeps } from "../../bin/role.ts";
+import { startAll } from "../../roles/all.ts";
+import type { RoleDeps } from "../../roles/role.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
-import { systemClock } from "../../runtime/clock.ts";
-import type { Config, SourceConfig } from "../../runtime/config.ts";
-import { findText } from "../../runtime/environment.ts";
-import { findFreePort } from "../../runtime/freePort.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import { findText } from "../../runtime/config/environment.ts";
+import { findFreePort } from "../../runtime/postgres/freePort.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { formatDecisions } from "../decisionLine.ts";
-import { readConfig, runService } from "../session.ts";
-import { makePaint, printLine } from "../terminal.ts";
+import { formatDecisions } from "../output/decisionLine.ts";
+import { readConfig, runService } from "../input/session.ts";
+import { makePaint, printLine } from "../output/terminal.ts";
 
 /** Share of the sandbox's events that are lost on purpose, so that polling has something to show. */
 const LOST_SHARE = 0.1;

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { findAddressProblem, trimAddress } from "../../runtime/providerAddress.ts";
+import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
 import type { Finding, Level } from "../doctor/check.ts";
 import { diagnose } from "../doctor/diagnose.ts";
 import type { Examination } from "../doctor/examine.ts";
-import { ProblemsFoundError } from "../failure.ts";
-import { readConfig } from "../session.ts";
-import { makePaint, printJson, printLine, printNotice } from "../terminal.ts";
-import type { Paint } from "../terminal.ts";
+import { ProblemsFoundError } from "../input/failure.ts";
+import { readConfig } from "../input/session.ts";
+import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import type { Paint } from "../output/terminal.ts";
 
 const NAME_WIDTH = 17;
 

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { countErasure, eraseOrder } from "../../mirror/erasure.ts";
-import type { ErasureCount } from "../../mirror/erasure.ts";
-import { findOrders } from "../../mirror/timeline.ts";
-import { confirm } from "../confirm.ts";
-import { withMirror } from "../session.ts";
-import { chooseSource } from "../sourceChoice.ts";
-import { printJson, printLine, printNotice } from "../terminal.ts";
+import type { Pool } from "../../database/database.ts";
+import { countErasure, eraseOrder } from "../../retention/erasure.sql.ts";
+import type { ErasureCount } from "../../retention/erasure.sql.ts";
+import { findOrders } from "../../ops/orders/timeline.sql.ts";
+import { confirm } from "../input/confirm.ts";
+import { withMirror } from "../input/session.ts";
+import { chooseSource } from "../input/sourceChoice.ts";
+import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly source?: string;

@@ -2,13 +2,13 @@ import { readFileSync } from "node:fs";
 import { buffer } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { ENVIRONMENT, readSecretFile } from "../../runtime/environment.ts";
+import { ENVIRONMENT, readSecretFile } from "../../runtime/config/environment.ts";
 import { identifyScheme } from "../../signature/identifyScheme.ts";
 import type { CapturedRequest, Identification, SchemeMatch } from "../../signature/identifyScheme.ts";
-import { parseCapturedRequest } from "../capturedRequest.ts";
-import { ProblemsFoundError } from "../failure.ts";
-import { promptSecret } from "../promptSecret.ts";
-import { formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+import { parseCapturedRequest } from "../input/capturedRequest.ts";
+import { ProblemsFoundError } from "../input/failure.ts";
+import { promptSecret } from "../input/promptSecret.ts";
+import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly secretFile?: string;

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { migrateAll, openDatabase } from "../../bin/openDatabase.ts";
-import { makeLogger } from "../../runtime/logger.ts";
-import { readConfig } from "../session.ts";
-import { printJson, printLine } from "../terminal.ts";
+import { migrateAll, openDatabase } from "../../roles/openDatabase.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { readConfig } from "../input/session.ts";
+import { printJson, printLine } from "../output/terminal.ts";
 
 export function addMigrateCommand(program: Command): void {
   program

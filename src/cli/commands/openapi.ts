@@ -1,6 +1,6 @@
 import type { Command } from "commander";
-import { describeApi } from "../../report/openapi.ts";
-import { printJson } from "../terminal.ts";
+import { describeApi } from "../../api/openapi.ts";
+import { printJson } from "../output/terminal.ts";
 
 export function addOpenapiCommand(program: Command): void {
   program

@@ -1,22 +1,22 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { FeedPosition } from "../../mirror/changeFeed.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { replayFrom, reviveDead } from "../../mirror/outgoingPlan.ts";
+import type { FeedPosition } from "../../changes/changeFeed.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
 import {
   countReplay,
   readDeadDeliveries,
   readFeedEpoch,
   readFeedPositionAt,
   readOutgoingEndpoints,
-} from "../../mirror/outgoingReads.ts";
-import type { DeadDelivery, OutgoingEndpoint } from "../../mirror/outgoingReads.ts";
-import { readFeedCursor } from "../../report/feedCursor.ts";
-import { systemClock } from "../../runtime/clock.ts";
-import { resolveSince } from "../../runtime/duration.ts";
-import { confirm } from "../confirm.ts";
-import { withMirror } from "../session.ts";
-import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+} from "../../outgoing/outgoingReads.sql.ts";
+import type { DeadDelivery, OutgoingEndpoint } from "../../outgoing/outgoingReads.sql.ts";
+import { readFeedCursor } from "../../changes/feedCursor.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
+import { confirm } from "../input/confirm.ts";
+import { withMirror } from "../input/session.ts";
+import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Answer {
   readonly json?: boolean;

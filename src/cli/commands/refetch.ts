@@ -1,13 +1,13 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { millisFromInstant } from "../../domain/instant.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { requestRefetches } from "../../mirror/refetches.ts";
-import { readStatus } from "../../mirror/status.ts";
-import type { SourceStatus } from "../../mirror/status.ts";
-import { findOrders } from "../../mirror/timeline.ts";
-import { withMirror } from "../session.ts";
-import { formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
+import { readStatus } from "../../health/status.sql.ts";
+import type { SourceStatus } from "../../health/status.sql.ts";
+import { findOrders } from "../../ops/orders/timeline.sql.ts";
+import { withMirror } from "../input/session.ts";
+import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly source?: string;

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
-import type { RoleDeps } from "../../bin/role.ts";
-import { requireSources } from "../../runtime/config.ts";
-import { readConfig, runService } from "../session.ts";
+import type { RoleDeps } from "../../roles/role.ts";
+import { requireSources } from "../../runtime/config/config.ts";
+import { readConfig, runService } from "../input/session.ts";
 
 export const ROLES = ["up", "web", "worker", "poller"] as const;
 
@@ -31,40 +31,40 @@ export function addRoleCommands(program: Command): Command {
 }
 
 async function startUp(deps: RoleDeps): Promise<void> {
-  const { startAll } = await import("../../bin/all.ts");
+  const { startAll } = await import("../../roles/all.ts");
   await startAll(deps);
 }
 
 async function startWebRole(deps: RoleDeps): Promise<void> {
-  const { openQueues } = await import("../../bin/queues.ts");
-  const { startWeb } = await import("../../bin/web.ts");
+  const { openQueues } = await import("../../roles/queues.ts");
+  const { startWeb } = await import("../../roles/web.ts");
   await startWeb({ ...deps, ...(await openQueues(deps)) });
   await keepAlerts(deps);
 }
 
 async function startWorkerRole(deps: RoleDeps): Promise<void> {
-  const { openQueues } = await import("../../bin/queues.ts");
-  const { startWorker } = await import("../../bin/worker.ts");
+  const { openQueues } = await import("../../roles/queues.ts");
+  const { startWorker } = await import("../../roles/worker.ts");
   await startWorker({ ...deps, ...(await openQueues(deps)) });
   await keepAlerts(deps);
   await serveHealth(deps);
 }
 
 async function startPollerRole(deps: RoleDeps): Promise<void> {
-  const { startPoller } = await import("../../bin/poller.ts");
+  const { startPoller } = await import("../../roles/poller.ts");
   await startPoller(deps);
   await keepAlerts(deps);
   await serveHealth(deps);
 }
 
 async function keepAlerts(deps: RoleDeps): Promise<void> {
-  const { startKeeper } = await import("../../bin/keeper.ts");
+  const { startKeeper } = await import("../../roles/keeper.ts");
   startKeeper(deps);
 }
 
 async function serveHealth(deps: RoleDeps): Promise<void> {
   if (deps.config.healthPort === null) return;
-  const { startSideServer } = await import("../../bin/sideServer.ts");
+  const { startSideServer } = await import("../../roles/sideServer.ts");
   await startSideServer(deps);
 }
 

@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { openDatabase } from "../../bin/openDatabase.ts";
-import { makeLogger } from "../../runtime/logger.ts";
-import { makeShutdown } from "../../runtime/shutdown.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
-import { readConfig } from "../session.ts";
-import { printLine } from "../terminal.ts";
+import { readConfig } from "../input/session.ts";
+import { printLine } from "../output/terminal.ts";
 
 /** As much as the sandbox's control page takes. */
 const AMOUNT_MAX = 100_000;

@@ -1,8 +1,8 @@
 import type { Command } from "commander";
-import { setPaused } from "../../mirror/sources.ts";
-import { withMirror } from "../session.ts";
-import { chooseSource } from "../sourceChoice.ts";
-import { printJson, printLine, printNotice } from "../terminal.ts";
+import { setPaused } from "../../sources/sources.sql.ts";
+import { withMirror } from "../input/session.ts";
+import { chooseSource } from "../input/sourceChoice.ts";
+import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 export function addSourceCommand(program: Command): void {
   const source = program.command("source").description("pause and resume the polling of one source");

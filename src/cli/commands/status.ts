@@ -1,24 +1,31 @@
 import type { Command } from "commander";
-import { formatInstant, millisFromInstant, NANOS_PER_SECOND } from "../../domain/instant.ts";
-import type { Instant } from "../../domain/instant.ts";
-import { judgeWebhooks, lossRate } from "../../domain/lostEvents.ts";
-import type { WebhookHealth } from "../../domain/lostEvents.ts";
-import { readWebhookRecord } from "../../mirror/lostEvents.ts";
-import type { WebhookFigures } from "../../mirror/lostEvents.ts";
-import { readMargins } from "../../mirror/arrivals.ts";
-import type { StoredMargins } from "../../mirror/arrivals.ts";
-import { readRequests } from "../../mirror/providerRequests.ts";
-import type { RequestCount } from "../../mirror/providerRequests.ts";
-import { readTraits } from "../../mirror/providerTraits.ts";
-import type { StoredTrait } from "../../mirror/providerTraits.ts";
-import { isPaused } from "../../mirror/sources.ts";
-import { readStatus } from "../../mirror/status.ts";
-import type { SourceStatus } from "../../mirror/status.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { withMirror } from "../session.ts";
-import { describeTraits } from "../traits.ts";
-import { alignColumns, formatSpan, makePaint, printJson, printLine, printNotice } from "../terminal.ts";
-import type { Paint } from "../terminal.ts";
+import { formatInstant, millisFromInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { judgeWebhooks, lossRate } from "../../domain/order/lostEvents.ts";
+import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
+import { readWebhookRecord } from "../../poll/ledger/lostEvents.sql.ts";
+import type { WebhookFigures } from "../../poll/ledger/lostEvents.sql.ts";
+import { readMargins } from "../../poll/ledger/arrivals.sql.ts";
+import type { StoredMargins } from "../../poll/ledger/arrivals.sql.ts";
+import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
+import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
+import { readTraits } from "../../poll/ledger/providerTraits.sql.ts";
+import type { StoredTrait } from "../../poll/ledger/providerTraits.sql.ts";
+import { isPaused } from "../../sources/sources.sql.ts";
+import { readStatus } from "../../health/status.sql.ts";
+import type { SourceStatus } from "../../health/status.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { withMirror } from "../input/session.ts";
+import { describeTraits } from "../input/traits.ts";
+import {
+  alignColumns,
+  formatSpan,
+  makePaint,
+  printJson,
+  printLine,
+  printNotice,
+} from "../output/terminal.ts";
+import type { Paint } from "../output/terminal.ts";
 
 export function addStatusCommand(program: Command): void {
   program

@@ -1,11 +1,11 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import type { ScenarioReport } from "../../sandbox/runScenario.ts";
-import { SCENARIOS } from "../../sandbox/scenarios.ts";
-import type { Scenario } from "../../sandbox/scenarios.ts";
-import { askSandbox, findSandbox } from "../sandboxControl.ts";
-import { readConfig } from "../session.ts";
-import { makePaint, printJson, printLine, printNotice } from "../terminal.ts";
+import type { ScenarioReport } from "../../sandbox/control/runScenario.ts";
+import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
+import type { Scenario } from "../../sandbox/control/scenarios.ts";
+import { askSandbox, findSandbox } from "../input/sandboxControl.ts";
+import { readConfig } from "../input/session.ts";
+import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly order?: string;

@@ -1,17 +1,17 @@
 import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { formatInstant } from "../../domain/instant.ts";
-import type { Pool } from "../../mirror/database.ts";
-import { readVerification, requestVerification } from "../../mirror/verifications.ts";
-import type { Verification } from "../../mirror/verifications.ts";
-import { ProblemsFoundError } from "../failure.ts";
-import { runUntilInterrupted } from "../interrupts.ts";
-import { readPeriod } from "../period.ts";
-import type { Progress } from "../progressLine.ts";
-import { withMirror } from "../session.ts";
-import { chooseSource } from "../sourceChoice.ts";
-import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../terminal.ts";
-import { watchWork } from "../watchWork.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import { readVerification, requestVerification } from "../../poll/ledger/verifications.sql.ts";
+import type { Verification } from "../../poll/ledger/verifications.sql.ts";
+import { ProblemsFoundError } from "../input/failure.ts";
+import { runUntilInterrupted } from "../input/interrupts.ts";
+import { readPeriod } from "../input/period.ts";
+import type { Progress } from "../output/progressLine.ts";
+import { withMirror } from "../input/session.ts";
+import { chooseSource } from "../input/sourceChoice.ts";
+import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { watchWork } from "../output/watchWork.ts";
 
 interface Options {
   readonly from?: string;

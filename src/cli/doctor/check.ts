@@ -1,10 +1,10 @@
-import type { OpenDatabase } from "../../bin/openDatabase.ts";
+import type { OpenDatabase } from "../../roles/openDatabase.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
-import type { Pool } from "../../mirror/database.ts";
-import type { SourceFigures } from "../../mirror/readMetrics.ts";
-import type { Clock } from "../../runtime/clock.ts";
-import type { Config, SourceConfig } from "../../runtime/config.ts";
-import type { Logger } from "../../runtime/logger.ts";
+import type { Pool } from "../../database/database.ts";
+import type { SourceFigures } from "../../health/readMetrics.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export type Level = "ok" | "warning" | "problem";
 

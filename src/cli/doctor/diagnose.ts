@@ -1,11 +1,11 @@
-import { openDatabase } from "../../bin/openDatabase.ts";
+import { openDatabase } from "../../roles/openDatabase.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { makePool } from "../../mirror/database.ts";
-import { systemClock } from "../../runtime/clock.ts";
-import { describeConfig } from "../../runtime/config.ts";
-import type { Config } from "../../runtime/config.ts";
-import { ENVIRONMENT } from "../../runtime/environment.ts";
-import { makeLogger } from "../../runtime/logger.ts";
+import { makePool } from "../../database/database.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { describeConfig } from "../../runtime/config/config.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { toRemark } from "./check.ts";
 import type { Check, Finding } from "./check.ts";
 import { examine } from "./examine.ts";

@@ -1,4 +1,4 @@
-import type { Clock } from "../../runtime/clock.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { problem, toRemark } from "./check.ts";
 import type { Check, Finding, Patient, Remark } from "./check.ts";
 

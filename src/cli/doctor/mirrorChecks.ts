@@ -1,10 +1,10 @@
-import { formatInstant, instantFromMillis } from "../../domain/instant.ts";
-import { FIGURE_COUNT_MAX, readSourceFigures } from "../../mirror/readMetrics.ts";
-import type { SourceFigures } from "../../mirror/readMetrics.ts";
-import { readTraits } from "../../mirror/providerTraits.ts";
-import type { StoredTrait } from "../../mirror/providerTraits.ts";
-import { formatSpan } from "../terminal.ts";
-import { describeTraits, nameTrait } from "../traits.ts";
+import { formatInstant, instantFromMillis } from "../../domain/order/instant.ts";
+import { FIGURE_COUNT_MAX, readSourceFigures } from "../../health/readMetrics.sql.ts";
+import type { SourceFigures } from "../../health/readMetrics.sql.ts";
+import { readTraits } from "../../poll/ledger/providerTraits.sql.ts";
+import type { StoredTrait } from "../../poll/ledger/providerTraits.sql.ts";
+import { formatSpan } from "../output/terminal.ts";
+import { describeTraits, nameTrait } from "../input/traits.ts";
 import { ok, pairSources, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 

@@ -1,11 +1,11 @@
 import { UnavailableError } from "../../domain/errors.ts";
-import { readNewestReference } from "../../mirror/readMetrics.ts";
-import { makeBudget } from "../../provider/budget.ts";
+import { readNewestReference } from "../../health/readMetrics.sql.ts";
+import { makeBudget } from "../../provider/rate/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
 import { InvalidApiKeyError, OrderNotFoundError, ProviderError } from "../../provider/errors.ts";
-import type { SourceConfig } from "../../runtime/config.ts";
-import { keyVariable } from "../../runtime/sources.ts";
+import type { SourceConfig } from "../../runtime/config/config.ts";
+import { keyVariable } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 import { SKEW_HARMFUL_SECONDS } from "./serverChecks.ts";

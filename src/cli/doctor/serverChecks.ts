@@ -1,8 +1,8 @@
-import { assertMigrated } from "../../bin/openDatabase.ts";
-import { mayEndLongReads } from "../../mirror/longReads.ts";
-import { readReaderRole, readServerFacts } from "../../mirror/readMetrics.ts";
-import type { ServerFacts } from "../../mirror/readMetrics.ts";
-import { millisFromInstant } from "../../domain/instant.ts";
+import { assertMigrated } from "../../roles/openDatabase.ts";
+import { mayEndLongReads } from "../../database/longReads.sql.ts";
+import { readReaderRole, readServerFacts } from "../../health/readMetrics.sql.ts";
+import type { ServerFacts } from "../../health/readMetrics.sql.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";

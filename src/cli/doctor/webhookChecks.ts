@@ -1,10 +1,10 @@
-import { judgeWebhooks } from "../../domain/lostEvents.ts";
-import type { WebhookRecord } from "../../domain/lostEvents.ts";
-import { millisFromInstant } from "../../domain/instant.ts";
-import { readWebhookRecord } from "../../mirror/lostEvents.ts";
-import { readSourceFigures } from "../../mirror/readMetrics.ts";
-import { isOnThisMachine } from "../../runtime/providerAddress.ts";
-import { formatSpan } from "../terminal.ts";
+import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
+import type { WebhookRecord } from "../../domain/order/lostEvents.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import { readWebhookRecord } from "../../poll/ledger/lostEvents.sql.ts";
+import { readSourceFigures } from "../../health/readMetrics.sql.ts";
+import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
+import { formatSpan } from "../output/terminal.ts";
 import { ok, pairSources, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 

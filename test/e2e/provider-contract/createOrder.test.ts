@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/instant.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { FOREIGN, freshId, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
 import type { ContractTarget } from "../../support/contractTarget.ts";
 

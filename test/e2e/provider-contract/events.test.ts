@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/instant.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { envelopeSchema } from "../../../src/wire/envelope.ts";

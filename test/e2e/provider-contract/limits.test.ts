@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readRateHeaders } from "../../../src/provider/rateHeaders.ts";
+import { readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
 import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
 import type { Caller, ContractTarget, RawAnswer } from "../../support/contractTarget.ts";
 

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
+import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { ListOrdersQuery } from "../../../src/provider/client.ts";
 import type { WireOrder } from "../../../src/wire/order.ts";
 import { openTarget, orderFor } from "../../support/contractTarget.ts";

@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { tryParseInstant } from "../../../src/domain/instant.ts";
+import { tryParseInstant } from "../../../src/domain/order/instant.ts";
 import { openTarget, orderFor } from "../../support/contractTarget.ts";
 import type { ContractTarget } from "../../support/contractTarget.ts";
 

@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
 import { makeSweep } from "../../../src/apply/sweep.ts";
-import type { Clock } from "../../../src/runtime/clock.ts";
-import { silentLogger } from "../../../src/runtime/logger.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
 /** A clock whose sleeps end when the test says so. */
 function makeSteppedClock() {

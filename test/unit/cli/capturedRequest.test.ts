@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { parseCapturedRequest } from "../../../src/cli/capturedRequest.ts";
+import { parseCapturedRequest } from "../../../src/cli/input/capturedRequest.ts";
 
 const parse = (text: string) => parseCapturedRequest(Buffer.from(text));
 

@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import type { Command } from "commander";
 import { describe, expect, it } from "vitest";
 import { listCommands } from "../../../src/cli/commands/completion.ts";
-import { makeCompletionScript, SHELLS } from "../../../src/cli/completionScripts.ts";
+import { makeCompletionScript, SHELLS } from "../../../src/cli/output/completionScripts.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
-import { SCENARIOS } from "../../../src/sandbox/scenarios.ts";
+import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
 
 const commands = listCommands(makeProgram());
 const script = (shell: (typeof SHELLS)[number]) => makeCompletionScript(shell, "order-mirror", commands);

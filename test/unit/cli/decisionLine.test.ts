@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import type { Decision } from "../../../src/apply/applySubjects.ts";
-import { formatDecision, formatDecisions } from "../../../src/cli/decisionLine.ts";
-import { parseInstant } from "../../../src/domain/instant.ts";
+import { formatDecision, formatDecisions } from "../../../src/cli/output/decisionLine.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 
 const now = parseInstant("2026-03-01T09:00:10Z");
 const context = { now, paint: (_style: string, text: string) => text };

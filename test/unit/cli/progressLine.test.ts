@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { describeProgress, makeProgressLine } from "../../../src/cli/progressLine.ts";
+import { describeProgress, makeProgressLine } from "../../../src/cli/output/progressLine.ts";
 
 const half = { share: 0.5, elapsedMs: 180_000, done: "600 orders", rate: "3 orders/s" };
 

@@ -2,7 +2,7 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { METRICS } from "../../../src/runtime/metrics.ts";
+import { METRICS } from "../../../src/runtime/telemetry/metrics.ts";
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
 const RULES = path.join(FOLDER, "prometheus/alerts.yml");

@@ -10,8 +10,8 @@ import {
   startRequest,
   unusedPolicy,
   takeShare,
-} from "../../../src/domain/budget.ts";
-import type { PolicyUsage, RateRule } from "../../../src/domain/budget.ts";
+} from "../../../src/domain/window/budget.ts";
+import type { PolicyUsage, RateRule } from "../../../src/domain/window/budget.ts";
 
 const RULE: RateRule = { requestsMax: 4, windowMs: 1_000 };
 

@@ -11,7 +11,7 @@ import {
   millisFromInstant,
   parseInstant,
   tryParseInstant,
-} from "../../../src/domain/instant.ts";
+} from "../../../src/domain/order/instant.ts";
 
 const INSTANT = fc.bigInt({ min: -(2n ** 63n) + 10n ** 9n, max: 2n ** 63n - 1n });
 

@@ -7,8 +7,8 @@ import {
   OVERLAP_MAX_SECONDS,
   SETTLE_MAX_SECONDS,
   tuneMargins,
-} from "../../../src/domain/lateness.ts";
-import type { ArrivalCount } from "../../../src/domain/lateness.ts";
+} from "../../../src/domain/window/lateness.ts";
+import type { ArrivalCount } from "../../../src/domain/window/lateness.ts";
 
 const configured = { settleSeconds: 5, overlapSeconds: 60 };
 const onTime = (changes: number): ArrivalCount => ({ missedSeconds: 0, seenSeconds: 30, changes });

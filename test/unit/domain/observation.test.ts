@@ -1,17 +1,17 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { fold } from "../../../src/domain/fold.ts";
+import { fold } from "../../../src/domain/order/fold.ts";
 import {
   compareKeys,
   decide,
   isConflict,
   observeEvent,
   observeRead,
-} from "../../../src/domain/observation.ts";
-import type { Observation, OrderKey } from "../../../src/domain/observation.ts";
-import { isFinal, lifeCycleRank, ORDER_STATUSES } from "../../../src/domain/order.ts";
+} from "../../../src/domain/order/observation.ts";
+import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
+import { isFinal, lifeCycleRank, ORDER_STATUSES } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot } from "../../support/orders.ts";
-import { parseInstant } from "../../../src/domain/instant.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 
 const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));
 const key: fc.Arbitrary<OrderKey> = fc.record({

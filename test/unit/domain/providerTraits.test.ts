@@ -5,8 +5,8 @@ import {
   measureSkew,
   noteTraits,
   showsTies,
-} from "../../../src/domain/providerTraits.ts";
-import type { TraitBook, Traits } from "../../../src/domain/providerTraits.ts";
+} from "../../../src/domain/window/providerTraits.ts";
+import type { TraitBook, Traits } from "../../../src/domain/window/providerTraits.ts";
 
 const SECOND = 1_000_000_000n;
 const page = (versions: readonly bigint[], hasMore = false) =>

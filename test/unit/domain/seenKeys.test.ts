@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
-import { addSeen, NOTHING_SEEN, SEEN_KEYS_MAX } from "../../../src/domain/seenKeys.ts";
-import { nextRequest, receivePage, startWalk } from "../../../src/domain/walk.ts";
+import { addSeen, NOTHING_SEEN, SEEN_KEYS_MAX } from "../../../src/domain/window/seenKeys.ts";
+import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 
 describe("the keys that a walk has seen", () => {
   it("tell the new ones of a page, a repeated one once, and leave the set before as it was", () => {

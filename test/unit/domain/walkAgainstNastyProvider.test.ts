@@ -1,11 +1,11 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { safeThrough } from "../../../src/domain/coverage.ts";
-import { addSeconds } from "../../../src/domain/instant.ts";
-import type { Instant } from "../../../src/domain/instant.ts";
-import { nextRequest, receivePage, startWalk } from "../../../src/domain/walk.ts";
-import { nextWindow, settledUntil } from "../../../src/domain/window.ts";
-import type { Window } from "../../../src/domain/window.ts";
+import { safeThrough } from "../../../src/domain/window/coverage.ts";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
+import { nextWindow, settledUntil } from "../../../src/domain/window/window.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
 import { NastyProvider, seconds, START } from "../../support/nastyProvider.ts";
 import type { ServedRow } from "../../support/nastyProvider.ts";
 import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/instant.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
 import {
   BOUND_GRANULE,
   firstPart,
@@ -8,7 +8,7 @@ import {
   nextWindow,
   settledUntil,
   widen,
-} from "../../../src/domain/window.ts";
+} from "../../../src/domain/window/window.ts";
 
 const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
 const window = (since: string, until: string) => ({ since: at(since), until: at(until) });

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { CELL_NANOS, CELLS, divideDay, renderStrip } from "../../../src/ops/coverageStrip.ts";
+import { CELL_NANOS, CELLS, divideDay, renderStrip } from "../../../src/ops/overview/coverageStrip.ts";
 
 const NOW = 1_763_632_800_000_000_000n;
 const BEGIN = NOW - BigInt(CELLS) * CELL_NANOS;

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { VERDICTS } from "../../../src/mirror/applyBatch.ts";
-import type { TimelineEntry } from "../../../src/mirror/timeline.ts";
-import { explainAnnouncement, explainVerdict } from "../../../src/ops/explainVerdict.ts";
+import { VERDICTS } from "../../../src/apply/applyBatch.sql.ts";
+import type { TimelineEntry } from "../../../src/ops/orders/timeline.sql.ts";
+import { explainAnnouncement, explainVerdict } from "../../../src/ops/orders/explainVerdict.ts";
 
 const ENTRY: TimelineEntry = {
   historyId: 1n,

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { makeLoginThrottle } from "../../../src/ops/loginThrottle.ts";
+import { makeLoginThrottle } from "../../../src/ops/auth/loginThrottle.ts";
 
 function makeThrottle() {
   let nowMs = 1_000;

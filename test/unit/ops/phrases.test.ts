@@ -7,7 +7,7 @@ import {
   describeDelay,
   orderAddress,
   renderSentence,
-} from "../../../src/ops/phrases.ts";
+} from "../../../src/ops/overview/phrases.ts";
 
 describe("an age", () => {
   it.each([

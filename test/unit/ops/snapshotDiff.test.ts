@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { diffSnapshots, redactDocument } from "../../../src/ops/snapshotDiff.ts";
+import { diffSnapshots, redactDocument } from "../../../src/ops/orders/snapshotDiff.ts";
 
 const json = JSON.stringify;
 

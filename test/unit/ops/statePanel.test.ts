@@ -1,8 +1,8 @@
 import { describe, expect, it } from "vitest";
-import { ALERTS } from "../../../src/domain/alerts.ts";
-import { renderOverview } from "../../../src/ops/overviewPage.ts";
-import { PAGE_POLICY } from "../../../src/ops/page.ts";
-import { renderState } from "../../../src/ops/statePanel.ts";
+import { ALERTS } from "../../../src/health/alerts.ts";
+import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
+import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
+import { renderState } from "../../../src/ops/overview/statePanel.ts";
 import { LOOKED_AT, makeSourceView } from "../../support/sourceView.ts";
 
 const NANOS = 1_000_000_000n;

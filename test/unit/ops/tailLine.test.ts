@@ -1,6 +1,11 @@
 import { describe, expect, it } from "vitest";
-import type { DecisionRow } from "../../../src/mirror/changeTail.ts";
-import { fitsTail, parseTailFilter, renderTailLine, writeTailFilter } from "../../../src/ops/tailLine.ts";
+import type { DecisionRow } from "../../../src/changes/changeTail.sql.ts";
+import {
+  fitsTail,
+  parseTailFilter,
+  renderTailLine,
+  writeTailFilter,
+} from "../../../src/ops/overview/tailLine.ts";
 
 const DECISION: DecisionRow = {
   historyId: 7n,

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
-import type { CycleCounts } from "../../../src/poll/cycle.ts";
-import { makeAwaitTurn } from "../../../src/poll/pace.ts";
-import { makePollLog } from "../../../src/poll/pollLog.ts";
-import { withSignals } from "../../../src/poll/signals.ts";
-import { makeSpan } from "../../../src/poll/span.ts";
-import { synchronizeClock } from "../../../src/poll/synchronizeClock.ts";
+import type { CycleCounts } from "../../../src/poll/cycle/cycle.ts";
+import { makeAwaitTurn } from "../../../src/poll/cycle/pace.ts";
+import { makePollLog } from "../../../src/poll/leader/pollLog.ts";
+import { withSignals } from "../../../src/poll/leader/signals.ts";
+import { makeSpan } from "../../../src/poll/cycle/span.ts";
+import { synchronizeClock } from "../../../src/poll/cycle/synchronizeClock.ts";
 import { InvalidApiKeyError, ProviderRefusedError, RateLimitedError } from "../../../src/provider/errors.ts";
-import { makeLogger } from "../../../src/runtime/logger.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeMemoryProvider } from "../../support/memoryProvider.ts";
 import { makeSimulatedClock } from "../../support/simulatedClock.ts";
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { addSeconds } from "../../../src/domain/instant.ts";
-import { ArrivalLog } from "../../../src/poll/arrivalLog.ts";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import { ArrivalLog } from "../../../src/poll/behaviour/arrivalLog.ts";
 
 const T0 = 1_790_000_000n * 1_000_000_000n;
 const at = (seconds: number) => addSeconds(T0, seconds);

@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { floorTo } from "../../../src/domain/instant.ts";
+import { floorTo } from "../../../src/domain/order/instant.ts";
 import { seconds } from "../../support/nastyProvider.ts";
 import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
 import { OVERLAP_SECONDS, PAGE_LIMIT, simulatePolling, sound } from "../../support/simulatedPolling.ts";

@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { addSeconds } from "../../../src/domain/instant.ts";
-import { makeReadPage, startReading } from "../../../src/poll/readWindow.ts";
-import type { Reading } from "../../../src/poll/readWindow.ts";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import { makeReadPage, startReading } from "../../../src/poll/cycle/readWindow.ts";
+import type { Reading } from "../../../src/poll/cycle/readWindow.ts";
 import type { Reads } from "../../../src/apply/apply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/memoryProvider.ts";
 

@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { gaps } from "../../../src/domain/coverage.ts";
-import { formatInstant, parseInstant } from "../../../src/domain/instant.ts";
-import type { Window } from "../../../src/domain/window.ts";
-import type { Term } from "../../../src/poll/leadership.ts";
-import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../../../src/poll/sweeps.ts";
-import type { Sweep, SweepView } from "../../../src/poll/sweeps.ts";
+import { gaps } from "../../../src/domain/window/coverage.ts";
+import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
+import type { Term } from "../../../src/poll/leader/leadership.ts";
+import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../../../src/poll/sweeps/sweeps.ts";
+import type { Sweep, SweepView } from "../../../src/poll/sweeps/sweeps.ts";
 
 const TERM: Term = {
   lease: { name: "poll:live", holder: "test", fence: 1n },

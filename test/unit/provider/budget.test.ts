@@ -1,10 +1,10 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { makeBudget } from "../../../src/provider/budget.ts";
-import type { Budget, Permit } from "../../../src/provider/budget.ts";
-import { PRIORITIES } from "../../../src/provider/policies.ts";
-import type { PolicyName, Priority } from "../../../src/provider/policies.ts";
-import type { RateLesson } from "../../../src/provider/rateLedger.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import type { Budget, Permit } from "../../../src/provider/rate/budget.ts";
+import { PRIORITIES } from "../../../src/provider/rate/policies.ts";
+import type { PolicyName, Priority } from "../../../src/provider/rate/policies.ts";
+import type { RateLesson } from "../../../src/provider/rate/rateLedger.ts";
 import { makeSimulatedClock } from "../../support/simulatedClock.ts";
 import type { SimulatedClock } from "../../support/simulatedClock.ts";
 

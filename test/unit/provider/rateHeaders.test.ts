@@ -2,7 +2,7 @@ import { existsSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { Token } from "structured-headers";
 import { describe, expect, it } from "vitest";
-import { parseNamedList, readRateHeaders } from "../../../src/provider/rateHeaders.ts";
+import { parseNamedList, readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
 
 const VECTORS = path.resolve(import.meta.dirname, "../../../../shared/vectors/structured-fields");
 const HAVE_VECTORS = existsSync(VECTORS);

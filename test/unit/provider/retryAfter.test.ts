@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
-import { parseInstant } from "../../../src/domain/instant.ts";
-import { parseHttpDate } from "../../../src/provider/httpDate.ts";
-import { parseRetryAfter } from "../../../src/provider/retryAfter.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { parseHttpDate } from "../../../src/provider/http/httpDate.ts";
+import { parseRetryAfter } from "../../../src/provider/rate/retryAfter.ts";
 
 const SENT_AT = parseInstant("2026-11-20T12:00:00Z");
 

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
-import { startHintConsumer } from "../../../src/queue/consumeHints.ts";
-import type { Hint } from "../../../src/queue/hints.ts";
+import { startHintConsumer } from "../../../src/queue/hints/consumeHints.ts";
+import type { Hint } from "../../../src/queue/hints/hints.ts";
 
 function setUp() {
   const taken: { hint: Hint; end: (error?: Error) => void }[] = [];

@@ -1,7 +1,7 @@
 import { describe, expect, it, vi } from "vitest";
 import { logForgotten, makeDoorbell } from "../../../src/queue/doorbell.ts";
-import { systemClock } from "../../../src/runtime/clock.ts";
-import { makeLogger } from "../../../src/runtime/logger.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 
 function setUp({
   reachable = true,

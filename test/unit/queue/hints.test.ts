@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { readHint, writeHint } from "../../../src/queue/hints.ts";
+import { readHint, writeHint } from "../../../src/queue/hints/hints.ts";
 
 const seqs = fc.array(fc.integer({ min: 1, max: 999_999_999_999_999 }), { minLength: 1, maxLength: 200 });
 const hex = (length: number) => fc.stringMatching(new RegExp(`^[0-9a-f]{${length}}$`, "u"));

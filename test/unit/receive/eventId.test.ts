@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { chooseEventId } from "../../../src/receive/eventId.ts";
+import { chooseEventId } from "../../../src/receive/endpoint/eventId.ts";
 
 function choose(content: string | Uint8Array, headerId: string | null = "msg_1"): string {
   const body = Buffer.from(content as string);

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { makeRefusalPace } from "../../../src/receive/refusalPace.ts";
+import { makeRefusalPace } from "../../../src/receive/endpoint/refusalPace.ts";
 import { makeSimulatedClock } from "../../support/simulatedClock.ts";
 
 function setUp() {

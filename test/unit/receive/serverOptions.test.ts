@@ -1,6 +1,6 @@
 import { createServer } from "node:http";
 import { expect, it } from "vitest";
-import { receiverServerOptions } from "../../../src/receive/serverOptions.ts";
+import { receiverServerOptions } from "../../../src/receive/endpoint/serverOptions.ts";
 
 it("ends slow requests within seconds, and keeps idle connections longer than a load balancer does", () => {
   const server = createServer(receiverServerOptions);

@@ -1,5 +1,5 @@
 import { expect, it, vi } from "vitest";
-import { systemClock } from "../../../src/runtime/clock.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 
 it("tells the wall clock's time in nanoseconds", () => {
   const before = BigInt(Date.now()) * 1_000_000n;

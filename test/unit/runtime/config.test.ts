@@ -3,9 +3,9 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, describe, expect, it } from "vitest";
 import { ConfigurationError } from "../../../src/domain/errors.ts";
-import { describeConfig, loadConfig, requireSources } from "../../../src/runtime/config.ts";
-import type { Config } from "../../../src/runtime/config.ts";
-import { VARIABLE_NAMES } from "../../../src/runtime/variables.ts";
+import { describeConfig, loadConfig, requireSources } from "../../../src/runtime/config/config.ts";
+import type { Config } from "../../../src/runtime/config/config.ts";
+import { VARIABLE_NAMES } from "../../../src/runtime/config/variables.ts";
 import { checkScheme } from "../../../src/signature/checkScheme.ts";
 
 const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-config-"));

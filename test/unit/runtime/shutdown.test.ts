@@ -2,9 +2,9 @@ import { spawn } from "node:child_process";
 import { once } from "node:events";
 import path from "node:path";
 import { expect, it, vi } from "vitest";
-import { makeLogger, silentLogger } from "../../../src/runtime/logger.ts";
-import { makeShutdown } from "../../../src/runtime/shutdown.ts";
-import type { ShutdownHost } from "../../../src/runtime/shutdown.ts";
+import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import type { ShutdownHost } from "../../../src/runtime/lifecycle/shutdown.ts";
 
 function makeHost() {
   const listeners = new Map<string, (cause: unknown) => void>();
@@ -177,8 +177,8 @@ it("logs an error that nobody caught and ends with 1", () => {
 it("shows the parent of a real process the signal that ended it, after the closes", async () => {
   const runtime = path.resolve(import.meta.dirname, "../../../src/runtime");
   const program = `
-    import { makeShutdown } from ${JSON.stringify(path.join(runtime, "shutdown.ts"))};
-    import { silentLogger } from ${JSON.stringify(path.join(runtime, "logger.ts"))};
+    import { makeShutdown } from ${JSON.stringify(path.join(runtime, "lifecycle/shutdown.ts"))};
+    import { silentLogger } from ${JSON.stringify(path.join(runtime, "telemetry/logger.ts"))};
     const { onShutdown, listen } = makeShutdown({ logger: silentLogger });
     const alive = setInterval(() => {}, 1_000);
     onShutdown("timer", async () => { clearInterval(alive); console.log("closed"); });

@@ -1,7 +1,7 @@
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
 import { expect, it } from "vitest";
-import { isTracingWanted } from "../../../src/runtime/tracing.ts";
+import { isTracingWanted } from "../../../src/runtime/telemetry/tracing.ts";
 
 const ENDPOINT = { OTEL_EXPORTER_OTLP_ENDPOINT: "http://127.0.0.1:4318" };
 
@@ -26,9 +26,9 @@ it("loads nothing of it where it is off: its packages hang on two imports that r
       .toSorted();
   const tracingOnly =
     '(?:[^"]*openTelemetry\\.ts|bullmq-otel|@opentelemetry/(?:sdk-trace-base|exporter-trace-otlp-http|context-async-hooks|core|resources))';
-  expect(importers(new RegExp(`from "${tracingOnly}"`))).toEqual(["runtime/openTelemetry.ts"]);
+  expect(importers(new RegExp(`from "${tracingOnly}"`))).toEqual(["runtime/telemetry/openTelemetry.ts"]);
   expect(importers(new RegExp(`import\\("${tracingOnly}"\\)`))).toEqual([
     "queue/traceJobs.ts",
-    "runtime/tracing.ts",
+    "runtime/telemetry/tracing.ts",
   ]);
 });

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { expect, it } from "vitest";
-import { chance, choose, makeCode, makeUuid } from "../../../src/sandbox/chance.ts";
-import { isUuid } from "../../../src/sandbox/directory.ts";
+import { chance, choose, makeCode, makeUuid } from "../../../src/sandbox/world/chance.ts";
+import { isUuid } from "../../../src/sandbox/world/directory.ts";
 
 it("depends on the seed and the names, and on nothing else", () => {
   expect(chance(1, "lose", "evt_1")).toBe(chance(1, "lose", "evt_1"));

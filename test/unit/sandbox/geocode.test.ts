@@ -1,8 +1,8 @@
 import { isDeepStrictEqual } from "node:util";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { GAZETTEER } from "../../../src/sandbox/gazetteer.ts";
-import { geocode, searchKey } from "../../../src/sandbox/geocode.ts";
+import { GAZETTEER } from "../../../src/sandbox/places/gazetteer.ts";
+import { geocode, searchKey } from "../../../src/sandbox/places/geocode.ts";
 
 const at = (street: string, city = "Amsterdam", postcode = "1054 HN") => geocode({ street, city, postcode });
 

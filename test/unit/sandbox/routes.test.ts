@@ -1,10 +1,10 @@
 import { describe, expect, it } from "vitest";
-import { html } from "../../../src/sandbox/html.ts";
-import { matchPath } from "../../../src/sandbox/paths.ts";
-import { ENDPOINT_NAMES, makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/faults.ts";
-import { SCENARIOS } from "../../../src/sandbox/scenarios.ts";
-import { makeEndpoints, matchEndpoint } from "../../../src/sandbox/endpoints.ts";
-import type { SandboxState } from "../../../src/sandbox/sandboxState.ts";
+import { html } from "../../../src/sandbox/ui/html.ts";
+import { matchPath } from "../../../src/sandbox/world/paths.ts";
+import { ENDPOINT_NAMES, makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
+import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
+import { makeEndpoints, matchEndpoint } from "../../../src/sandbox/events/endpoints.ts";
+import type { SandboxState } from "../../../src/sandbox/world/sandboxState.ts";
 
 describe("paths", () => {
   it("match segment by segment and decode what they name", () => {

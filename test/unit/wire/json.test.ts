@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { canonicalJson, JSON_DEPTH_MAX } from "../../../src/domain/canonicalJson.ts";
+import { canonicalJson, JSON_DEPTH_MAX } from "../../../src/domain/order/canonicalJson.ts";
 import { UnreadableSnapshotError } from "../../../src/domain/errors.ts";
 import { readOrderResponse, readSnapshot } from "../../../src/wire/order.ts";
 import { readPage } from "../../../src/wire/page.ts";

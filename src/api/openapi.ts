@@ -1,0 +1,167 @@
+import { z } from "zod";
+import { VERSION } from "../runtime/version.ts";
+import {
+  createOrderSchema,
+  errorBodySchema,
+  listBranchesResponseSchema,
+  listOrdersResponseSchema,
+  quoteResponseSchema,
+  updateOrderSchema,
+  validateAddressResponseSchema,
+  addressSchema,
+} from "../wire/api.ts";
+import { envelopeSchema } from "../wire/envelope.ts";
+import { orderResponseSchema, orderSchema } from "../wire/order.ts";
+import { changeSchema } from "../changes/changeJson.ts";
+import { ENDPOINTS } from "./openapiEndpoints.ts";
+import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
+
+type JsonSchema = Record<string, unknown>;
+
+interface ApiParameter {
+  readonly name: string;
+  readonly in: "path" | "query" | "header";
+  readonly required: boolean;
+  readonly description: string;
+  readonly schema: JsonSchema;
+}
+
+type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
+
+interface ApiOperation {
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description?: string;
+  readonly security?: readonly Record<string, readonly string[]>[];
+  readonly parameters: readonly ApiParameter[];
+  readonly requestBody?: { readonly required: true; readonly content: Content };
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>;
+}
+
+export interface OpenApiDocument {
+  readonly openapi: "3.1.0";
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly servers: readonly { readonly url: string }[];
+  readonly security: readonly Record<string, readonly string[]>[];
+  readonly paths: Readonly<Record<string, Readonly<Record<string, ApiOperation>>>>;
+  readonly components: {
+    readonly schemas: Readonly<Record<string, JsonSchema>>;
+    readonly securitySchemes: Readonly<Record<string, JsonSchema>>;
+  };
+}
+
+/** Bodies by the names that the endpoints give them; all schemas of what is parsed and written. */
+const SCHEMAS = {
+  Order: orderSchema,
+  OrderAnswer: orderResponseSchema,
+  OrderPage: listOrdersResponseSchema,
+  BranchPage: listBranchesResponseSchema,
+  Change: changeSchema,
+  ChangePage: z.object({
+    data: z.array(changeSchema),
+    hasMore: z.boolean(),
+    next: z.string().describe("For `after`, also when there is nothing new."),
+    request_id: z.string(),
+  }),
+  NewOrder: createOrderSchema,
+  OrderChange: updateOrderSchema,
+  Quote: quoteResponseSchema,
+  Address: addressSchema,
+  AddressCheck: validateAddressResponseSchema,
+  Event: envelopeSchema,
+  EventReceipt: z.object({ received: z.literal(true) }),
+  EventRefusal: z.object({ error: z.string() }),
+  Refusal: errorBodySchema,
+} as const satisfies Record<string, z.ZodType>;
+export type SchemaName = keyof typeof SCHEMAS;
+
+const INTRODUCTION =
+  "The provider's own reads, answered from the mirror in the provider's form, and what only a mirror can do. Every answer with orders says in X-Safe-Through up to when it is complete.";
+
+/** The OpenAPI 3.1 document of the read API, the change feed, exports, writes, and the webhook endpoint. */
+export function describeApi(): OpenApiDocument {
+  const paths: Record<string, Record<string, ApiOperation>> = {};
+  for (const endpoint of ENDPOINTS) {
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: describeOperation(endpoint) };
+  }
+  return {
+    openapi: "3.1.0",
+    info: { title: "order-mirror", version: VERSION, description: INTRODUCTION },
+    servers: [{ url: "/" }],
+    security: [{ token: [] }],
+    paths,
+    components: {
+      schemas: describeSchemas(),
+      securitySchemes: {
+        token: { type: "http", scheme: "bearer", description: "A token of API_TOKENS; bound to one source." },
+      },
+    },
+  };
+}
+
+function describeOperation(endpoint: ApiEndpoint): ApiOperation {
+  const { tag, summary, description, path, query, headers = {}, body, answers, open } = endpoint;
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]): ApiParameter => {
+    const meaning = PATH_MEANINGS[name] ?? "";
+    return { name, in: "path", required: true, description: meaning, schema: { type: "string" } };
+  });
+  const inHeader = Object.entries(headers).map(([name, meaning]): ApiParameter => {
+    return { name, in: "header", required: false, description: meaning, schema: { type: "string" } };
+  });
+  return {
+    tags: [tag],
+    summary,
+    ...(description === undefined ? {} : { description }),
+    ...(open === true ? { security: [] } : {}),
+    parameters: [...inPath, ...(query === undefined ? [] : describeQuery(query)), ...inHeader],
+    ...(body === undefined
+      ? {}
+      : { requestBody: { required: true, content: { "application/json": { schema: refer(body) } } } }),
+    responses: Object.fromEntries(
+      Object.entries(answers).map(([status, answer]) => [status, describeAnswer(answer)]),
+    ),
+  };
+}
+
+const PATH_MEANINGS: Readonly<Record<string, string>> = {
+  reference: "The provider's reference, or the externalOrderId.",
+  source: "Name of the source, such as live.",
+};
+
+function describeAnswer({ description, schema, type }: ApiAnswer) {
+  if (schema !== undefined)
+    return { description, content: { "application/json": { schema: refer(schema) } } };
+  return type === undefined
+    ? { description }
+    : { description, content: { [type]: { schema: { type: "string" } } } };
+}
+
+function refer(name: SchemaName): JsonSchema {
+  return { $ref: `#/components/schemas/${name}` };
+}
+
+/** What a client sends, before it is parsed. Optional all of them, as every one has a default or means no condition. */
+function describeQuery(query: z.ZodObject): ApiParameter[] {
+  const { properties = {} } = z.toJSONSchema(query, { io: "input", override: tidy });
+  return Object.entries(properties).map(([name, schema]) => {
+    const { description = "", ...rest } = schema as JsonSchema & { description?: string };
+    return { name, in: "query", required: false, description, schema: rest };
+  });
+}
+
+/** A number in an address is matched as text, which says nothing to a reader. */
+function tidy({ jsonSchema }: { jsonSchema: JsonSchema }): void {
+  if (jsonSchema["type"] === "integer") delete jsonSchema["pattern"];
+}
+
+function describeSchemas(): Record<string, JsonSchema> {
+  const registry = z.registry<{ id: string }>();
+  for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
+  const { schemas } = z.toJSONSchema(registry, { uri: (id) => `#/components/schemas/${id}` });
+  for (const schema of Object.values(schemas)) {
+    // The document says both for all of them.
+    delete schema.$schema;
+    delete schema.$id;
+  }
+  return schemas as Record<string, JsonSchema>;
+}

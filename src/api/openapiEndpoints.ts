@@ -1,0 +1,240 @@
+import type { z } from "zod";
+import { feedParametersSchema } from "../changes/changeQuery.ts";
+import { exportOptionsSchema } from "../orders/exportRoutes.ts";
+import type { SchemaName } from "./openapi.ts";
+import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
+import { waitSchema } from "../orders/orderRoutes.ts";
+
+/** One answer; without a schema its body is text of the type, and without that there is none. */
+export interface ApiAnswer {
+  readonly description: string;
+  readonly schema?: SchemaName;
+  readonly type?: string;
+}
+
+export interface ApiEndpoint {
+  readonly method: "get" | "post" | "patch";
+  readonly path: string;
+  readonly tag: "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks";
+  readonly summary: string;
+  readonly description?: string;
+  readonly query?: z.ZodObject;
+  /** Name to meaning. */
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly body?: SchemaName;
+  readonly answers: Readonly<Record<number, ApiAnswer>>;
+  /** Needs no token. */
+  readonly open?: boolean;
+}
+
+const refusal = (description: string): ApiAnswer => ({ description, schema: "Refusal" });
+
+const READ_REFUSALS = {
+  401: refusal("The token is missing or unknown: invalid_api_key."),
+  422: refusal(
+    "A parameter cannot be read: invalid_request; or X-Source names another source: unknown_source.",
+  ),
+  503: refusal("The mirror cannot be read at the moment; Retry-After says when to come back."),
+};
+const NO_ORDER = refusal("No such order: order_not_found.");
+const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-None-Match." };
+const CACHE = { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." };
+
+const READS: readonly ApiEndpoint[] = [
+  {
+    method: "get",
+    path: "/v1/orders",
+    tag: "Orders",
+    summary: "List orders",
+    description:
+      'As the provider does, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
+    query: pageSchema,
+    headers: CACHE,
+    answers: {
+      200: { description: "A page of orders.", schema: "OrderPage" },
+      304: UNCHANGED,
+      ...READ_REFUSALS,
+    },
+  },
+  {
+    method: "get",
+    path: "/v1/orders/{reference}",
+    tag: "Orders",
+    summary: "Read one order",
+    description: "With updatedAfter and wait it answers as soon as there is something newer; X-Waited tells.",
+    query: waitSchema,
+    headers: CACHE,
+    answers: {
+      200: { description: "The order.", schema: "OrderAnswer" },
+      304: UNCHANGED,
+      404: NO_ORDER,
+      ...READ_REFUSALS,
+    },
+  },
+  {
+    method: "get",
+    path: "/v1/branches",
+    tag: "Orders",
+    summary: "List branches",
+    headers: CACHE,
+    answers: {
+      200: { description: "The open branches, in one page.", schema: "BranchPage" },
+      304: UNCHANGED,
+      ...READ_REFUSALS,
+    },
+  },
+];
+
+const FEED_RESTARTED = refusal(
+  "The position no longer holds: feed_restarted. Read the orders again, then from latest.",
+);
+
+const FEED: readonly ApiEndpoint[] = [
+  {
+    method: "get",
+    path: "/v1/changes",
+    tag: "Changes",
+    summary: "Read the change feed",
+    description: "Every change of every order once, of each order in the order in which it changed.",
+    query: feedParametersSchema,
+    answers: {
+      200: { description: "Changes behind the position.", schema: "ChangePage" },
+      410: FEED_RESTARTED,
+      ...READ_REFUSALS,
+    },
+  },
+  {
+    method: "get",
+    path: "/v1/changes/stream",
+    tag: "Changes",
+    summary: "Follow the change feed",
+    description: "Server-sent events `change`, whose data is a Change and whose id is its position.",
+    query: feedParametersSchema,
+    headers: { "Last-Event-ID": "Goes on behind this position; wins over after." },
+    answers: {
+      200: { description: "A stream that does not end.", type: "text/event-stream" },
+      410: FEED_RESTARTED,
+      ...READ_REFUSALS,
+    },
+  },
+];
+
+const EXPORTS: readonly ApiEndpoint[] = [
+  {
+    method: "get",
+    path: "/v1/orders.csv",
+    tag: "Exports",
+    summary: "Export orders as CSV",
+    query: filterSchema.extend(exportOptionsSchema.shape),
+    answers: { 200: { description: "All orders of the filter.", type: "text/csv" }, ...READ_REFUSALS },
+  },
+  {
+    method: "get",
+    path: "/v1/orders.ndjson",
+    tag: "Exports",
+    summary: "Export orders as NDJSON",
+    description: "One order per line, as the provider sent it.",
+    query: filterSchema,
+    answers: {
+      200: { description: "All orders of the filter.", type: "application/x-ndjson" },
+      ...READ_REFUSALS,
+    },
+  },
+];
+
+const THROUGH = "Passed on to the provider, with WRITE_THROUGH and for tokens with the right to write.";
+const WRITE_REFUSALS = {
+  401: READ_REFUSALS[401],
+  402: refusal("The subscription is inactive: subscription_inactive."),
+  403: refusal("The token may only read: write_not_allowed; or the plan lacks it: feature_not_available."),
+  405: refusal("Writes are not passed on here: method_not_allowed."),
+  413: refusal("The body is too large: payload_too_large."),
+  422: refusal("The provider refuses it; its code says why."),
+  429: refusal("A rate of the provider is used up: rate_limit_exceeded, with Retry-After."),
+  502: refusal(
+    "No usable answer of the provider: provider_unavailable; or it refuses the mirror's key: source_key_refused.",
+  ),
+  504: refusal("The provider did not answer in time: provider_timeout. Whether it was done is unknown."),
+};
+const MIRRORED = "It is in the mirror already; X-Mirrored: later says that it is not yet.";
+
+function write(
+  path: string,
+  summary: string,
+  rest: Pick<ApiEndpoint, "answers"> & Partial<ApiEndpoint>,
+): ApiEndpoint {
+  const { answers, ...more } = rest;
+  return {
+    method: "post",
+    path,
+    tag: "Writes",
+    summary,
+    description: THROUGH,
+    ...more,
+    answers: { ...answers, ...WRITE_REFUSALS },
+  };
+}
+
+const changed = {
+  200: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },
+  404: NO_ORDER,
+} as const;
+
+const WRITES: readonly ApiEndpoint[] = [
+  write("/v1/orders", "Create an order", {
+    description: `${THROUGH} With an externalOrderId it is sent again after a time-out, once it is certain that it was not created.`,
+    body: "NewOrder",
+    answers: {
+      201: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },
+      409: refusal("The externalOrderId was used already: duplicate_external_order_id."),
+    },
+  }),
+  write("/v1/orders/quote", "Preview an order", {
+    body: "NewOrder",
+    answers: { 200: { description: "What a creation would give.", schema: "Quote" } },
+  }),
+  write("/v1/orders/{reference}", "Change an order", {
+    method: "patch",
+    description: `${THROUGH} Method and path are assumed, as the provider does not show them; any other goes through as well.`,
+    body: "OrderChange",
+    answers: changed,
+  }),
+  write("/v1/orders/{reference}/cancel", "Cancel an order", { answers: changed }),
+  write("/v1/test/orders/{reference}/advance", "Advance a test order", { answers: changed }),
+  write("/v1/addresses/validate", "Check an address", {
+    body: "Address",
+    answers: { 200: { description: "Whether it is valid, and why not.", schema: "AddressCheck" } },
+  }),
+];
+
+const eventRefusal = (description: string): ApiAnswer => ({ description, schema: "EventRefusal" });
+
+const WEBHOOKS: readonly ApiEndpoint[] = [
+  {
+    method: "post",
+    path: "/webhooks/{source}",
+    tag: "Webhooks",
+    summary: "Receive an event of the provider",
+    description:
+      "Signed as WEBHOOK_SCHEME says; the headers here are those of Standard Webhooks. Answered once it is stored.",
+    headers: {
+      "webhook-id": "The event's id.",
+      "webhook-timestamp": "Seconds since 1970.",
+      "webhook-signature": "Signatures of id, timestamp and body.",
+    },
+    body: "Event",
+    open: true,
+    answers: {
+      200: { description: "Stored, now or earlier.", schema: "EventReceipt" },
+      400: eventRefusal("An empty body, or headers that contradict each other."),
+      401: eventRefusal("No signature that is valid."),
+      404: eventRefusal("No such source, or it has no secrets."),
+      413: eventRefusal("The body is too large."),
+      415: eventRefusal("No JSON, or a content encoding."),
+      503: eventRefusal("It cannot be stored now; send it again."),
+    },
+  },
+];
+
+/** All endpoints for programs, in the order in which people meet them. */
+export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES, ...WEBHOOKS];

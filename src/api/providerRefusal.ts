@@ -1,0 +1,51 @@
+import {
+  InvalidReferenceError,
+  ProviderError,
+  ProviderUnavailableError,
+  RateLimitedError,
+} from "../provider/errors.ts";
+import type { RawAnswer } from "../provider/errors.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+
+const UNAUTHORIZED = 401;
+const BAD_GATEWAY = 502;
+const GATEWAY_TIMEOUT = 504;
+
+const OUTCOME_UNKNOWN =
+  "Whether it was done is not known: look, by externalOrderId, before sending it again.";
+
+/**
+ * What the caller of a write gets when the provider did not do it: the provider's refusal as it came wherever there
+ * is one, else ours in its shape (spec, "Errors"). Throws what is no failure of the provider's.
+ */
+export function refuseForProvider(error: unknown): RawAnswer | RefusedRequestError {
+  if (error instanceof InvalidReferenceError) return new RefusedRequestError(NO_SUCH_ADDRESS);
+  if (!(error instanceof ProviderError)) throw error;
+  const { status } = error;
+  if (status === UNAUTHORIZED) {
+    // As it came it would say that the caller's own token is wrong.
+    const message = "The provider does not accept the mirror's key for this source.";
+    return new RefusedRequestError({ status: BAD_GATEWAY, code: "source_key_refused", message });
+  }
+  const answer = error.readAnswer();
+  if (answer !== undefined) return answer;
+  if (error instanceof RateLimitedError) return refuseRate(error);
+  if (error instanceof ProviderUnavailableError && error.reason === "timeout") {
+    const message = `The provider did not answer in time. ${OUTCOME_UNKNOWN}`;
+    return new RefusedRequestError({ status: GATEWAY_TIMEOUT, code: "provider_timeout", message });
+  }
+  const message = `The provider gave no usable answer. ${OUTCOME_UNKNOWN}`;
+  return new RefusedRequestError({ status: BAD_GATEWAY, code: "provider_unavailable", message });
+}
+
+/** The provider's own form (spec, "Limits"): Retry-After in seconds, a message that names the policy. */
+function refuseRate({ policy, retryAfterMs }: RateLimitedError): RefusedRequestError {
+  const seconds = Math.max(1, Math.ceil(retryAfterMs / 1_000));
+  const named = policy === null ? "a policy" : `the policy "${policy}"`;
+  return new RefusedRequestError({
+    status: 429,
+    code: "rate_limit_exceeded",
+    message: `Rate limit of ${named} exceeded; retry after ${seconds} s.`,
+    headers: { "Retry-After": String(seconds) },
+  });
+}

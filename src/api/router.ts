@@ -1,0 +1,95 @@
+import { Router } from "express";
+import type { RequestHandler } from "express";
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { makeAuthenticate, makeAuthorizeWrite } from "../http/authenticate.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { makeListBranches } from "../orders/branchRoutes.ts";
+import type { ChangeHub } from "../changes/changeHub.ts";
+import { makeListChanges } from "../changes/changeRoutes.ts";
+import { makeStreamChanges } from "../changes/changeStream.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+import { makeExportOrders } from "../orders/exportRoutes.ts";
+import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
+import type { OrderWait } from "../orders/orderWait.ts";
+import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
+import { makeWriteThrough } from "./writeThrough.ts";
+import type { WriteThroughDeps } from "./writeThrough.ts";
+
+export interface ReportDeps {
+  /** Of orders and branches; it may lead to a replica. */
+  readonly pool: Pool;
+  /** Of the change feed, whose order only the server knows that writes it; default `pool`. */
+  readonly feedPool?: Pool | undefined;
+  /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
+  readonly exportPool: Pool;
+  readonly sources: readonly { sourceId: string }[];
+  /** None: only programs on this machine may read. */
+  readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
+  /** Undefined: writes are refused. */
+  readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
+  /** Feeds the streams of changes; closed by who made it. */
+  readonly hub: ChangeHub;
+  /** Closed by who made it, as well. */
+  readonly orderWait: OrderWait;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * The read API under `/v1`: the provider's own paths, parameters, bodies and errors, answered from the mirror; the
+ * change feed; and exports.
+ *
+ * Every answer with orders carries `X-Safe-Through`: each change with `updatedAt` before it is in the answer. It is
+ * absent while that is not known.
+ */
+export function makeReportRouter(deps: ReportDeps): Router {
+  const { sources, apiTokens, writes, logger } = deps;
+  const authenticate = makeAuthenticate({ sources, apiTokens });
+  const routeDeps = { ...deps, authenticate };
+  const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
+  const v1 = Router();
+  v1.use(stampAnswer);
+  v1.get("/orders", makeListOrders(routeDeps));
+  v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
+  v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
+  v1.get("/orders/:reference", makeGetOrder(routeDeps));
+  v1.get("/branches", makeListBranches(routeDeps));
+  v1.get("/changes", makeListChanges(feedDeps));
+  v1.get("/changes/stream", makeStreamChanges(feedDeps));
+  v1.use(makeReadRefusal(authenticate));
+  if (writes === undefined) v1.use(refuseWrite);
+  else
+    v1.use(
+      makeWriteThrough({
+        ...writes,
+        authorizeWrite: makeAuthorizeWrite({ authenticate, apiTokens }),
+        logger,
+      }),
+    );
+  v1.use(makeErrorAnswer(logger));
+  const router = Router();
+  router.use("/v1", v1);
+  return router;
+}
+
+const READ_ONLY = {
+  status: 405,
+  code: "method_not_allowed",
+  message: "The mirror is read-only: send this request to the provider.",
+  headers: { Allow: "GET, HEAD" },
+};
+
+/** Whatever else is under /v1, when it is only asked for. */
+function makeReadRefusal(authenticate: Authenticate): RequestHandler {
+  return (request, _response, next) => {
+    authenticate(request);
+    if (request.method === "GET" || request.method === "HEAD") throw new RefusedRequestError(NO_SUCH_ADDRESS);
+    next();
+  };
+}
+
+const refuseWrite: RequestHandler = () => {
+  throw new RefusedRequestError(READ_ONLY);
+};

@@ -1,0 +1,124 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import express from "express";
+import type { RequestHandler, Response } from "express";
+import type { Apply } from "../apply/apply.ts";
+import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
+import type { Snapshot } from "../domain/order/order.ts";
+import type { RawAnswer } from "../provider/errors.ts";
+import type { PassedAnswer, PassedRequest, PassOn } from "../provider/passOn.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { readOrderResponse } from "../wire/order.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+import { refuseForProvider } from "./providerRefusal.ts";
+
+export interface WriteThroughDeps {
+  readonly authorizeWrite: Authenticate;
+  /** Sends with a source's own key; one for every source. */
+  readonly passOn: (sourceId: string) => PassOn;
+  readonly applyReads: Apply["applyReads"];
+  /** How long the provider may still change what it dates to an instant. */
+  readonly settleNanos: bigint;
+  readonly logger: Logger;
+}
+
+/** The spec shows no limit; a body beyond it would only fill the memory. */
+const BODY_BYTES_MAX = 1024 * 1024;
+
+const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies PassedRequest["method"][];
+
+/** What of the provider's answer says something about that answer, and not about a connection of ours. */
+const PASSED_HEADERS = [
+  "content-type",
+  "ratelimit",
+  "ratelimit-policy",
+  "retry-after",
+  "service-subscription-state",
+  "allow",
+] as const;
+
+/**
+ * Passes a write on to the provider with the source's own key, and answers as the provider did (spec, "Endpoints":
+ * create, quote, change, cancel, advance, address check, and whatever else it takes).
+ *
+ * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
+ * says `X-Mirrored: later` and is passed on all the same: the provider has done it, and polling will bring it.
+ */
+export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
+  const { authorizeWrite, passOn, logger } = deps;
+  return async (request, response) => {
+    const sourceId = authorizeWrite(request);
+    if (!METHODS.includes(request.method)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
+    const bytes = await readBytes(request, response);
+    const gone = new AbortController();
+    response.on("close", () => gone.abort(new Error("the client is gone")));
+    let answer: PassedAnswer;
+    try {
+      const method = request.method as PassedRequest["method"];
+      answer = await passOn(sourceId)({ method, path: request.originalUrl, bytes, gone: gone.signal });
+    } catch (error) {
+      if (gone.signal.aborted && error === gone.signal.reason) return;
+      const refusal = refuseForProvider(error);
+      if (error instanceof OrderMirrorError)
+        logger.info({ err: error, source: sourceId }, "a write was not passed on, or refused");
+      if (refusal instanceof RefusedRequestError) throw refusal;
+      sendAsItCame(response, refusal);
+      return;
+    }
+    if (!(await mirror(deps, { sourceId, answer }))) response.set("X-Mirrored", "later");
+    sendAsItCame(response, answer);
+  };
+}
+
+const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });
+
+/** The body as it came; undefined without one. Throws what Express refuses: 413 beyond the limit. */
+async function readBytes(
+  request: IncomingMessage & { body?: unknown },
+  response: ServerResponse,
+): Promise<Uint8Array<ArrayBuffer> | undefined> {
+  await new Promise<void>((resolve, reject) => {
+    readRaw(request, response, (error?: unknown) =>
+      error === undefined ? resolve() : reject(error as Error),
+    );
+  });
+  const { body } = request;
+  return Buffer.isBuffer(body) && body.length > 0 ? new Uint8Array(body) : undefined;
+}
+
+/** False when the answer shows an order that the mirror could not take now. */
+async function mirror(
+  { applyReads, settleNanos, logger }: WriteThroughDeps,
+  { sourceId, answer }: { sourceId: string; answer: PassedAnswer },
+): Promise<boolean> {
+  const snapshot = readOrder(answer.text);
+  if (snapshot === undefined) return true;
+  const { requestedAt } = answer;
+  try {
+    await applyReads({ sourceId, via: "write", snapshots: [snapshot], requestedAt, settleNanos });
+    return true;
+  } catch (error) {
+    logger.error({ err: error, source: sourceId }, "an order that was written is not mirrored yet");
+    return false;
+  }
+}
+
+/** Undefined where the answer is no order: a quote, a checked address. */
+function readOrder(text: string): Snapshot | undefined {
+  if (!text.trimStart().startsWith("{")) return undefined;
+  try {
+    return readOrderResponse(text);
+  } catch (error) {
+    if (error instanceof UnreadableSnapshotError) return undefined;
+    throw error;
+  }
+}
+
+function sendAsItCame(response: Response, { status, headers, text }: RawAnswer): void {
+  for (const name of PASSED_HEADERS) {
+    const value = headers.get(name);
+    if (value !== null) response.set(name, value);
+  }
+  response.set("Cache-Control", "no-store");
+  response.status(status).end(text);
+}

@@ -1,0 +1,146 @@
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { readFeed } from "./feedReader.ts";
+import type { FeedEntry } from "./feedReader.ts";
+import type { FeedCursor } from "./feedCursor.ts";
+import { makeFeedTail } from "./feedTail.ts";
+import type { FeedTail } from "./feedTail.ts";
+
+/**
+ * The table is looked at this often while anyone reads, and less often the longer nothing comes. LISTEN and NOTIFY
+ * were rejected: a NOTIFY takes a lock of the whole server at commit, so writers would queue up behind it.
+ */
+const LOOK_MIN_MS = 50;
+const LOOK_MAX_MS = 400;
+const LOOK_AFTER_ERROR_MS = 1_000;
+const SECTION_LIMIT = 100;
+
+/** One reader of a source's changes. */
+export interface FeedSubscription {
+  /**
+   * The next changes behind `after`, at least one; none when nothing came within `waitMs`, or when the hub is closed.
+   * Throws what readFeed throws; rejects with the signal's reason when that is aborted.
+   */
+  next(after: FeedCursor, options: { waitMs: number; signal: AbortSignal }): Promise<readonly FeedEntry[]>;
+  close(): void;
+}
+
+export interface ChangeHub {
+  subscribe(sourceId: string): FeedSubscription;
+  /** True once the hub is closed: there is nothing to wait for any more. */
+  isClosed(): boolean;
+  close(): Promise<void>;
+}
+
+interface SharedTail {
+  readonly tail: FeedTail;
+  readers: number;
+}
+
+/** Looks for changes once per process and source, however many read them. */
+export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }): ChangeHub {
+  const { pool, clock, logger } = deps;
+  const tails = new Map<string, SharedTail>();
+  const closing = new AbortController();
+  let looking: Promise<void> | undefined;
+
+  function startLooking(): void {
+    looking ??= lookWhileRead({ tails, clock, logger, signal: closing.signal }).finally(() => {
+      looking = undefined;
+      // Someone may have come while it ended.
+      if (tails.size > 0 && !closing.signal.aborted) startLooking();
+    });
+  }
+
+  async function next(
+    { sourceId, tail }: { sourceId: string; tail: FeedTail },
+    after: FeedCursor,
+    { waitMs, signal }: { waitMs: number; signal: AbortSignal },
+  ): Promise<readonly FeedEntry[]> {
+    const untilMs = clock.monotonicMs() + waitMs;
+    while (!closing.signal.aborted) {
+      signal.throwIfAborted();
+      const seen = tail.news.count();
+      const entries =
+        tail.take(after, SECTION_LIMIT) ??
+        (await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT })).entries;
+      const leftMs = untilMs - clock.monotonicMs();
+      if (entries.length > 0 || leftMs <= 0) return entries;
+      await waitForNews({ tail, seen, clock, leftMs, signal });
+    }
+    return [];
+  }
+
+  return {
+    subscribe(sourceId) {
+      const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: 0 };
+      tails.set(sourceId, shared);
+      shared.readers += 1;
+      startLooking();
+      let open = true;
+      return {
+        next: (after, options) => next({ sourceId, tail: shared.tail }, after, options),
+        close() {
+          if (!open) return;
+          open = false;
+          shared.readers -= 1;
+          if (shared.readers === 0) tails.delete(sourceId);
+        },
+      };
+    },
+    isClosed: () => closing.signal.aborted,
+    async close() {
+      closing.abort(new Error("the change feed is closing"));
+      for (const { tail } of tails.values()) tail.news.tell();
+      await looking;
+    },
+  };
+}
+
+/** Looks again and again, until nobody reads any more or the signal is aborted. */
+async function lookWhileRead(deps: {
+  tails: ReadonlyMap<string, SharedTail>;
+  clock: Clock;
+  logger: Logger;
+  signal: AbortSignal;
+}): Promise<void> {
+  const { tails, clock, logger, signal } = deps;
+  let waitMs = LOOK_MIN_MS;
+  let failed = false;
+  while (tails.size > 0 && !signal.aborted) {
+    try {
+      const found = await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
+      waitMs = found.some(Boolean) ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
+      failed = false;
+    } catch (error) {
+      if (!failed) logger.warn({ err: error }, "the change feed cannot be read and will be tried again");
+      failed = true;
+      waitMs = LOOK_AFTER_ERROR_MS;
+    }
+    await clock.sleep(waitMs, signal).catch(() => undefined);
+  }
+}
+
+/** Resolves at news after the `seen`-th, after `leftMs`, or when the signal is aborted. */
+function waitForNews(deps: {
+  tail: FeedTail;
+  seen: number;
+  clock: Clock;
+  leftMs: number;
+  signal: AbortSignal;
+}): Promise<void> {
+  const { tail, seen, clock, leftMs, signal } = deps;
+  return new Promise((resolve) => {
+    const over = new AbortController();
+    const end = () => {
+      stop();
+      signal.removeEventListener("abort", end);
+      over.abort();
+      resolve();
+    };
+    signal.addEventListener("abort", end);
+    clock.sleep(leftMs, over.signal).then(end, () => undefined);
+    const stop = tail.news.onNext(seen, () => queueMicrotask(end));
+  });
+}

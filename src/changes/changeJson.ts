@@ -1,0 +1,51 @@
+import { z } from "zod";
+import { changedFields } from "../domain/order/changedFields.ts";
+import { formatInstant } from "../domain/order/instant.ts";
+import type { Change } from "./changeFeed.sql.ts";
+import { orderSchema } from "../wire/order.ts";
+
+/** A change as writeChange writes it. */
+export const changeSchema = z.object({
+  position: z.string().describe("Where it stands in the feed: for `after`."),
+  reference: z.string(),
+  revision: z.number().int().describe("1 for the first change of an order, then one more each."),
+  status: z.string(),
+  previousStatus: z.string().nullable(),
+  cause: z.object({
+    via: z.string().describe("webhook, poll, backfill, refetch, verify or write."),
+    eventId: z.string().nullish(),
+    eventType: z.string().nullish(),
+  }),
+  updatedAt: z.string().describe("The provider's time of the change."),
+  changedAt: z.string().describe("The mirror's time of the change."),
+  changedFields: z.array(z.string()).nullable(),
+  before: orderSchema.nullable(),
+  after: orderSchema.nullable(),
+});
+
+/**
+ * A change as JSON text. `before` and `after` are the orders character for character as the provider sent them, so
+ * the text is put together and not made by `JSON.stringify`; it may have line ends within.
+ */
+export function writeChange(change: Change, position: string): string {
+  const { via, eventId, eventType } = change;
+  const head = {
+    position,
+    reference: change.reference,
+    revision: change.revision,
+    status: change.status,
+    previousStatus: change.previousStatus,
+    cause: via === "webhook" ? { via, eventId, eventType } : { via },
+    updatedAt: formatInstant(change.version),
+    changedAt: formatInstant(change.changedAt),
+    changedFields: listChanged(change),
+  };
+  const members = JSON.stringify(head).slice(0, -1);
+  return `${members},"before":${change.before ?? "null"},"after":${change.after ?? "null"}}`;
+}
+
+/** Of a new order all its fields; null when what was before or after is no longer kept. */
+function listChanged({ before, after, revision }: Change): string[] | null {
+  if (after === null || (before === null && revision > 1)) return null;
+  return changedFields(before === null ? {} : JSON.parse(before), JSON.parse(after));
+}

@@ -1,0 +1,40 @@
+import type { RequestHandler } from "express";
+import type { Pool } from "../database/database.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { parseFeedQuery } from "./changeQuery.ts";
+import type { FeedQuery } from "./changeQuery.ts";
+import { writeFeedCursor } from "./feedCursor.ts";
+import type { FeedCursor } from "./feedCursor.ts";
+import { readFeed, readFeedTail } from "./feedReader.ts";
+import { readParameters } from "../http/parameters.ts";
+import { sendJson } from "../http/respond.ts";
+
+/**
+ * GET /v1/changes: what changed behind a position, oldest first, of each order in the order in which it changed.
+ *
+ * `after` is a position that an answer gave, `latest`, or nothing for the beginning. `next` goes on from the end of
+ * the answer, also when it is empty. 410 feed_restarted when the position no longer holds.
+ */
+export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {
+  const { pool, authenticate } = deps;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const { after, limit } = parseFeedQuery(readParameters(request.url));
+    const section = await readFeed(pool, {
+      sourceId,
+      after: await findStart(pool, { sourceId, after }),
+      limit,
+    });
+    const next = writeFeedCursor(section.epoch, section.next.at);
+    const data = section.entries.map(({ text }) => text).join(",");
+    sendJson(response, `{"data":[${data}],"hasMore":${section.hasMore},"next":${JSON.stringify(next)}}`);
+  };
+}
+
+/** The cursor that the query starts behind. */
+export function findStart(
+  pool: Pool,
+  { sourceId, after }: { sourceId: string; after: FeedQuery["after"] },
+): Promise<FeedCursor> | FeedCursor {
+  return after === "latest" ? readFeedTail(pool, sourceId) : after;
+}

@@ -1,0 +1,158 @@
+import type { IncomingMessage } from "node:http";
+import type { RequestHandler, Response } from "express";
+import { OrderMirrorError } from "../domain/errors.ts";
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import type { ChangeHub } from "./changeHub.ts";
+import { parseFeedQuery } from "./changeQuery.ts";
+import { findStart } from "./changeRoutes.ts";
+import { RefusedRequestError } from "../http/errors.ts";
+import { writeFeedCursor } from "./feedCursor.ts";
+import type { FeedCursor } from "./feedCursor.ts";
+import { readFeed } from "./feedReader.ts";
+import type { FeedEntry } from "./feedReader.ts";
+import { readParameters } from "../http/parameters.ts";
+
+/** Streams of one process; each costs a socket and what is on its way to it. */
+const STREAMS_MAX = 200;
+const HEARTBEAT_MS = 15_000;
+/** How long a client may take no bytes before it is let go. It resumes where it was. */
+const STALLED_MS = 30_000;
+const RECONNECT_MS = 3_000;
+const BUSY_RETRY_SECONDS = 30;
+
+const STREAM_HEADERS = {
+  "Content-Type": "text/event-stream; charset=utf-8",
+  // A proxy that compresses or buffers would hold events back.
+  "Cache-Control": "no-cache, no-transform",
+  "X-Accel-Buffering": "no",
+};
+
+export interface StreamDeps {
+  readonly pool: Pool;
+  readonly hub: ChangeHub;
+  readonly authenticate: Authenticate;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For tests, which do not wait for the product's spans. */
+  readonly limits?: {
+    readonly streamsMax?: number;
+    readonly heartbeatMs?: number;
+    readonly stalledMs?: number;
+  };
+}
+
+/**
+ * GET /v1/changes/stream: the change feed as server-sent events, `event: change`, `id` being the position.
+ *
+ * A client resumes by `Last-Event-ID`, or starts by `after`. At most one section of changes is on its way to a client
+ * at a time, so a slow one costs no memory; one that takes nothing for 30 s is let go. 503 too_many_streams beyond
+ * the cap.
+ */
+export function makeStreamChanges(deps: StreamDeps): RequestHandler {
+  const { pool, authenticate, limits = {} } = deps;
+  let open = 0;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const { after } = parseFeedQuery(readParameters(request.url), readLastEventId(request));
+    const start = await findStart(pool, { sourceId, after });
+    // Refuses a position that does not hold while the status can still say so.
+    const { epoch } = await readFeed(pool, { sourceId, after: start, limit: 1 });
+    if (open >= (limits.streamsMax ?? STREAMS_MAX)) throw refuseStream();
+    open += 1;
+    try {
+      response.status(200).set(STREAM_HEADERS);
+      if (request.method === "HEAD") response.end();
+      else await runStream(deps, { sourceId, start: { epoch, at: start.at }, response });
+    } finally {
+      open -= 1;
+    }
+  };
+}
+
+async function runStream(
+  deps: StreamDeps,
+  {
+    sourceId,
+    start,
+    response,
+  }: { sourceId: string; start: FeedCursor & { epoch: string }; response: Response },
+): Promise<void> {
+  const { hub, logger, limits = {} } = deps;
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  const subscription = hub.subscribe(sourceId);
+  // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
+  let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start.epoch, start.at)}\n\n`;
+  let after: FeedCursor = start;
+  try {
+    for (;;) {
+      await writeChunk(deps, { response, chunk, signal: gone.signal });
+      const waitMs = limits.heartbeatMs ?? HEARTBEAT_MS;
+      const entries = await subscription.next(after, { waitMs, signal: gone.signal });
+      if (hub.isClosed()) break;
+      const last = entries.at(-1);
+      if (last !== undefined) after = { epoch: start.epoch, at: last.at };
+      chunk = last === undefined ? ": heartbeat\n\n" : entries.map(writeFrame).join("");
+    }
+    response.end();
+  } catch (error) {
+    // The client comes back with Last-Event-ID, and is told by a status then what is wrong.
+    if (!gone.signal.aborted) logStop(logger, sourceId, error);
+    response.destroy();
+  } finally {
+    subscription.close();
+  }
+}
+
+/** Writes, and waits until the client has taken it as far as the socket's buffer goes. */
+async function writeChunk(
+  { clock, limits = {} }: StreamDeps,
+  { response, chunk, signal }: { response: Response; chunk: string; signal: AbortSignal },
+): Promise<void> {
+  signal.throwIfAborted();
+  if (response.write(chunk)) return;
+  const over = new AbortController();
+  try {
+    await new Promise<void>((resolve, reject) => {
+      response.once("drain", resolve);
+      signal.addEventListener("abort", () => reject(signal.reason as Error), { signal: over.signal });
+      const stalled = clock.sleep(limits.stalledMs ?? STALLED_MS, over.signal);
+      stalled.then(
+        () => reject(new StalledClientError("a client took no changes for too long")),
+        () => undefined,
+      );
+    });
+  } finally {
+    over.abort();
+  }
+}
+
+/** A client of the stream that does not read; it is let go. */
+class StalledClientError extends OrderMirrorError {
+  override readonly name = "StalledClientError";
+  override readonly retry = "never";
+}
+
+/** The lines of an order's text are lines of the event; the client joins them again. */
+function writeFrame({ cursor, text }: FeedEntry): string {
+  return `id: ${cursor}\nevent: change\ndata: ${text.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
+}
+
+function readLastEventId(request: IncomingMessage): string | undefined {
+  const value = request.headers["last-event-id"];
+  return Array.isArray(value) ? value.join(",") : value;
+}
+
+function logStop(logger: Logger, source: string, error: unknown): void {
+  const expected = error instanceof OrderMirrorError;
+  logger[expected ? "info" : "error"]({ err: error, source }, "a stream of changes was ended");
+}
+
+function refuseStream(): RefusedRequestError {
+  const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
+  const message = "Too many streams are open.";
+  return new RefusedRequestError({ status: 503, code: "too_many_streams", message, headers });
+}

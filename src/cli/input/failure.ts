@@ -1,0 +1,39 @@
+import { CommanderError } from "commander";
+import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { printNotice } from "../output/terminal.ts";
+
+/** Exit codes, as `--help` explains them. */
+const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
+export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
+
+/** The command ran well and found problems; it has said which. Exit code 3. */
+export class ProblemsFoundError extends OrderMirrorError {
+  override readonly name = "ProblemsFoundError";
+  override readonly retry = "never";
+}
+
+/** Says in a sentence or two what went wrong and what to do about it; returns the exit code. */
+export function reportFailure(error: unknown, { verbose }: { verbose: boolean }): ExitCode {
+  // Commander has written its message already.
+  if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
+  if (error instanceof ProblemsFoundError) return EXIT.problems;
+  if (error instanceof OrderMirrorError) {
+    printNotice(`order-mirror: ${error.message}`);
+    if (error.fix !== undefined) printNotice(`  fix: ${error.fix}`);
+    if (verbose && error.cause !== undefined) printNotice(`  because: ${describeCause(error.cause)}`);
+    return exitCodeOf(error);
+  }
+  printNotice(`order-mirror: ${error instanceof Error ? error.message : String(error)}`);
+  if (verbose && error instanceof Error && error.stack !== undefined) printNotice(error.stack);
+  else printNotice("  LOG_LEVEL=debug shows where.");
+  return EXIT.failed;
+}
+
+function exitCodeOf(error: OrderMirrorError): ExitCode {
+  if (error instanceof ConfigurationError) return EXIT.usage;
+  return error.retry === "never" ? EXIT.failed : EXIT.later;
+}
+
+function describeCause(cause: unknown): string {
+  return cause instanceof Error ? cause.message : JSON.stringify(cause);
+}

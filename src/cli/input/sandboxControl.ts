@@ -1,0 +1,57 @@
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
+import { MARK } from "../../sandbox/world/mark.ts";
+
+const ANSWER_TIMEOUT_MS = 15_000;
+const [MARK_HEADER] = Object.keys(MARK);
+
+/**
+ * Where the sandbox is: `given`, else the configured provider where it is on this machine, else SANDBOX_PORT here.
+ * Throws ConfigurationError for any other machine: a trouble that is called up must never meet a real provider.
+ */
+export function findSandbox(given: string | undefined, config: Config): string {
+  const configured = config.sources.map((source) => source.baseUrl).find(isOnThisMachine);
+  const address = (given ?? configured ?? `http://127.0.0.1:${config.sandboxPort}`).replace(/\/+$/, "");
+  if (isOnThisMachine(address)) return address;
+  throw new ConfigurationError(`${address} is not on this machine; only a sandbox here can be steered.`, {
+    fix: "Start one with `order-mirror sandbox` or `order-mirror demo`.",
+  });
+}
+
+/**
+ * Asks the sandbox's control interface. Throws ConfigurationError with the sandbox's own sentence when it refuses,
+ * and UnavailableError when nothing answers there, or something that is no sandbox.
+ */
+export async function askSandbox<Result>(
+  sandboxUrl: string,
+  { method, path, body }: { method: "GET" | "POST"; path: string; body?: unknown },
+): Promise<Result> {
+  const answer = await send(`${sandboxUrl}/_sandbox${path}`, {
+    method,
+    redirect: "error",
+    ...(body === undefined
+      ? {}
+      : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
+  });
+  if (answer.headers.get(MARK_HEADER ?? "") === null) {
+    throw new UnavailableError(`What answers on ${sandboxUrl} is no sandbox.`, { fix: START });
+  }
+  const json = (await answer.json()) as unknown;
+  if (answer.ok) return json as Result;
+  const { error } = json as { error?: { message?: unknown } };
+  const message = typeof error?.message === "string" ? error.message : `Its status was ${answer.status}.`;
+  if (answer.status >= 500) throw new UnavailableError(`The sandbox failed: ${message}`);
+  throw new ConfigurationError(message);
+}
+
+const START =
+  "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url say where it is.";
+
+async function send(url: string, init: RequestInit): Promise<Response> {
+  try {
+    return await fetch(url, { ...init, signal: AbortSignal.timeout(ANSWER_TIMEOUT_MS) });
+  } catch (error) {
+    throw new UnavailableError(`No sandbox answers on ${new URL(url).origin}.`, { cause: error, fix: START });
+  }
+}

@@ -1,0 +1,101 @@
+import { assertMigrated, migrateAll, openDatabase } from "../../roles/openDatabase.ts";
+import { makeLiveSources } from "../../roles/liveSources.ts";
+import type { LiveSources } from "../../roles/liveSources.ts";
+import type { RoleDeps } from "../../roles/role.ts";
+import { makePool } from "../../database/database.ts";
+import type { Pool } from "../../database/database.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { loadConfig } from "../../runtime/config/config.ts";
+import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import type { Logger, LogLevel } from "../../runtime/telemetry/logger.ts";
+import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
+import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
+import { startTracing } from "../../runtime/telemetry/tracing.ts";
+import { VERSION } from "../../runtime/version.ts";
+import { checkScheme } from "../../signature/checkScheme.ts";
+
+const COMMAND_CONNECTIONS = 2;
+const COMMAND_TIMEOUT_MS = 30_000;
+
+/** The configuration of this process, read once. Throws ConfigurationError with all that is wrong. */
+export function readConfig(): Config {
+  return loadConfig(ENVIRONMENT, { checkScheme });
+}
+
+/**
+ * Runs a long-lived command: opens the database, starts roles, and leaves the process to its signals. When the
+ * start fails, everything that was opened is closed again before the error is passed on.
+ */
+export async function runService(options: {
+  service: string;
+  config: Config;
+  /** Migrate instead of refusing an older schema. */
+  migrates: boolean;
+  logLevel?: LogLevel;
+  /** Read again at SIGHUP; without it the signal ends the process, as it does by itself. */
+  readSources?: () => readonly SourceConfig[];
+  start: (deps: RoleDeps) => Promise<void>;
+}): Promise<void> {
+  const { service, config, migrates, start } = options;
+  const logger = makeLogger({
+    level: options.logLevel ?? config.logLevel,
+    format: config.logFormat,
+    service,
+    destination: "stderr",
+  });
+  const shutdown = makeShutdown({ logger });
+  shutdown.listen();
+  try {
+    // The first, and so the last to be closed: what the others do while they close is still traced.
+    const tracing = await startTracing(ENVIRONMENT, { service, version: VERSION, logger });
+    if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
+    const database = await openDatabase(config, logger);
+    shutdown.onShutdown("database", () => database.close());
+    if (migrates || database.embedded) await migrateAll(database.url, logger);
+    else await assertMigrated(database.url);
+    const metrics = makeMetrics({ version: VERSION });
+    const databaseUrl = database.url;
+    const liveSources = options.readSources && listenForSources(options.readSources, { config, logger });
+    await start({ config, databaseUrl, clock: systemClock, logger, shutdown, metrics, tracing, liveSources });
+  } catch (error) {
+    // A signal during the start closes what the start was still using: that is no failure of its own.
+    if (shutdown.signal.aborted) return;
+    await shutdown.run("the start failed");
+    throw error;
+  }
+}
+
+function listenForSources(
+  readSources: () => readonly SourceConfig[],
+  { config, logger }: { config: Config; logger: Logger },
+): LiveSources {
+  const liveSources = makeLiveSources({ sources: config.sources, readSources, logger });
+  process.on("SIGHUP", () => void liveSources.reload());
+  return liveSources;
+}
+
+/** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */
+export async function withMirror<Result>(
+  use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
+): Promise<Result> {
+  const config = readConfig();
+  const database = await openDatabase(config);
+  try {
+    await assertMigrated(database.url);
+    const pool = makePool({
+      url: database.url,
+      purpose: "command",
+      max: COMMAND_CONNECTIONS,
+      statementTimeoutMs: COMMAND_TIMEOUT_MS,
+    });
+    try {
+      return await use({ config, pool, databaseUrl: database.url });
+    } finally {
+      await pool.end();
+    }
+  } finally {
+    await database.close();
+  }
+}

@@ -1,0 +1,116 @@
+import type { Decision } from "../../apply/applySubjects.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { formatSpan } from "./terminal.ts";
+import type { Paint } from "./terminal.ts";
+
+const VIA_WIDTH = 8;
+const REFERENCE_WIDTH = 12;
+const MOVE_WIDTH = 42;
+const OUTCOME_WIDTH = 11;
+
+/** More new orders than this in one page are a history that is read in, and get one line together. */
+const NEW_LINES_MAX = 8;
+
+type Outcome = "applied" | "new" | "repaired" | "stale" | "duplicate" | "quarantined" | "ignored";
+
+/**
+ * One line for one decision, or undefined for what would only be noise: a poll that confirmed what was known.
+ *
+ * `repaired` is a change that only a read of ours has shown. A new order is none: the spec lists no event for
+ * creation ("Events"), so reads are how new orders are found.
+ */
+export function formatDecision(
+  decision: Decision,
+  context: { now: Instant; paint: Paint },
+): string | undefined {
+  const { now, paint } = context;
+  const outcome = outcomeOf(decision);
+  if (outcome === undefined) return undefined;
+  const time = new Date(millisFromInstant(now)).toTimeString().slice(0, 8);
+  const columns = [
+    paint("dim", time),
+    decision.via.padEnd(VIA_WIDTH),
+    (decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
+    describeMove(decision).padEnd(MOVE_WIDTH),
+    paint(STYLES[outcome], outcome.padEnd(OUTCOME_WIDTH)),
+    paint("dim", explain(decision, outcome, now)),
+  ];
+  return columns.join("  ").trimEnd();
+}
+
+/** The lines of one batch. */
+export function formatDecisions(
+  decisions: readonly Decision[],
+  context: { now: Instant; paint: Paint },
+): string[] {
+  const fresh = decisions.filter((decision) => outcomeOf(decision) === "new");
+  const counted = fresh.length > NEW_LINES_MAX ? fresh : [];
+  const lines = decisions
+    .filter((decision) => !counted.includes(decision))
+    .map((decision) => formatDecision(decision, context))
+    .filter((line) => line !== undefined);
+  const [first] = counted;
+  if (first === undefined) return lines;
+  const summary = { ...first, reference: "…", status: `${counted.length} orders`, previousStatus: null };
+  return [...lines, formatDecision(summary, context) ?? ""];
+}
+
+const STYLES: Readonly<Record<Outcome, Parameters<Paint>[0]>> = {
+  applied: "green",
+  new: "cyan",
+  repaired: "magenta",
+  stale: "dim",
+  duplicate: "dim",
+  quarantined: "red",
+  ignored: "dim",
+};
+
+function outcomeOf({ verdict, via, status, previousStatus }: Decision): Outcome | undefined {
+  switch (verdict) {
+    case "applied":
+      if (via === "webhook" || via === "write" || previousStatus === status) return "applied";
+      return previousStatus === null ? "new" : "repaired";
+    case "confirmed":
+      return undefined;
+    case "duplicate":
+      return via === "webhook" ? "duplicate" : undefined;
+    case "stale":
+    case "ignored":
+    case "quarantined":
+      return verdict;
+    default: {
+      const never: never = verdict;
+      return never;
+    }
+  }
+}
+
+function describeMove({ status, previousStatus }: Decision): string {
+  if (previousStatus === null || previousStatus === status) return status ?? "–";
+  return `${previousStatus} → ${status ?? "–"}`;
+}
+
+function explain(decision: Decision, outcome: Outcome, now: Instant): string {
+  const age =
+    decision.version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - decision.version)));
+  switch (outcome) {
+    case "applied":
+      return age;
+    case "new":
+      return "first seen by a read";
+    case "repaired":
+      return `its event was lost; found after ${age}`;
+    case "stale":
+      return "a newer state was known";
+    case "duplicate":
+      return "this state was known";
+    case "quarantined":
+    case "ignored":
+      return decision.reason ?? "";
+    default: {
+      const never: never = outcome;
+      return never;
+    }
+  }
+}

@@ -1,0 +1,136 @@
+import { InvalidInstantError } from "../errors.ts";
+
+/**
+ * A moment as whole nanoseconds since 1970-01-01T00:00:00Z.
+ *
+ * Versions and cursors are instants. A JS `Date` cuts to milliseconds and Postgres' `timestamptz` rounds to
+ * microseconds, so an instant passes through neither.
+ */
+export type Instant = bigint;
+
+const NANOS_PER_MICRO = 1_000n;
+export const NANOS_PER_MILLI = 1_000_000n;
+export const NANOS_PER_SECOND = 1_000_000_000n;
+
+/** What a 64-bit integer column can hold: 1677-09-21 to 2262-04-11. */
+const INSTANT_MIN = -(2n ** 63n);
+const INSTANT_MAX = 2n ** 63n - 1n;
+
+// RFC 3339 with the liberties of ISO 8601 that APIs take: no seconds, a comma, a lower-case t or z, ±hhmm or ±hh.
+const ISO_8601 =
+  /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)$/;
+
+const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
+
+/**
+ * The instant that an ISO 8601 date-time with a time zone names; digits beyond nanoseconds are cut.
+ *
+ * A leap second (`:60`) counts as the first instant of the next minute. Throws InvalidInstantError for anything
+ * else: no time zone, a date that does not exist, or a year outside 1678 to 2261.
+ */
+export function parseInstant(text: string): Instant {
+  const parts = ISO_8601.exec(text);
+  if (!parts) throw new InvalidInstantError(`not an ISO 8601 date-time with a time zone: ${quote(text)}`);
+  const [, year, month, day, hour, minute, second = "0", fraction = "", , sign, offsetHour, offsetMinute] =
+    parts;
+  const date = { year: Number(year), month: Number(month), day: Number(day) };
+  const time = { hour: Number(hour), minute: Number(minute), second: Number(second) };
+  const offset = { hour: Number(offsetHour ?? 0), minute: Number(offsetMinute ?? 0) };
+  if (!isDate(date) || !isTime(time) || offset.hour > 23 || offset.minute > 59) {
+    throw new InvalidInstantError(`not a date-time that exists: ${quote(text)}`);
+  }
+  const days = daysSinceEpoch(date);
+  const offsetSeconds = (offset.hour * 3600 + offset.minute * 60) * (sign === "-" ? -1 : 1);
+  const seconds = days * 86_400 + time.hour * 3600 + time.minute * 60 + time.second - offsetSeconds;
+  const instant = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));
+  if (instant < INSTANT_MIN || instant > INSTANT_MAX) {
+    throw new InvalidInstantError(`outside the years 1678 to 2261: ${quote(text)}`);
+  }
+  return instant;
+}
+
+/** The instant that `text` names, or undefined where parseInstant would throw. */
+export function tryParseInstant(text: unknown): Instant | undefined {
+  if (typeof text !== "string") return undefined;
+  try {
+    return parseInstant(text);
+  } catch (error) {
+    if (error instanceof InvalidInstantError) return undefined;
+    throw error;
+  }
+}
+
+/**
+ * ISO 8601 in UTC with as many fraction digits as needed, none for whole seconds; parseInstant reads it back
+ * exactly. `digits` fixes the number of fraction digits (0 to 9), cutting what is beyond.
+ */
+export function formatInstant(instant: Instant, digits?: number): string {
+  const seconds = floorDivide(instant, NANOS_PER_SECOND);
+  const nanos = (instant - seconds * NANOS_PER_SECOND).toString().padStart(9, "0");
+  const whole = new Date(Number(seconds) * 1000).toISOString().slice(0, 19);
+  const fraction = digits === undefined ? nanos.replace(/0+$/, "") : nanos.slice(0, digits);
+  return `${whole}${fraction === "" ? "" : `.${fraction}`}Z`;
+}
+
+export function instantFromMillis(millis: number): Instant {
+  return BigInt(Math.floor(millis)) * NANOS_PER_MILLI;
+}
+
+/** Whole milliseconds since 1970, cut towards the past. For display and timers only, never for versions. */
+export function millisFromInstant(instant: Instant): number {
+  return Number(floorDivide(instant, NANOS_PER_MILLI));
+}
+
+/** Whole microseconds since 1970, cut towards the past: as much of an instant as a timestamptz of Postgres holds. */
+export function microsFromInstant(instant: Instant): bigint {
+  return floorDivide(instant, NANOS_PER_MICRO);
+}
+
+export function addSeconds(instant: Instant, seconds: number): Instant {
+  return instant + BigInt(Math.round(seconds * 1_000)) * NANOS_PER_MILLI;
+}
+
+/** The greatest multiple of `granule` nanoseconds that is not after `instant`. */
+export function floorTo(instant: Instant, granule: bigint): Instant {
+  return floorDivide(instant, granule) * granule;
+}
+
+/** The smallest multiple of `granule` nanoseconds that is not before `instant`. */
+export function ceilTo(instant: Instant, granule: bigint): Instant {
+  return -floorDivide(-instant, granule) * granule;
+}
+
+function floorDivide(value: bigint, divisor: bigint): bigint {
+  const quotient = value / divisor;
+  return value % divisor < 0n ? quotient - 1n : quotient;
+}
+
+interface CivilDate {
+  readonly year: number;
+  readonly month: number;
+  readonly day: number;
+}
+
+function isDate({ year, month, day }: CivilDate): boolean {
+  const leap = (year % 4 === 0 && year % 100 !== 0) || year % 400 === 0;
+  const last = month === 2 && !leap ? 28 : (DAYS_IN_MONTH[month - 1] ?? 0);
+  return day >= 1 && day <= last;
+}
+
+function isTime({ hour, minute, second }: { hour: number; minute: number; second: number }): boolean {
+  return hour <= 23 && minute <= 59 && second <= 60;
+}
+
+/** Days since 1970-01-01 in the proleptic Gregorian calendar; counts from 1 March so that leap days come last. */
+function daysSinceEpoch({ year, month, day }: CivilDate): number {
+  const shifted = month <= 2 ? year - 1 : year;
+  const era = Math.floor(shifted / 400);
+  const yearOfEra = shifted - era * 400;
+  const dayOfYear = Math.floor((153 * (month + (month > 2 ? -3 : 9)) + 2) / 5) + day - 1;
+  const dayOfEra = yearOfEra * 365 + Math.floor(yearOfEra / 4) - Math.floor(yearOfEra / 100) + dayOfYear;
+  return era * 146_097 + dayOfEra - 719_468;
+}
+
+function quote(text: string): string {
+  return JSON.stringify(text.length > 64 ? `${text.slice(0, 64)}…` : text);
+}

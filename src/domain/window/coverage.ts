@@ -1,0 +1,42 @@
+import type { Instant } from "../order/instant.ts";
+import type { Window } from "./window.ts";
+
+/** Arithmetic on sets of windows; poll/ledger/coverage.sql.ts does the same with Postgres' int8multirange. */
+
+/** The same set as disjoint windows in ascending order; windows that touch become one. Empty ones vanish. */
+export function merge(windows: readonly Window[]): Window[] {
+  const merged: Window[] = [];
+  const sorted = windows
+    .filter(({ since, until }) => since < until)
+    .toSorted((left, right) => (left.since < right.since ? -1 : 1));
+  for (const window of sorted) {
+    const last = merged.at(-1);
+    if (last === undefined || window.since > last.until) merged.push(window);
+    else if (window.until > last.until)
+      merged[merged.length - 1] = { since: last.since, until: window.until };
+  }
+  return merged;
+}
+
+/** The parts of `within` that no window of `covered` covers, ascending. */
+export function gaps(within: Window, covered: readonly Window[]): Window[] {
+  const left: Window[] = [];
+  let from = within.since;
+  for (const { since, until } of merge(covered)) {
+    if (until <= from) continue;
+    if (since >= within.until) break;
+    if (since > from) left.push({ since: from, until: since });
+    from = until;
+  }
+  if (from < within.until) left.push({ since: from, until: within.until });
+  return left;
+}
+
+/**
+ * Exclusive end of the unbroken run of `proved` windows that holds `reached`; `reached` itself where there is none.
+ * It never goes back and never passes a gap.
+ */
+export function safeThrough(reached: Instant, proved: readonly Window[]): Instant {
+  const run = merge(proved).find(({ since, until }) => since <= reached && reached < until);
+  return run?.until ?? reached;
+}

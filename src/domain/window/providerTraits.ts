@@ -1,0 +1,125 @@
+import { NANOS_PER_SECOND } from "../order/instant.ts";
+import type { Instant } from "../order/instant.ts";
+
+/**
+ * What the spec leaves open about a provider and its answers show. The walk copes with every value; they are measured
+ * because a change of one is a change of the provider, which people should know of before it costs anything.
+ */
+export const TRAITS = ["sort", "since", "until", "precision", "page", "ties", "clock", "rate"] as const;
+export type Trait = (typeof TRAITS)[number];
+
+/** A value, in words, for each trait that could be told. */
+export type Traits = Readonly<Partial<Record<Trait, string>>>;
+
+export interface TraitRow {
+  /** The same for the same state of the same order. */
+  readonly key: string;
+  readonly version: Instant | undefined;
+}
+
+/** Rows that tell sorted from chance: fewer than one in a hundred pages of so many is in order by luck. */
+const TELLING_ROWS_MIN = 5;
+
+const PRECISIONS = [
+  [NANOS_PER_SECOND, "second"],
+  [1_000_000n, "millisecond"],
+  [1_000n, "microsecond"],
+  [1n, "nanosecond"],
+] as const;
+
+/** What one page shows by itself. */
+export function measurePage({ rows, hasMore }: { rows: readonly TraitRow[]; hasMore: boolean }): Traits {
+  const versions = rows.flatMap(({ version }) => (version === undefined ? [] : [version]));
+  // Only a page with more behind it shows how long pages may get.
+  const page = hasMore && rows.length > 0 ? { page: String(rows.length) } : {};
+  if (new Set(versions).size < TELLING_ROWS_MIN) return page;
+  return { ...page, sort: nameSort(versions), precision: namePrecision(versions) };
+}
+
+function nameSort(versions: readonly Instant[]): string {
+  const ascends = versions.every((version, index) => version >= (versions[index - 1] ?? version));
+  if (ascends) return "ascending";
+  const descends = versions.every((version, index) => version <= (versions[index - 1] ?? version));
+  return descends ? "descending" : "unsorted";
+}
+
+function namePrecision(versions: readonly Instant[]): string {
+  const found = PRECISIONS.find(([unit]) => versions.every((version) => version % unit === 0n));
+  return found?.[1] ?? "nanosecond";
+}
+
+/** True when the page has enough rows of one timestamp to tell, by a second reading, whether their order is stable. */
+export function showsTies(rows: readonly TraitRow[]): boolean {
+  return [...groupByVersion(rows).values()].some((keys) => keys.length >= TELLING_ROWS_MIN);
+}
+
+/** Whether rows of one timestamp come in the same order in both readings; nothing where too few are in both. */
+export function compareTies(first: readonly TraitRow[], second: readonly TraitRow[]): Traits {
+  const again = groupByVersion(second);
+  let telling = false;
+  for (const [version, keys] of groupByVersion(first)) {
+    const others = again.get(version) ?? [];
+    const common = keys.filter((key) => others.includes(key));
+    if (others.filter((key) => keys.includes(key)).some((key, index) => key !== common[index])) {
+      return { ties: "unstable" };
+    }
+    telling ||= common.length >= TELLING_ROWS_MIN;
+  }
+  return telling ? { ties: "stable" } : {};
+}
+
+function groupByVersion(rows: readonly TraitRow[]): Map<Instant, string[]> {
+  const groups = new Map<Instant, string[]>();
+  for (const { key, version } of rows) {
+    if (version === undefined) continue;
+    const group = groups.get(version);
+    if (group === undefined) groups.set(version, [key]);
+    else group.push(key);
+  }
+  return groups;
+}
+
+const SKEW_STEPS = [
+  [300, "over 5 min"],
+  [60, "over 1 min"],
+  [5, "over 5 s"],
+] as const;
+
+/** By how much the local clock differs (positive: ahead), in steps, so that drift is no change; null: not known. */
+export function measureSkew(skewSeconds: number | null): Traits {
+  if (skewSeconds === null) return {};
+  const step = SKEW_STEPS.find(([seconds]) => Math.abs(skewSeconds) > seconds);
+  if (step === undefined) return { clock: "within 5 s" };
+  return { clock: `${step[1]} ${skewSeconds > 0 ? "ahead" : "behind"}` };
+}
+
+/** What is known, and what contradicts it but was not seen often enough to be believed. */
+export interface TraitBook {
+  readonly known: Traits;
+  readonly doubts: Readonly<Partial<Record<Trait, { readonly value: string; readonly times: number }>>>;
+}
+
+/** A first value is believed at once; one that differs must be measured so often, with no other between. */
+const TIMES_UNTIL_BELIEVED = 3;
+
+/** The book with what was `measured`, and the values that are new to it or have changed. */
+export function noteTraits(
+  book: TraitBook,
+  measured: Traits,
+): { readonly book: TraitBook; readonly news: Traits } {
+  let { known, doubts } = book;
+  let news: Traits = {};
+  for (const trait of TRAITS) {
+    const value = measured[trait];
+    if (value === undefined) continue;
+    const before = doubts[trait];
+    const times = known[trait] === value ? 0 : before?.value === value ? before.times + 1 : 1;
+    const believed = times > 0 && (known[trait] === undefined || times >= TIMES_UNTIL_BELIEVED);
+    if (believed) {
+      known = { ...known, [trait]: value };
+      news = { ...news, [trait]: value };
+    }
+    doubts = { ...doubts, [trait]: believed || times === 0 ? undefined : { value, times } };
+  }
+  return { book: { known, doubts }, news };
+}

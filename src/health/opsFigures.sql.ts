@@ -1,0 +1,194 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { toInstant } from "../database/columns.ts";
+import type { Pool } from "../database/database.ts";
+
+/** Further back than so many decisions nobody looks for the lag: it is what is happening now. */
+const LAG_DECISIONS = 5_000;
+const HOURS_SHOWN = 24;
+/** Losses of a day that are counted: a day with more has one reason, and the digits do not matter. */
+const LOSSES_COUNTED_MAX = 100_000;
+const WORKS_MAX = 20;
+
+/** Where a source stands, beyond what is measured of it. Instants are the provider's time, `now` the database's. */
+export interface Standing {
+  readonly sourceId: string;
+  readonly now: Instant;
+  readonly historySince: Instant | null;
+  readonly safeThrough: Instant | null;
+  /** End of the last proved window, whatever lies before it. */
+  readonly provedUntil: Instant | null;
+  /** Since when a person has polling at rest; null when it is polled. */
+  readonly pausedAt: Instant | null;
+  /** Changes that a read of the last hour found and whose event may still come. */
+  readonly unannounced: number;
+}
+
+/** Every source that was ever configured, by name. */
+export async function readStandings(pool: Pool): Promise<Standing[]> {
+  const { rows } = await pool.query<Record<keyof Standing, string | null> & { unannounced: number }>(
+    `select s.source_id as "sourceId", mirror.nanos_of(clock_timestamp()) as now,
+       p.history_since as "historySince", p.safe_through as "safeThrough", mirror.nanos_of(s.paused_at) as "pausedAt",
+       greatest(p.safe_through, (select until from mirror.coverage c
+        where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
+       (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
+        and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as unannounced
+     from mirror.sources s left join mirror.poll_state p using (source_id) order by s.source_id`,
+  );
+  return rows.map((row) => ({
+    sourceId: row.sourceId ?? "",
+    now: toInstant(row.now) ?? 0n,
+    historySince: toInstant(row.historySince),
+    safeThrough: toInstant(row.safeThrough),
+    provedUntil: toInstant(row.provedUntil),
+    pausedAt: toInstant(row.pausedAt),
+    unannounced: row.unannounced,
+  }));
+}
+
+/** The events that changed an order, among the last decisions and at most an hour old, with how late they were. */
+const LATELY = `
+  select source_id, reference, event_id, event_type, seen_at,
+    greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
+  from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
+  where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
+
+/** How late events are, from the provider's updatedAt to the decision here. */
+export interface WebhookLag {
+  readonly sourceId: string;
+  readonly events: number;
+  readonly p50Seconds: number;
+  readonly p95Seconds: number;
+}
+
+/** Sources whose events have changed no order lately are left out. */
+export async function readWebhookLag(pool: Pool): Promise<WebhookLag[]> {
+  const { rows } = await pool.query<WebhookLag>(
+    `select source_id as "sourceId", count(*)::int as events,
+       percentile_cont(0.5) within group (order by lag) as "p50Seconds",
+       percentile_cont(0.95) within group (order by lag) as "p95Seconds"
+     from (${LATELY}) lately group by source_id`,
+  );
+  return rows;
+}
+
+/** An event, and how long after the change it was decided on. */
+export interface SlowEvent {
+  readonly sourceId: string;
+  readonly reference: string | null;
+  readonly eventId: string | null;
+  readonly eventType: string | null;
+  readonly seenAt: Instant;
+  readonly lagSeconds: number;
+}
+
+/** Those of which readWebhookLag tells, the slowest first, at most `limit`; `sourceId` null: of every source. */
+export async function readSlowEvents(
+  pool: Pool,
+  { sourceId, limit }: { sourceId: string | null; limit: number },
+): Promise<SlowEvent[]> {
+  const { rows } = await pool.query<Omit<SlowEvent, "seenAt"> & { seenAt: string }>(
+    `select source_id as "sourceId", reference, event_id as "eventId", event_type as "eventType",
+       mirror.nanos_of(seen_at) as "seenAt", lag as "lagSeconds"
+     from (${LATELY}) lately where $1::text is null or source_id = $1 order by lag desc limit $2`,
+    [sourceId, limit],
+  );
+  return rows.map((row) => ({ ...row, seenAt: BigInt(row.seenAt) }));
+}
+
+/** How the newest open input in quarantine divides. */
+export interface ParkedReason {
+  readonly sourceId: string;
+  readonly reason: string;
+  readonly count: number;
+}
+
+/** The newest `newestMax` over all sources are looked at. */
+export async function readParkedReasons(pool: Pool, newestMax: number): Promise<ParkedReason[]> {
+  const { rows } = await pool.query<ParkedReason>(
+    `select source_id as "sourceId", reason, count(*)::int as count
+     from (select source_id, reason from mirror.quarantine where state = 'open' order by quarantine_id desc limit $1) parked
+     group by source_id, reason order by source_id, count desc, reason`,
+    [newestMax],
+  );
+  return rows;
+}
+
+/** What events of one source did in one hour. */
+export interface HourOfEvents {
+  readonly sourceId: string;
+  /** Start of the hour, seconds since 1970. */
+  readonly hour: number;
+  readonly onTime: number;
+  readonly late: number;
+  readonly lost: number;
+  /** 95 % of the events came within so many seconds after their change; null: none came, or it took longer than an hour. */
+  readonly p95Seconds: number | null;
+}
+
+/** The last 24 hours, the current one included, oldest first; hours in which nothing happened too. */
+export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
+  const { rows } = await pool.query<HourOfEvents>(
+    `with hours as (
+       select generate_series(
+         date_trunc('hour', now()) - interval '${HOURS_SHOWN - 1} hours', date_trunc('hour', now()), '1 hour') as hour
+     ), delays as (
+       select source_id, hour, up_to_seconds, late, events,
+         sum(events) over (partition by source_id, hour) as total,
+         sum(events) over (partition by source_id, hour order by up_to_seconds) as until_here
+       from mirror.event_delays where hour >= (select min(hour) from hours)
+     ), announced as (
+       select source_id, hour, coalesce(sum(events) filter (where not late), 0)::int as on_time,
+         coalesce(sum(events) filter (where late), 0)::int as late,
+         nullif(min(up_to_seconds) filter (where until_here >= 0.95 * total), 2147483647) as p95
+       from delays group by source_id, hour
+     ), lost as (
+       select source_id, date_trunc('hour', found_at) as hour, count(*)::int as lost from (
+         select source_id, found_at from mirror.unannounced_changes
+         where state = 'lost' and found_at >= (select min(hour) from hours) limit ${LOSSES_COUNTED_MAX}
+       ) found group by 1, 2
+     )
+     select s.source_id as "sourceId", extract(epoch from hours.hour)::float8 as hour,
+       coalesce(on_time, 0) as "onTime", coalesce(late, 0) as late, coalesce(lost, 0) as lost, p95 as "p95Seconds"
+     from mirror.sources s cross join hours
+     left join announced using (source_id, hour) left join lost using (source_id, hour)
+     order by s.source_id, hours.hour`,
+  );
+  return rows;
+}
+
+/** Something that a person or the night asked the poller for, and that has not ended. */
+export interface OpenWork {
+  readonly kind: "backfill" | "verification";
+  readonly id: string;
+  readonly sourceId: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly running: boolean;
+  /** How much of it is done, 0 to 1. */
+  readonly share: number;
+  readonly orders: number;
+  /** Since it was begun; 0 before. */
+  readonly elapsedSeconds: number;
+  readonly lastError: string | null;
+}
+
+/** The oldest of them first, at most 20. */
+export async function readOpenWorks(pool: Pool): Promise<OpenWork[]> {
+  const columns = `source_id, since, until, state = 'running' as running, orders::float8,
+    coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as elapsed, last_error, requested_at`;
+  const readShare = "(until - read_down_to)::float8 / (until - since)";
+  const { rows } = await pool.query<Omit<OpenWork, "since" | "until"> & { since: string; until: string }>(
+    `select kind, id::text, source_id as "sourceId", since, until, running, least(1, share) as share, orders,
+       elapsed as "elapsedSeconds", last_error as "lastError"
+     from (
+       select 'backfill' as kind, backfill_id as id, ${readShare} as share, ${columns}
+       from mirror.backfills where state in ('requested', 'running')
+       union all
+       select 'verification', verification_id,
+         case when sample is null then ${readShare} else orders::float8 / greatest(sample, 1) end, ${columns}
+       from mirror.verifications where state in ('requested', 'running')
+     ) work
+     order by requested_at limit ${WORKS_MAX}`,
+  );
+  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+}

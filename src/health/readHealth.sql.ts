@@ -1,0 +1,20 @@
+import type { Pool } from "../database/database.ts";
+
+export interface WriteProbe {
+  readonly readOnly: boolean;
+  readonly mayInsert: boolean;
+}
+
+/**
+ * Commits one WAL record that no table sees: the database can store an event now, its disk included, and nothing is
+ * left behind. A standby, a full disk and a synchronous standby that is away throw or hang, as the inbox would.
+ */
+export async function probeWrite(pool: Pool): Promise<WriteProbe> {
+  const { rows } = await pool.query<WriteProbe>(
+    `select current_setting('transaction_read_only')::boolean as "readOnly",
+            has_table_privilege('mirror.inbox', 'insert') as "mayInsert",
+            pg_logical_emit_message(true, 'order-mirror', 'readyz')`,
+  );
+  const [row] = rows;
+  return { readOnly: row?.readOnly !== false, mayInsert: row?.mayInsert === true };
+}

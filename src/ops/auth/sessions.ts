@@ -1,0 +1,80 @@
+import { createHmac, randomBytes } from "node:crypto";
+import type { CookieOptions, Request, Response } from "express";
+import type { Pool } from "../../database/database.ts";
+import { deleteSession, findSession, insertSession } from "./opsSessions.sql.ts";
+import type { SessionKey } from "./opsSessions.sql.ts";
+import { ROLES } from "./passwords.ts";
+import type { PasswordByRole, Role } from "./passwords.ts";
+
+/** Who logged in with a browser, by a cookie that only this browser and this host know. */
+export interface Sessions {
+  /** Begins one under a new token and ends the one that the browser had: a token planted beforehand opens nothing. */
+  begin(request: Request, response: Response, role: Role): Promise<void>;
+  find(request: Request): Promise<Role | undefined>;
+  end(request: Request, response: Response): Promise<void>;
+}
+
+/** A shift: whoever is on call logs in once. */
+const LIFE_SECONDS = 12 * 3_600;
+const IDLE_SECONDS = 2 * 3_600;
+const TOKEN_BYTES = 32;
+const TOKEN = /^[\w-]{43}$/;
+
+/** Over https no other host and no plain-http page can set or read it; the prefix makes browsers see to that. */
+const SECURE_COOKIE = "__Host-order_mirror";
+/** Over plain http, on this machine or in a network without TLS, where browsers refuse the other one. */
+const PLAIN_COOKIE = "order_mirror";
+
+/**
+ * Lax and not Strict: a link to an order in a chat or an alert opens the page instead of the login. It is not what
+ * keeps other sites from acting: all actions are POST, and guardWrites looks where they come from.
+ */
+const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
+
+/**
+ * Sessions kept in Postgres, for all web processes. What is stored is an HMAC of the token under the role's
+ * password: the table alone opens nothing, and with a new password the old sessions are over.
+ */
+export function makeSessions({ pool, passwords }: { pool: Pool; passwords: PasswordByRole }): Sessions {
+  const makeKeys = (token: string): SessionKey[] =>
+    ROLES.flatMap((role) => {
+      const password = passwords[role];
+      return password === null
+        ? []
+        : [{ role, tokenHash: createHmac("sha256", password).update(token).digest() }];
+    });
+  const readKeys = (request: Request) => readTokens(request).flatMap(makeKeys);
+
+  return {
+    async begin(request, response, role) {
+      const token = randomBytes(TOKEN_BYTES).toString("base64url");
+      const [key] = makeKeys(token).filter((each) => each.role === role);
+      if (key === undefined) return;
+      await deleteSession(pool, readKeys(request));
+      await insertSession(pool, { ...key, lifeSeconds: LIFE_SECONDS });
+      const secure = isHttps(request);
+      response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
+    },
+    async find(request) {
+      const keys = readKeys(request);
+      return keys.length === 0 ? undefined : findSession(pool, { keys, idleSeconds: IDLE_SECONDS });
+    },
+    async end(request, response) {
+      await deleteSession(pool, readKeys(request));
+      response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);
+    },
+  };
+}
+
+/** As the browser sees it, whatever stands between: it sends its page's origin with every form. */
+function isHttps({ headers }: Request): boolean {
+  return headers.origin?.startsWith("https://") === true;
+}
+
+function readTokens({ headers }: Request): string[] {
+  const cookies = (headers.cookie ?? "").split(";").map((pair) => pair.trim().split("=", 2));
+  return [SECURE_COOKIE, PLAIN_COOKIE].flatMap((name) => {
+    const token = cookies.find(([each]) => each === name)?.[1] ?? "";
+    return TOKEN.test(token) ? [token] : [];
+  });
+}

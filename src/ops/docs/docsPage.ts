@@ -1,0 +1,163 @@
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { renderPage } from "../html/page.ts";
+
+interface Parameter {
+  readonly name: string;
+  readonly in: string;
+  readonly description: string;
+  readonly schema: Record<string, unknown>;
+}
+
+type Content = Readonly<Record<string, { readonly schema: Record<string, unknown> }>>;
+
+interface Operation {
+  readonly tags: readonly string[];
+  readonly summary: string;
+  readonly description?: string;
+  readonly parameters: readonly Parameter[];
+  readonly requestBody?: { readonly content: Content };
+  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>;
+}
+
+/** The parts of an OpenAPI document that the page shows. */
+export interface ApiDocument {
+  readonly info: { readonly title: string; readonly version: string; readonly description: string };
+  readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly components: { readonly schemas: Readonly<Record<string, Record<string, unknown>>> };
+}
+
+interface Place {
+  readonly method: string;
+  readonly path: string;
+  readonly operation: Operation;
+}
+
+/** The document for people: every endpoint with its parameters, bodies and answers, and every schema. */
+export function renderDocs({ info, paths, components }: ApiDocument): string {
+  const places = Object.entries(paths).flatMap(([path, methods]) =>
+    Object.entries(methods).map(([method, operation]): Place => ({ method, path, operation })),
+  );
+  const tags = [...new Set(places.flatMap(({ operation }) => operation.tags))];
+  const body = html`<h1>API <span class="dim">version ${info.version}</span></h1>
+    <p>${info.description}</p>
+    <p><a href="/openapi.json">openapi.json</a>, OpenAPI 3.1</p>
+    <nav aria-label="Endpoints">
+      <ul class="plain">
+        ${places.map(
+          (place) =>
+            html`<li>
+              <a class="mono" href="#${idOf(place)}">${nameOf(place)}</a>
+              <span class="dim">${place.operation.summary}</span>
+            </li>`,
+        )}
+      </ul>
+    </nav>
+    ${tags.map((tag) =>
+      renderTag(
+        tag,
+        places.filter(({ operation }) => operation.tags.includes(tag)),
+      ),
+    )}
+    <h2 id="schemas">Schemas</h2>
+    ${Object.entries(components.schemas).map(
+      ([name, schema]) =>
+        html`<details id="schema-${name}">
+          <summary><h3 class="inline">${name}</h3></summary>
+          <pre class="wide">${JSON.stringify(schema, null, 2)}</pre>
+        </details>`,
+    )}`;
+  return renderPage({ title: "API", body });
+}
+
+function renderTag(tag: string, places: readonly Place[]): Html {
+  return html`<section class="source">
+    <h2>${tag}</h2>
+    ${places.map(renderPlace)}
+  </section>`;
+}
+
+function renderPlace(place: Place): Html {
+  const { summary, description = "", parameters, requestBody, responses } = place.operation;
+  return html`<section class="endpoint" id="${idOf(place)}">
+    <h3><code>${nameOf(place)}</code> ${summary}</h3>
+    <p>${description}</p>
+    ${parameters.length === 0 ? "" : renderParameters(parameters, nameOf(place))}
+    ${requestBody === undefined ? "" : html`<p>Body: ${renderContent(requestBody.content)}</p>`}
+    <table>
+      <caption class="hidden-text">
+        Answers of ${nameOf(place)}
+      </caption>
+      <thead>
+        <tr>
+          <th scope="col">Answer</th>
+          <th scope="col">Meaning</th>
+          <th scope="col">Body</th>
+        </tr>
+      </thead>
+      <tbody>
+        ${Object.entries(responses).map(
+          ([status, answer]) =>
+            html`<tr>
+              <td>${status}</td>
+              <td>${answer.description}</td>
+              <td>${answer.content === undefined ? "" : renderContent(answer.content)}</td>
+            </tr>`,
+        )}
+      </tbody>
+    </table>
+  </section>`;
+}
+
+function renderParameters(parameters: readonly Parameter[], name: string): Html {
+  return html`<table>
+    <caption class="hidden-text">
+      Parameters of ${name}
+    </caption>
+    <thead>
+      <tr>
+        <th scope="col">Parameter</th>
+        <th scope="col">In</th>
+        <th scope="col">Form</th>
+        <th scope="col">Meaning</th>
+      </tr>
+    </thead>
+    <tbody>
+      ${parameters.map(
+        (parameter) =>
+          html`<tr>
+            <td><code>${parameter.name}</code></td>
+            <td>${parameter.in}</td>
+            <td>${describeForm(parameter.schema)}</td>
+            <td>${parameter.description}</td>
+          </tr>`,
+      )}
+    </tbody>
+  </table>`;
+}
+
+function describeForm({ type, format, enum: words, minimum, maximum }: Record<string, unknown>): string {
+  if (Array.isArray(words)) return words.join(" · ");
+  if (minimum !== undefined) return `${textOf(minimum)} to ${textOf(maximum)}`;
+  return textOf(format ?? type);
+}
+
+function textOf(value: unknown): string {
+  return typeof value === "string" || typeof value === "number" ? String(value) : "";
+}
+
+/** A schema by its name, or the kind of text. */
+function renderContent(content: Content): Html {
+  return html`${Object.entries(content).map(([type, { schema }]) => {
+    const name = textOf(schema["$ref"]).split("/").at(-1) ?? "";
+    return name === "" ? html`<code>${type}</code>` : html`<a href="#schema-${name}">${name}</a>`;
+  })}`;
+}
+
+function nameOf({ method, path }: Place): string {
+  return `${method.toUpperCase()} ${path}`;
+}
+
+function idOf({ method, path }: Place): string {
+  return `${method}${path.replaceAll(/[^a-z0-9]+/gi, "-")}`;
+}

@@ -1,0 +1,133 @@
+import { Router } from "express";
+import { UnavailableError } from "../../domain/errors.ts";
+import type { Pool } from "../../database/database.ts";
+import { pendingMigrations } from "../../database/migrations.ts";
+import { probeWrite } from "../../health/readHealth.sql.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+export interface HealthDeps {
+  readonly pool: Pool;
+  readonly databaseUrl: string;
+  /** Aborted when this process begins to shut down. */
+  readonly signal: AbortSignal;
+  readonly logger: Logger;
+  readonly clock?: Clock;
+  /** Shown by `?verbose` and never counted: what events are acknowledged without, such as Redis. */
+  readonly others?: readonly Probe[];
+}
+
+/** Resolves when the named thing works, and rejects otherwise. */
+interface Probe {
+  readonly name: string;
+  readonly run: () => Promise<unknown>;
+}
+
+interface CheckResult {
+  readonly name: string;
+  readonly ok: boolean;
+  /** False: the check does not decide whether this process is ready. */
+  readonly counts: boolean;
+}
+
+const PROBE_TIMEOUT_MS = 2_000;
+/** However many ask, each thing is checked at most once in this time. */
+const HOLD_MS = 1_000;
+
+/**
+ * `GET /livez`: this process answers; nothing else is asked, as a restart would not mend anything else.
+ *
+ * `GET /readyz`: events can be acknowledged: Postgres commits, the schema is the newest, and no shutdown has
+ * begun. 200 or 503; the status is the contract. `?verbose` adds the checks, by name and outcome only.
+ */
+export function makeHealthRouter(deps: HealthDeps): Router {
+  const { signal, logger, clock = systemClock, others = [] } = deps;
+  const hold = (probe: Probe) => holdProbe(probe, clock);
+  const deciding = makeDecidingProbes(deps).map(hold);
+  const noted = others.map(hold);
+  let wasReady = true;
+
+  const checkAll = async (probes: readonly Probe[], counts: boolean) =>
+    Promise.all(
+      probes.map(async (probe): Promise<CheckResult> => {
+        const ok = await withinDeadline(probe, clock);
+        return { name: probe.name, ok, counts };
+      }),
+    );
+
+  const router = Router();
+  router.get("/livez", (_request, response) => {
+    response.set("Cache-Control", "no-store").json({ live: true });
+  });
+  router.get("/readyz", async (request, response) => {
+    const accepting = { name: "accepting", ok: !signal.aborted, counts: true };
+    const checks = [accepting, ...(await checkAll(deciding, true))];
+    const ready = checks.every(({ ok }) => ok);
+    if (ready !== wasReady) {
+      const failed = checks.filter(({ ok }) => !ok).map(({ name }) => name);
+      logger.warn({ ready, failed }, ready ? "ready again" : "not ready");
+      wasReady = ready;
+    }
+    const verbose = /[?&]verbose\b/.test(request.url);
+    const details = verbose ? { checks: [...checks, ...(await checkAll(noted, false))] } : {};
+    response
+      .status(ready ? 200 : 503)
+      .set("Cache-Control", "no-store")
+      .json({ ready, ...details });
+  });
+  return router;
+}
+
+function makeDecidingProbes({ pool, databaseUrl }: HealthDeps): Probe[] {
+  let current = false;
+  return [
+    {
+      name: "postgres",
+      run: async () => {
+        const { readOnly, mayInsert } = await probeWrite(pool);
+        if (readOnly || !mayInsert) throw new UnavailableError("The inbox cannot be written.");
+      },
+    },
+    {
+      // Migrations only go forward, so once seen to be current it stays so for this version of the program.
+      name: "migrations",
+      run: async () => {
+        if (!current && (await pendingMigrations(databaseUrl)).length > 0) {
+          throw new UnavailableError("The database lacks migrations.");
+        }
+        current = true;
+      },
+    },
+  ];
+}
+
+/** Shares one run among all who ask while it is under way and shortly after. */
+function holdProbe({ name, run }: Probe, clock: Clock): Probe {
+  let held: Promise<unknown> | undefined;
+  let endedMs: number | undefined;
+  return {
+    name,
+    run: () => {
+      if (held !== undefined && (endedMs === undefined || clock.monotonicMs() - endedMs < HOLD_MS))
+        return held;
+      endedMs = undefined;
+      held = run().finally(() => (endedMs = clock.monotonicMs()));
+      return held;
+    },
+  };
+}
+
+async function withinDeadline(probe: Probe, clock: Clock): Promise<boolean> {
+  const answered = new AbortController();
+  const deadline = clock.sleep(PROBE_TIMEOUT_MS, answered.signal).then(() => false);
+  // Aborted once the probe has answered.
+  deadline.catch(() => undefined);
+  const outcome = probe.run().then(
+    () => true,
+    () => false,
+  );
+  const ok = await Promise.race([outcome, deadline]);
+  answered.abort();
+  return ok;
+}

@@ -1,0 +1,41 @@
+import { Router } from "express";
+import type { IncomingMessage } from "node:http";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import type { Metrics } from "../../runtime/telemetry/metrics.ts";
+import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.ts";
+
+export interface MetricsRouterDeps {
+  readonly metrics: Pick<Metrics, "render">;
+  /** Whoever is not on this machine must present it as a bearer token; null: nobody else is answered. */
+  readonly metricsToken: string | null;
+  readonly logger: Logger;
+}
+
+const BEARER = /^Bearer +(\S+)$/i;
+
+/** `GET /metrics` in Prometheus' text format: for programs on this machine, and for those with METRICS_TOKEN. */
+export function makeMetricsRouter({ metrics, metricsToken, logger }: MetricsRouterDeps): Router {
+  const digest = metricsToken === null ? null : digestSecret(metricsToken);
+  const router = Router();
+  router.get("/metrics", async (request, response) => {
+    response.set("Cache-Control", "no-store");
+    if (!isLocalRequest(request) && !presents(request, digest)) {
+      response.status(401).set("WWW-Authenticate", "Bearer").type("text").send("METRICS_TOKEN is needed.\n");
+      return;
+    }
+    try {
+      const text = await metrics.render();
+      response.set("Content-Type", "text/plain; version=0.0.4; charset=utf-8").send(text);
+    } catch (error) {
+      logger.error({ err: error }, "the metrics could not be collected");
+      response.status(500).type("text").send("The metrics could not be collected.\n");
+    }
+  });
+  return router;
+}
+
+function presents({ headers }: IncomingMessage, digest: Buffer | null): boolean {
+  const token = BEARER.exec(headers.authorization ?? "")?.[1];
+  return token !== undefined && digest !== null && matchesDigest(token, digest);
+}

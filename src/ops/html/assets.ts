@@ -1,0 +1,41 @@
+import { createHash } from "node:crypto";
+import { readFileSync } from "node:fs";
+import { createRequire } from "node:module";
+import { Router } from "express";
+import { LIVE_SCRIPT } from "../overview/liveScript.ts";
+import { STYLE } from "./style.ts";
+
+interface Asset {
+  readonly path: string;
+  readonly type: string;
+  readonly body: string;
+}
+
+/** The address holds what is in the file, so browsers may keep it for ever and never see an old one. */
+function makeAsset(name: string, type: string, body: string): Asset {
+  const version = createHash("sha256").update(body).digest("hex").slice(0, 12);
+  return { path: `/ops/assets/${version}-${name}`, type, body };
+}
+
+const require = createRequire(import.meta.url);
+const CHART = readFileSync(require.resolve("uplot/dist/uPlot.iife.min.js"), "utf8");
+const CHART_STYLE = readFileSync(require.resolve("uplot/dist/uPlot.min.css"), "utf8");
+
+export const STYLE_ASSET = makeAsset("ops.css", "text/css", STYLE);
+export const LIVE_ASSET = makeAsset("live.js", "text/javascript", LIVE_SCRIPT);
+export const CHART_ASSET = makeAsset("chart.js", "text/javascript", CHART);
+export const CHART_STYLE_ASSET = makeAsset("chart.css", "text/css", CHART_STYLE);
+
+/** Styles and scripts of our pages: for everybody, as the login page needs them and they tell nothing. */
+export function makeAssetRouter(): Router {
+  const router = Router();
+  for (const { path, type, body } of [STYLE_ASSET, LIVE_ASSET, CHART_ASSET, CHART_STYLE_ASSET]) {
+    router.get(path, (_request, response) => {
+      response
+        .set({ "Cache-Control": "public, max-age=31536000, immutable", "X-Content-Type-Options": "nosniff" })
+        .type(type)
+        .send(body);
+    });
+  }
+  return router;
+}

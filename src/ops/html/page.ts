@@ -1,0 +1,81 @@
+import { CHART_ASSET, CHART_STYLE_ASSET, LIVE_ASSET, STYLE_ASSET } from "./assets.ts";
+import { html } from "./html.ts";
+import type { Html } from "./html.ts";
+import type { Viewer } from "../auth/login.ts";
+
+/** Our pages load styles and scripts from here, and nothing from elsewhere; nothing is inline. */
+export const PAGE_POLICY = [
+  "default-src 'none'",
+  "style-src 'self'",
+  "script-src 'self'",
+  "connect-src 'self'",
+  "img-src data:",
+  "base-uri 'none'",
+  "form-action 'self'",
+  "frame-ancestors 'none'",
+].join("; ");
+
+export interface PageParts {
+  readonly title: string;
+  readonly body: Html;
+  /** Absent on pages for people who are not logged in: they get neither search nor ways to other pages. */
+  readonly viewer?: Viewer;
+  /** What was searched for. */
+  readonly query?: string;
+  /** The overview keeps itself up to date and draws charts. */
+  readonly live?: boolean;
+}
+
+/** A whole document. The empty icon keeps browsers from asking for one. */
+export function renderPage({ title, body, viewer, query = "", live = false }: PageParts): string {
+  return html`<!doctype html>
+    <html lang="en">
+      <head>
+        <meta charset="utf-8" />
+        <meta name="viewport" content="width=device-width, initial-scale=1" />
+        <meta name="robots" content="noindex" />
+        <link rel="icon" href="data:," />
+        <link rel="stylesheet" href="${STYLE_ASSET.path}" />
+        ${live ? LIVE_HEAD : html``}
+        <title>${title} · order-mirror</title>
+      </head>
+      <body>
+        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, query)}
+        <main id="main">${body}</main>
+      </body>
+    </html> `.markup;
+}
+
+const LIVE_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
+  <script src="${CHART_ASSET.path}" defer></script>
+  <script src="${LIVE_ASSET.path}" defer></script>`;
+
+function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
+  return html`<a class="skip" href="#main">Skip to the page</a>
+    <header class="top">
+      <a class="name" href="/ops">order-mirror</a>
+      <nav aria-label="Pages">
+        <ul>
+          <li><a href="/ops">Overview</a></li>
+          <li><a href="/ops/quarantine">Quarantine</a></li>
+          <li><a href="/ops/queues">Queues</a></li>
+          <li><a href="/ops/actions">Audit log</a></li>
+        </ul>
+      </nav>
+      <form class="search" role="search" action="/ops/search">
+        <input
+          type="search"
+          name="q"
+          value="${query}"
+          required
+          maxlength="512"
+          autocomplete="off"
+          aria-label="Order reference, external id or event id"
+          placeholder="Order, external id or event id"
+        />
+        <button>Search</button>
+      </form>
+      <span class="dim">${role}${role === "viewer" ? " (read-only)" : ""}</span>
+      ${loggedIn ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
+    </header>`;
+}

@@ -1,0 +1,44 @@
+import type { RecordedAction } from "./opsActions.sql.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { LIST_LINES, renderList } from "./listPage.ts";
+import type { Viewer } from "../auth/login.ts";
+import { orderAddress, renderInstant } from "../overview/phrases.ts";
+
+/** Who did what on the ops pages, newest first. */
+export function renderActions(actions: readonly RecordedAction[], viewer: Viewer): string {
+  const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
+  return renderList({
+    title: "Audit log",
+    note: "Everything that was done on these pages. What was begun is noted before it is done.",
+    columns: ["When, UTC", "As", "Action", "Source", "What", "How many", "Said"],
+    rows: actions.map((action) => [
+      renderInstant(action.at),
+      action.role,
+      action.action,
+      action.sourceId ?? "–",
+      renderTarget(action),
+      describeExtent(action),
+      action.note ?? "–",
+    ]),
+    context: { viewer, sourceId: null },
+    after:
+      oldest === undefined ? html`` : html`<p><a href="/ops/actions?before=${oldest.actionId}">Older</a></p>`,
+  });
+}
+
+function describeExtent({ action, affected }: RecordedAction): string {
+  if (affected !== null) return affected.toLocaleString("en-US");
+  return action === "log_in" || action === "log_out" ? "–" : "not known to have ended";
+}
+
+const ONE_QUARANTINED = /^quarantine (\d+)$/;
+
+function renderTarget({ action, sourceId, target }: RecordedAction): string | Html {
+  if (target === null) return "–";
+  if (action === "refetch" && sourceId !== null) {
+    return html`<a href="${orderAddress({ sourceId, reference: target })}">${target}</a>`;
+  }
+  const id = action === "dismiss" ? ONE_QUARANTINED.exec(target)?.[1] : undefined;
+  return id === undefined ? target : html`<a href="/ops/quarantine/${id}">${target}</a>`;
+}

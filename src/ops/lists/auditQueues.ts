@@ -1,0 +1,29 @@
+import type { RequestHandler } from "express";
+import type { Pool } from "../../database/database.ts";
+import { beginAction, endAction } from "./opsActions.sql.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { roleOf } from "../auth/login.ts";
+
+const READING = new Set(["GET", "HEAD"]);
+const TARGET_LENGTH_MAX = 200;
+
+/** Writes what an operator does in bull-board into the audit log, before it is done; its end once it was answered. */
+export function makeQueueAudit({ pool, logger }: { pool: Pool; logger: Logger }): RequestHandler {
+  return async (request, response, next) => {
+    if (READING.has(request.method)) return next();
+    const target = `${request.method} ${request.path}`.slice(0, TARGET_LENGTH_MAX);
+    const actionId = await beginAction(pool, {
+      role: roleOf(response),
+      action: "queue",
+      sourceId: null,
+      target,
+    });
+    response.once("finish", () => {
+      const affected = response.statusCode < 400 ? 1 : 0;
+      endAction(pool, { actionId, affected }).catch((error: unknown) => {
+        logger.warn({ err: error }, "the end of an action on the queues could not be noted");
+      });
+    });
+    next();
+  };
+}

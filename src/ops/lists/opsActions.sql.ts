@@ -1,0 +1,103 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import { CHOSEN, filterValues } from "../../quarantine/replay.sql.ts";
+import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
+
+export type OpsRole = "operator" | "viewer";
+
+/** Something done on the ops pages. */
+interface OpsAction {
+  readonly role: OpsRole;
+  readonly action: "retry" | "queue";
+  /** Null: of every source. */
+  readonly sourceId: string | null;
+  /** What it concerns, without personal data. */
+  readonly target: string;
+}
+
+/** Writes into the audit log what is about to be done; returns the row's number, for endAction. */
+export async function beginAction(pool: Pool, action: OpsAction): Promise<string> {
+  const { rows } = await pool.query<{ action_id: string }>(
+    `insert into mirror.ops_actions (role, action, source_id, target) values ($1, $2, $3, $4) returning action_id`,
+    [action.role, action.action, action.sourceId, action.target],
+  );
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("an insert returns its row");
+  return row.action_id;
+}
+
+/** Notes how many things an action that was begun has concerned in the end. */
+export async function endAction(
+  pool: Pool,
+  { actionId, affected }: { actionId: string; affected: number },
+): Promise<void> {
+  await pool.query("update mirror.ops_actions set affected = $2 where action_id = $1", [actionId, affected]);
+}
+
+/** Wishes for an order to be read again, and writes that into the audit log: both or neither. */
+export async function wishRefetch(
+  pool: Pool,
+  { role, sourceId, reference }: { role: OpsRole; sourceId: string; reference: string },
+): Promise<void> {
+  await pool.query(
+    `with noted as (
+       insert into mirror.ops_actions (role, action, source_id, target, affected) values ($1, 'refetch', $2, $3, 1)
+     )
+     insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'asked for by a person')
+     on conflict (source_id, reference) do update set
+       reason = excluded.reason, requested_at = clock_timestamp(), attempts = 0`,
+    [role, sourceId, reference],
+  );
+}
+
+/**
+ * Leaves what is in quarantine, up to the number `throughId`, as it is, for a reason that a person gave, and writes
+ * that into the audit log: both or neither. Returns how many. They stay, and can be looked at, but count no more.
+ */
+export async function dismissQuarantined(
+  pool: Pool,
+  dismissal: { role: OpsRole; filter: QuarantineFilter; throughId: string; target: string; because: string },
+): Promise<number> {
+  const { role, filter, throughId, target, because } = dismissal;
+  const { rows } = await pool.query<{ dismissed: number }>(
+    `with dismissed as (
+       update mirror.quarantine
+       set state = 'dismissed', dismissed_at = clock_timestamp(), dismissed_because = $5
+       where ${CHOSEN} and quarantine_id <= $4::bigint returning 1
+     ), noted as (
+       insert into mirror.ops_actions (role, action, source_id, target, note, affected)
+       select $6, 'dismiss', $2, $7, $5, count(*) from dismissed
+     )
+     select count(*)::int as dismissed from dismissed`,
+    [...filterValues(filter), throughId, because, role, target],
+  );
+  return rows[0]?.dismissed ?? 0;
+}
+
+/** A row of the audit log. */
+export interface RecordedAction {
+  readonly actionId: string;
+  /** The database's clock. */
+  readonly at: Instant;
+  readonly role: OpsRole;
+  readonly action: string;
+  readonly sourceId: string | null;
+  readonly target: string | null;
+  readonly note: string | null;
+  /** Null: it was begun, and how it ended is not known. */
+  readonly affected: number | null;
+}
+
+/** The newest actions with a number below `before` (null: all), newest first. */
+export async function readActions(
+  pool: Pool,
+  { before, limit }: { before: string | null; limit: number },
+): Promise<RecordedAction[]> {
+  const { rows } = await pool.query<Omit<RecordedAction, "at"> & { at: string }>(
+    `select action_id::text as "actionId", mirror.nanos_of(at) as at, role, action, source_id as "sourceId", target,
+       note, affected::float8
+     from mirror.ops_actions where $1::bigint is null or action_id < $1 order by action_id desc limit $2`,
+    [before, limit],
+  );
+  return rows.map((row) => ({ ...row, at: BigInt(row.at) }));
+}

@@ -1,0 +1,160 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+
+/** The lists behind the figures of the overview. */
+export interface ListQuery {
+  /** Null: of every source. */
+  readonly sourceId: string | null;
+  readonly limit: number;
+}
+
+/** A change that should have been announced. */
+export interface LostEvent {
+  readonly sourceId: string;
+  readonly reference: string;
+  readonly status: string;
+  readonly via: string;
+  /** `waiting`: its event may still come. */
+  readonly state: "waiting" | "lost";
+  readonly foundAt: Instant;
+  /** From the change to the read that found it. */
+  readonly delaySeconds: number;
+}
+
+/** Changes that a read of the last 24 h found and no event has announced, newest first. */
+export async function readLostEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<LostEvent[]> {
+  const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
+    `select u.source_id as "sourceId", u.reference, u.status, u.via, u.state, mirror.nanos_of(u.found_at) as "foundAt",
+       (extract(epoch from u.found_at) - u.version / 1000000000.0)::float8 as "delaySeconds"
+     from mirror.sources s cross join lateral (
+       select * from mirror.unannounced_changes
+       where source_id = s.source_id and state in ('waiting', 'lost')
+         and found_at > clock_timestamp() - interval '1 day'
+       order by found_at desc limit $2
+     ) u
+     where $1::text is null or s.source_id = $1 order by u.found_at desc limit $2`,
+    [sourceId, limit],
+  );
+  return rows.map((row) => ({ ...row, foundAt: BigInt(row.foundAt) }));
+}
+
+/** An event that awaits its decision. */
+export interface WaitingEvent {
+  readonly sourceId: string;
+  readonly eventId: string;
+  readonly ageSeconds: number;
+}
+
+/** Events without a decision, oldest first. */
+export async function readWaitingEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<WaitingEvent[]> {
+  const { rows } = await pool.query<WaitingEvent>(
+    `select p.source_id as "sourceId", i.event_id as "eventId",
+       extract(epoch from clock_timestamp() - p.received_at)::float8 as "ageSeconds"
+     from (
+       select * from mirror.pending where $1::text is null or source_id = $1 order by seq limit $2
+     ) p join mirror.inbox i using (seq) order by p.seq`,
+    [sourceId, limit],
+  );
+  return rows;
+}
+
+/** An order that is to be read again. */
+export interface WaitingRefetch {
+  readonly sourceId: string;
+  readonly reference: string;
+  readonly reason: string;
+  readonly attempts: number;
+  readonly ageSeconds: number;
+}
+
+/** In the order in which the poller takes them. */
+export async function readWaitingRefetches(
+  pool: Pool,
+  { sourceId, limit }: ListQuery,
+): Promise<WaitingRefetch[]> {
+  const { rows } = await pool.query<WaitingRefetch>(
+    `select source_id as "sourceId", reference, reason, attempts,
+       extract(epoch from clock_timestamp() - requested_at)::float8 as "ageSeconds"
+     from mirror.refetches where $1::text is null or source_id = $1 order by attempts, requested_at limit $2`,
+    [sourceId, limit],
+  );
+  return rows;
+}
+
+/** Requests that were sent to the provider within one minute. */
+export interface SentRequests {
+  readonly sourceId: string;
+  /** Seconds since 1970. */
+  readonly minute: number;
+  readonly policy: string;
+  readonly purpose: string;
+  readonly requests: number;
+}
+
+/** The newest minute first. */
+export async function readSentRequests(pool: Pool, { sourceId, limit }: ListQuery): Promise<SentRequests[]> {
+  const { rows } = await pool.query<SentRequests>(
+    `select source_id as "sourceId", extract(epoch from minute)::float8 as minute, policy, purpose,
+       requests::float8
+     from mirror.provider_requests where $1::text is null or source_id = $1
+     order by provider_requests.minute desc, source_id, provider_requests.requests desc limit $2`,
+    [sourceId, limit],
+  );
+  return rows;
+}
+
+/** A window that was read from the provider. */
+export interface Walk {
+  readonly sourceId: string;
+  readonly sweep: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly proved: boolean;
+  readonly requests: number;
+  readonly orders: number;
+  readonly endedAgeSeconds: number;
+}
+
+/** Windows in the order in which they were read, the last one first. */
+export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Walk[]> {
+  const { rows } = await pool.query<Omit<Walk, "since" | "until"> & { since: string; until: string }>(
+    `select source_id as "sourceId", sweep, since, until, proved, requests, orders,
+       extract(epoch from clock_timestamp() - ended_at)::float8 as "endedAgeSeconds"
+     from mirror.coverage where $1::text is null or source_id = $1 order by coverage_id desc limit $2`,
+    [sourceId, limit],
+  );
+  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+}
+
+/** A backfill or a verification, whatever became of it. */
+export interface Work {
+  readonly kind: "backfill" | "verification";
+  readonly id: string;
+  readonly sourceId: string;
+  readonly since: Instant;
+  readonly until: Instant;
+  readonly state: string;
+  readonly orders: number;
+  /** Differences that a verification found; null for a backfill. */
+  readonly differences: number | null;
+  readonly requestedAgeSeconds: number;
+  readonly lastError: string | null;
+}
+
+/** The last ones asked for first. */
+export async function readWorks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Work[]> {
+  const columns = `source_id as "sourceId", since, until, state, orders::float8, last_error as "lastError",
+    extract(epoch from clock_timestamp() - requested_at)::float8 as "requestedAgeSeconds"`;
+  const { rows } = await pool.query<Omit<Work, "since" | "until"> & { since: string; until: string }>(
+    `select * from (
+       (select 'backfill' as kind, backfill_id::text as id, null::float8 as differences, ${columns}
+        from mirror.backfills where $1::text is null or source_id = $1 order by backfill_id desc limit $2)
+       union all
+       (select 'verification', verification_id::text, (missing + stale + differing + extra)::float8, ${columns}
+        from mirror.verifications where $1::text is null or source_id = $1 order by verification_id desc limit $2)
+     ) work
+     order by "requestedAgeSeconds" limit $2`,
+    [sourceId, limit],
+  );
+  return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
+}

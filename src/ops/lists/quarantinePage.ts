@@ -1,0 +1,240 @@
+import type { Quarantined, QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
+import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
+import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
+import { renderFields } from "../html/fieldList.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { renderList } from "./listPage.ts";
+import type { Viewer } from "../auth/login.ts";
+import { renderPage } from "../html/page.ts";
+import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
+import { redactDocument } from "../orders/snapshotDiff.ts";
+
+/** Rows on one page of the list. */
+export const PAGE_ROWS = 50;
+export const BECAUSE_LENGTH_MAX = 500;
+
+/** Which part of the quarantine a page is about; null leaves a condition out. */
+export interface QuarantineView {
+  readonly state: QuarantineState;
+  readonly sourceId: string | null;
+  readonly reason: string | null;
+}
+
+/** Each word that a row may have been parked for, what it means, and what mends it. */
+const REASONS: Readonly<Record<string, { readonly why: string; readonly mend: string }>> = {
+  wrong_mode: {
+    why: "A live order came to a test source, or the other way round; the two must never mix.",
+    mend: "Correct the address at the provider, or the key of the source. A retry of the same input fails again.",
+  },
+  not_json: {
+    why: "The body is no JSON in UTF-8, though its signature is right.",
+    mend: "Ask the provider what it sent. A retry fails again; dismiss it with what you learned.",
+  },
+  not_an_envelope: {
+    why: "The body is JSON, and no event with an order in it.",
+    mend: "Ask the provider what it sent. Retry after an update of this program that knows the shape.",
+  },
+  unreadable_order: {
+    why: "A field without which an order cannot be compared is missing, or is not what it should be.",
+    mend: "Retry after an update of this program, or read the order again on its page.",
+  },
+  refused_by_database: {
+    why: "Postgres refused the content; its code is beside this.",
+    mend: "Look the code up, mend the cause, and retry.",
+  },
+};
+const UNKNOWN_REASON = { why: "This version of the program does not know the word.", mend: "Retry it." };
+
+export function renderQuarantine(page: {
+  rows: readonly Quarantined[];
+  view: QuarantineView;
+  sources: readonly string[];
+  viewer: Viewer;
+}): string {
+  const { rows, view, sources, viewer } = page;
+  const oldest = rows.length < PAGE_ROWS ? undefined : rows.at(-1);
+  const more =
+    oldest === undefined
+      ? html``
+      : html`<p><a href="/ops/quarantine${writeView(view, { before: oldest.quarantineId })}">Older</a></p>`;
+  const all =
+    view.state === "open" && rows.length > 0 && viewer.role === "operator"
+      ? html`<p><a href="/ops/quarantine/all${writeView(view)}">Retry or dismiss all of these…</a></p>`
+      : html``;
+  const reasons = Object.keys(REASONS);
+  return renderList({
+    title: `Quarantine, ${view.state}`,
+    note: "Authenticated input that could not be applied: kept whole, and nothing of it is lost.",
+    columns: ["Number", "When, UTC", "Source", "Order", "Seen by", "Why", "What exactly"],
+    rows: rows.map(listRow),
+    context: { viewer, sourceId: view.sourceId },
+    before: html`<form class="row" action="/ops/quarantine" aria-label="Filter of the quarantine">
+        ${renderChoice({ label: "State", name: "state", words: QUARANTINE_STATES, chosen: view.state, any: false })}
+        ${renderChoice({ label: "Source", name: "source", words: sources, chosen: view.sourceId, any: true })}
+        ${renderChoice({ label: "Reason", name: "reason", words: reasons, chosen: view.reason, any: true })}
+        <button>Show</button>
+      </form>
+      ${all}`,
+    after: more,
+  });
+}
+
+function listRow(row: Quarantined): (string | Html)[] {
+  const { quarantineId, sourceId, reference, via, reason, detail, quarantinedAt } = row;
+  return [
+    html`<a href="/ops/quarantine/${quarantineId}">${quarantineId}</a>`,
+    renderInstant(quarantinedAt),
+    sourceId,
+    reference === null ? "–" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`,
+    via,
+    reason,
+    detail ?? "–",
+  ];
+}
+
+function renderChoice(choice: {
+  label: string;
+  name: string;
+  words: readonly string[];
+  chosen: string | null;
+  any: boolean;
+}): Html {
+  const { label, name, words, chosen, any } = choice;
+  return html`<label
+    >${label}
+    <select name="${name}">
+      ${any ? html`<option value="">any</option>` : html``}
+      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
+    </select></label
+  >`;
+}
+
+/** One of the quarantine: what it is, why it is here, what came, and what can be done. */
+export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
+  const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
+  const { why, mend } = REASONS[reason] ?? UNKNOWN_REASON;
+  const order =
+    reference === null
+      ? html`names none`
+      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+  const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
+    <dl class="facts">
+      ${renderFact("Source", html`${sourceId}`)} ${renderFact("Order", order)}
+      ${renderFact("Seen by", html`${via}`)}
+      ${renderFact("Event", html`${eventId ?? "none: a read of ours brought it"}`)}
+      ${renderFact("Since, UTC", renderInstant(quarantinedAt))}
+    </dl>
+    <h2>Why</h2>
+    <p>
+      <strong>${reason}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
+    </p>
+    <p>${mend}</p>
+    ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" ? renderDeeds(input) : html``}
+    <h2>What came <span class="dim">values that may be personal data are not shown</span></h2>
+    ${renderBody(input)}
+    <p><a href="/ops/quarantine${writeView({ state: input.state, sourceId, reason })}">All like this</a></p>`;
+  return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer });
+}
+
+function renderFact(term: string, value: Html): Html {
+  return html`<div>
+    <dt>${term}</dt>
+    <dd>${value}</dd>
+  </div> `;
+}
+
+function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {
+  if (state === "open") return html``;
+  return html`<p>Dismissed ${renderInstant(dismissedAt)} UTC, because: ${dismissedBecause ?? "–"}</p>`;
+}
+
+function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
+  const retryable = eventId !== null || reference !== null;
+  const fields = renderHidden({ id: quarantineId, through: quarantineId });
+  const retry = eventId === null ? "Read the order again" : "Retry: have it decided on again";
+  return html`<h2>What to do</h2>
+    ${
+      retryable
+        ? html`<form method="post" action="/ops/quarantine/retry" class="row">
+            ${fields}<button>${retry}</button>
+          </form>`
+        : html`<p>It names no order that could be read again; the next walk over it reads it by itself.</p>`
+    }
+    ${renderDismissal({ fields, button: "Dismiss" })}`;
+}
+
+function renderDismissal({ fields, button }: { fields: Html; button: string }): Html {
+  return html`<form method="post" action="/ops/quarantine/dismiss" class="row">
+    ${fields}
+    <label
+      >Because
+      <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
+    </label>
+    <button>${button}</button>
+    <span class="dim">It stays and can be looked at, but nobody is told of it any more.</span>
+  </form>`;
+}
+
+function renderBody({ body, eventId }: QuarantinedInput): Html {
+  const fields = redactDocument(body.toString(), eventId === null ? "order" : "event");
+  const size = `${describeCount(body.length)} bytes`;
+  if (fields === null) return html`<p>${size} that are no JSON object: none of it can be shown.</p>`;
+  return html`<p class="dim">${size}</p>
+    ${renderFields(fields)}`;
+}
+
+/** Before anything is done to many: how many exactly, and what would become of them. */
+export function renderConfirmation(page: {
+  count: QuarantineCount;
+  view: QuarantineView;
+  viewer: Viewer;
+}): string {
+  const { count, view, viewer } = page;
+  const { events, reads, unnamed, throughId, reasons } = count;
+  const total = events + reads + unnamed;
+  const scope = [view.sourceId ?? "all sources", view.reason ?? "all reasons"].join(", ");
+  const back = html`<p><a href="/ops/quarantine${writeView(view)}">Back, nothing is done</a></p>`;
+  const fields = renderHidden({
+    source: view.sourceId ?? "",
+    reason: view.reason ?? "",
+    through: throughId ?? "0",
+  });
+  const retried = (events + reads).toLocaleString("en-US");
+  const deeds = html`<ul>
+      <li>${events.toLocaleString("en-US")} events would be decided on again.</li>
+      <li>${reads.toLocaleString("en-US")} came by a read: their orders would be read again.</li>
+      <li>${unnamed.toLocaleString("en-US")} came by a read and name no order: a retry leaves them here.</li>
+    </ul>
+    <p class="dim">
+      What comes into quarantine from now on is left alone. What is still wrong comes back, under a new
+      number.
+    </p>`;
+  const forms = html`<form method="post" action="/ops/quarantine/retry" class="row">
+      ${fields}<button>Retry ${retried}</button>
+    </form>
+    ${renderDismissal({ fields, button: `Dismiss ${total.toLocaleString("en-US")}` })}`;
+  const body = html`<h1>
+      Exactly ${total.toLocaleString("en-US")} in quarantine <span class="dim">${scope}, open, now</span>
+    </h1>
+    <p>
+      ${reasons.map(({ reason, count: each }) => `${reason} ${each.toLocaleString("en-US")}`).join(" · ")}
+    </p>
+    ${total === 0 ? html`<p>There is none.</p>` : deeds}
+    ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;
+  return renderPage({ title: "Quarantine, all of these", body, viewer });
+}
+
+function renderHidden(fields: Readonly<Record<string, string>>): Html {
+  return html`${Object.entries(fields).map(
+    ([name, value]) => html`<input type="hidden" name="${name}" value="${value}" />`,
+  )}`;
+}
+
+/** The address's query of a part of the quarantine. */
+function writeView({ state, sourceId, reason }: QuarantineView, more: Record<string, string> = {}): string {
+  const query = new URLSearchParams({ state, ...more });
+  if (sourceId !== null) query.set("source", sourceId);
+  if (reason !== null) query.set("reason", reason);
+  return `?${query.toString()}`;
+}

@@ -1,0 +1,122 @@
+import { Router, urlencoded } from "express";
+import type { Request, Response } from "express";
+import type { Pool } from "../../database/database.ts";
+import { beginAction, dismissQuarantined, endAction } from "./opsActions.sql.ts";
+import { listQuarantined, QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
+import { countQuarantined, replayQuarantined } from "../../quarantine/replay.sql.ts";
+import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
+import { readSourceIds } from "../../sources/sources.sql.ts";
+import { roleOf, viewerOf } from "../auth/login.ts";
+import {
+  BECAUSE_LENGTH_MAX,
+  PAGE_ROWS,
+  renderConfirmation,
+  renderQuarantine,
+  renderQuarantined,
+} from "./quarantinePage.ts";
+import type { QuarantineView } from "./quarantinePage.ts";
+import { readText } from "../html/requestText.ts";
+
+const ROWS_PER_STATEMENT = 500;
+const NUMBER = /^\d{1,18}$/;
+const FORM_SIZE_MAX = "8kb";
+
+export interface QuarantineDeps {
+  readonly pool: Pool;
+  /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
+  readonly ring: (seqs: readonly number[]) => void;
+}
+
+/** The quarantine: the list, one of it, and what an operator may do with one or with many. */
+export function makeQuarantineRoutes({ pool, ring }: QuarantineDeps): Router {
+  const router = Router();
+  router.get("/", async (request, response) => {
+    const view = readView(request);
+    const before = readNumber(request.query["before"]);
+    const rows = await listQuarantined(pool, { ...view, before, limit: PAGE_ROWS });
+    const sources = await readSourceIds(pool);
+    response.type("html").send(renderQuarantine({ rows, view, sources, viewer: viewerOf(response) }));
+  });
+  router.get("/all", async (request, response) => {
+    const view: QuarantineView = { ...readView(request), state: "open" };
+    const count = await countQuarantined(pool, { quarantineId: null, ...view });
+    response.type("html").send(renderConfirmation({ count, view, viewer: viewerOf(response) }));
+  });
+  router.get("/:id", async ({ params }, response, next) => {
+    const id = readNumber(params.id);
+    if (id === null) return next();
+    const input = await readQuarantined(pool, id);
+    if (input === undefined) return refuse(response, 404, GONE);
+    response.type("html").send(renderQuarantined(input, viewerOf(response)));
+  });
+  const form = urlencoded({ extended: false, limit: FORM_SIZE_MAX });
+  router.post("/retry", form, async (request, response) => {
+    const choice = readChoice(request);
+    if (choice === null) return refuse(response, 400, INCOMPLETE);
+    const { filter, throughId, target } = choice;
+    const { sourceId } = filter;
+    const actionId = await beginAction(pool, { role: roleOf(response), action: "retry", sourceId, target });
+    const affected = await retryAll({ pool, ring }, { filter, throughId });
+    await endAction(pool, { actionId, affected });
+    response.redirect(303, "/ops/actions");
+  });
+  router.post("/dismiss", form, async (request, response) => {
+    const choice = readChoice(request);
+    const because = readText(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
+    if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
+    await dismissQuarantined(pool, { ...choice, role: roleOf(response), because });
+    response.redirect(303, "/ops/actions");
+  });
+  return router;
+}
+
+const GONE = "There is none of that number: it may have been retried.";
+const INCOMPLETE = "The form was not complete; to dismiss, say why.";
+
+function refuse(response: Response, status: number, sentence: string): void {
+  response.status(status).type("text/plain").send(`${sentence}\n`);
+}
+
+async function retryAll(
+  { pool, ring }: QuarantineDeps,
+  { filter, throughId }: { filter: QuarantineFilter; throughId: string },
+): Promise<number> {
+  let affected = 0;
+  for (;;) {
+    const batch = await replayQuarantined(pool, { filter, throughId, limit: ROWS_PER_STATEMENT });
+    const size = batch.seqs.length + batch.reads;
+    if (size === 0) return affected;
+    affected += size;
+    if (batch.seqs.length > 0) ring(batch.seqs);
+  }
+}
+
+function readView({ query }: Request): QuarantineView {
+  const state = QUARANTINE_STATES.find((each) => each === query["state"]) ?? "open";
+  return { state, sourceId: readText(query["source"]) || null, reason: readText(query["reason"]) || null };
+}
+
+/** What a form is about: one row, or those that fit, up to a number. Null when it does not say so. */
+function readChoice(
+  request: Request,
+): { filter: QuarantineFilter; throughId: string; target: string } | null {
+  const form = readForm(request);
+  const throughId = readNumber(form["through"]);
+  if (throughId === null) return null;
+  const quarantineId = readNumber(form["id"]);
+  const filter = {
+    quarantineId,
+    sourceId: readText(form["source"]) || null,
+    reason: readText(form["reason"]) || null,
+  };
+  const many = `quarantine ${filter.reason ?? "all reasons"}, through ${throughId}`;
+  return { filter, throughId, target: quarantineId === null ? many : `quarantine ${quarantineId}` };
+}
+
+function readForm(request: Request): Record<string, unknown> {
+  return (request.body ?? {}) as Record<string, unknown>;
+}
+
+function readNumber(value: unknown): string | null {
+  return typeof value === "string" && NUMBER.test(value) ? value : null;
+}

@@ -1,0 +1,49 @@
+import { createBullBoard } from "@bull-board/api";
+import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
+import { ExpressAdapter } from "@bull-board/express";
+import type { Express, RequestHandler } from "express";
+import type { Role } from "../auth/passwords.ts";
+
+/** A BullMQ `Queue`, on whichever backend. */
+export interface BoardQueue {
+  readonly name: string;
+}
+
+/** bull-board's types know the Redis backend only; its code asks the queue for its backend. */
+type RedisQueue = ConstructorParameters<typeof BullMQAdapter>[0];
+
+/**
+ * bull-board under `basePath`, as the role may see it. Its read-only mode also refuses writes by itself (405).
+ */
+export function makeQueueBoard(options: {
+  queues: readonly BoardQueue[];
+  basePath: string;
+  role: Role;
+}): RequestHandler {
+  const { queues, basePath, role } = options;
+  const adapter = new ExpressAdapter().setBasePath(basePath);
+  const readOnlyMode = role === "viewer";
+  createBullBoard({
+    queues: queues.map((queue) => new BullMQAdapter(queue as RedisQueue, { readOnlyMode })),
+    serverAdapter: adapter,
+    options: {
+      uiConfig: {
+        boardTitle: "order-mirror",
+        miscLinks: [{ text: "Overview", url: "/ops" }],
+        hideDocsLink: true,
+      },
+    },
+  });
+  const board = adapter.getRouter() as Express;
+  board.disable("x-powered-by");
+  return (request, response, next) => {
+    const send = response.send.bind(response);
+    response.send = (body: unknown) => send(typeof body === "string" ? withoutForeignLinks(body) : body);
+    board(request, response, next);
+  };
+}
+
+/** bull-board's page asks Google for its fonts: the policy refuses that, but the browser's console would say so. */
+function withoutForeignLinks(body: string): string {
+  return body.startsWith("<!DOCTYPE html>") ? body.replaceAll(/<link href="https:[^>]*>/g, "") : body;
+}

@@ -1,0 +1,52 @@
+import type { Pool } from "../../database/database.ts";
+
+/** Something whose name was searched for: an order, or an event that names none. */
+export interface SearchHit {
+  readonly sourceId: string;
+  /** Null for an event that names no order that could be read. */
+  readonly reference: string | null;
+  readonly externalOrderId: string | null;
+  readonly status: string | null;
+  readonly eventId: string | null;
+  readonly quarantineId: string | null;
+}
+
+const HITS_MAX = 50;
+
+/**
+ * What has exactly this name, over all sources: orders by reference or externalOrderId, and events by id with the
+ * order that they are about. At most 50. Every part is a look-up in an index.
+ */
+export async function searchMirror(pool: Pool, text: string): Promise<SearchHit[]> {
+  const { rows } = await pool.query<SearchHit>(
+    `with source as (select source_id from mirror.sources),
+     named as (
+       select o.source_id, o.reference, null::text as event_id, null::bigint as quarantine_id
+       from source cross join lateral (
+         (select source_id, reference from mirror.orders where source_id = source.source_id and reference = $1)
+         union
+         (select source_id, reference from mirror.orders
+           where source_id = source.source_id and external_order_id = $1 limit $2)
+       ) o
+     ), told as (
+       select i.source_id, h.reference, i.event_id, q.quarantine_id
+       from source cross join lateral (
+         select * from mirror.inbox where source_id = source.source_id and event_id = $1 limit $2
+       ) i
+       left join lateral (
+         select reference from mirror.history where inbox_seq = i.seq and reference is not null
+         order by history_id limit 1
+       ) h on true
+       left join mirror.quarantine q on q.inbox_seq = i.seq
+     ), hit as (select * from named union select * from told limit $2)
+     select hit.source_id as "sourceId", coalesce(hit.reference, q.reference) as reference,
+       o.external_order_id as "externalOrderId", o.status, hit.event_id as "eventId",
+       hit.quarantine_id::text as "quarantineId"
+     from hit
+     left join mirror.quarantine q using (quarantine_id)
+     left join mirror.orders o on o.source_id = hit.source_id and o.reference = hit.reference
+     order by hit.source_id, 2, hit.event_id`,
+    [text, HITS_MAX],
+  );
+  return rows;
+}

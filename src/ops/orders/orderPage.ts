@@ -1,0 +1,236 @@
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { OrderSurroundings } from "./opsOrder.sql.ts";
+import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
+import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { renderFields } from "../html/fieldList.ts";
+import { renderPage } from "../html/page.ts";
+import type { Viewer } from "../auth/login.ts";
+import {
+  describeAge,
+  describeDelay,
+  orderAddress,
+  renderAlert,
+  renderGood,
+  renderInstant,
+} from "../overview/phrases.ts";
+import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
+import type { FieldChange } from "./snapshotDiff.ts";
+
+export interface OrderStory {
+  readonly sourceId: string;
+  readonly reference: string;
+  /** Undefined when the mirror has no state of it. */
+  readonly order: FoundOrder | undefined;
+  readonly timeline: readonly TimelineEntry[];
+  /** How many observations the page shows at most. */
+  readonly entriesMax: number;
+  readonly around: OrderSurroundings;
+  readonly viewer: Viewer;
+}
+
+const NANOS_PER_SECOND = 1e9;
+
+/** One order: what is known of it, and every observation with two clocks, the decision, and why. */
+export function renderOrder(story: OrderStory): string {
+  const { sourceId, reference, order, timeline, entriesMax, viewer } = story;
+  const cut =
+    timeline.length >= entriesMax
+      ? html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`
+      : html``;
+  const body = html`<h1>Order ${reference}${order === undefined ? "" : ` · ${order.status}`}</h1>
+    ${order === undefined ? renderAbsent(story) : renderFacts(order)} ${renderMarks(story)}
+    ${renderRefetch(story)}
+    <h2>Observations, oldest decision first</h2>
+    ${cut} ${timeline.length === 0 ? html`<p>Nothing was ever observed of it.</p>` : renderTimeline(story)}
+    ${renderSnapshot(timeline)}
+    <p class="dim">
+      Times are UTC. The provider's clock dates changes and events, ours (the database's) what came here and
+      what was decided. A read that changed nothing leaves no line. Values of fields that may hold personal
+      data are never shown.
+    </p>`;
+  return renderPage({ title: `${reference} (${sourceId})`, body, viewer });
+}
+
+function renderAbsent({ sourceId }: OrderStory): Html {
+  return html`<p>The mirror has no state of this order in the source ${sourceId}.</p>`;
+}
+
+function renderFacts(order: FoundOrder): Html {
+  return html`<dl class="facts">
+    <div>
+      <dt>Source</dt>
+      <dd>${order.sourceId}</dd>
+    </div>
+    <div>
+      <dt>External id</dt>
+      <dd>${order.externalOrderId ?? "none"}</dd>
+    </div>
+    <div>
+      <dt>Version (updatedAt)</dt>
+      <dd>${formatInstant(order.version)}</dd>
+    </div>
+    <div>
+      <dt>States applied, all time</dt>
+      <dd>${order.revision}</dd>
+    </div>
+    <div>
+      <dt>First seen by</dt>
+      <dd>${order.firstSeenVia}</dd>
+    </div>
+    <div>
+      <dt>Certainty</dt>
+      <dd>${order.settled ? renderGood("confirmed by a read") : html`not yet confirmed by a read`}</dd>
+    </div>
+  </dl>`;
+}
+
+/** What deserves a look: each with the way to do something about it. */
+function renderMarks({ timeline, around }: OrderStory): Html {
+  const conflicts = timeline.filter(({ conflict }) => conflict).length;
+  const lost = around.unannounced.filter(({ state }) => state === "lost").length;
+  const parked = around.quarantineIds;
+  return html`${
+    conflicts > 0
+      ? html`<p>
+          ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Have it
+          read again to see what holds.
+        </p>`
+      : html``
+  }
+  ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never came, and reads repaired.</p>` : html``}
+  ${
+    parked.length > 0
+      ? html`<p>
+          ${renderAlert(`${parked.length} in quarantine`)}: look at
+          ${parked.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
+        </p>`
+      : html``
+  }`;
+}
+
+function renderRefetch(story: OrderStory): Html {
+  const { sourceId, reference, around, viewer } = story;
+  const { refetchAgeSeconds, refetchAttempts, sourceKnown } = around;
+  const tried = refetchAttempts === 0 ? "" : `, tried ${refetchAttempts} times so far`;
+  const waiting =
+    refetchAgeSeconds === null
+      ? html``
+      : html`<p role="status">
+          To be read again: asked for ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
+          next cycle.
+        </p>`;
+  const button = html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
+    <button>Read again from the provider</button>
+  </form>`;
+  return html`${waiting}${viewer.role === "operator" && sourceKnown ? button : html``}`;
+}
+
+function renderTimeline({ timeline, around }: OrderStory): Html {
+  let known: string | null = null;
+  const lines = timeline.map((entry) => {
+    const changes = entry.raw === null ? [] : diffSnapshots(known, entry.raw);
+    const isFirst = known === null;
+    if (entry.verdict === "applied" && entry.raw !== null) known = entry.raw;
+    return html`<li>
+      ${renderClocks(entry)}${renderTold(entry, around)}${renderDiff(changes, { entry, isFirst })}
+    </li> `;
+  });
+  return html`<ol class="timeline">
+    <li class="heading" aria-hidden="true">
+      <div>Provider's clock</div>
+      <div>Our clock</div>
+      <div class="told">What came, what was decided, and why</div>
+    </li>
+    ${lines}
+  </ol>`;
+}
+
+function renderClocks({ version, observedAt, receivedAt, seenAt, via }: TimelineEntry): Html {
+  const observed = via === "webhook" ? "event" : "read";
+  const received =
+    receivedAt === null
+      ? html``
+      : html`<p>${renderInstant(receivedAt)} <span class="dim">received</span></p>`;
+  return html`<div class="clock">
+      <span class="hidden-text">Provider's clock:</span>
+      <p>${renderInstant(version)} <span class="dim">changed</span></p>
+      ${observedAt === null ? html`` : html`<p>${renderInstant(observedAt)} <span class="dim">${observed}</span></p>`}
+    </div>
+    <div class="clock">
+      <span class="hidden-text">Our clock:</span>
+      ${received}
+      <p>${renderInstant(seenAt)} <span class="dim">decided</span></p>
+      ${version === null ? html`` : html`<p class="dim">${renderLag(seenAt - version)}</p>`}
+    </div>`;
+}
+
+function renderLag(nanos: bigint): string {
+  const seconds = Number(nanos) / NANOS_PER_SECOND;
+  return seconds < 0 ? "before it changed, by the clocks" : `${describeDelay(seconds)} after the change`;
+}
+
+const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
+  applied: "good",
+  confirmed: "good",
+  quarantined: "alert",
+};
+
+function renderTold(entry: TimelineEntry, around: OrderSurroundings): Html {
+  const { via, verdict, conflict, eventType, eventId, status } = entry;
+  const announcement = explainAnnouncement(entry, around.unannounced);
+  const told =
+    announcement === null
+      ? html``
+      : html`<p>
+          ${announcement.lost ? html`<span class="warn">LOST</span> ` : html``}${announcement.sentence}
+        </p>`;
+  return html`<div class="told">
+    <p>
+      <strong>${via}</strong> ${eventType ?? ""} <span class="mono dim">${eventId ?? ""}</span>
+      ${status === null || status === "" ? "" : `· ${status}`} ·
+      <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict.toUpperCase()}</span>
+      ${conflict ? html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>` : html``}
+    </p>
+    <p>${explainVerdict(entry)}</p>
+    ${told}
+  </div>`;
+}
+
+/** The fields that differ from the state that was known; of the first one only how many there are. */
+function renderDiff(
+  changes: readonly FieldChange[],
+  { entry, isFirst }: { entry: TimelineEntry; isFirst: boolean },
+) {
+  if (changes.length === 0) return html``;
+  const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
+  const title = isFirst ? `${many}, the first state known` : `${many} other than the state known before`;
+  return html`<details class="told" ${isFirst || entry.verdict !== "applied" ? html`` : html`open`}>
+    <summary>${title}</summary>
+    <ul class="diff">
+      ${changes.map(renderChange)}
+    </ul>
+  </details>`;
+}
+
+function renderChange({ path, before, after, hidden }: FieldChange): Html {
+  if (hidden)
+    return html`<li>
+      <span class="mono">${path}</span> <span class="dim">changed, value not shown</span>
+    </li> `;
+  return html`<li>
+    <span class="mono">${path}</span>: <del class="mono">${before ?? "∅"}</del> →
+    <ins class="mono">${after ?? "∅"}</ins>
+  </li> `;
+}
+
+function renderSnapshot(timeline: readonly TimelineEntry[]): Html {
+  const last = timeline.findLast(({ verdict, raw }) => verdict === "applied" && raw !== null);
+  const fields = last?.raw === undefined || last.raw === null ? null : redactDocument(last.raw, "order");
+  if (fields === null) return html``;
+  return html`<details>
+    <summary>The order object, redacted</summary>
+    ${renderFields(fields)}
+  </details>`;
+}

@@ -1,0 +1,60 @@
+import { Router } from "express";
+import type { Request } from "express";
+import type { Pool } from "../../database/database.ts";
+import { wishRefetch } from "../lists/opsActions.sql.ts";
+import { readOrderSurroundings } from "./opsOrder.sql.ts";
+import { searchMirror } from "./opsSearch.sql.ts";
+import { findOrders, readTimeline } from "./timeline.sql.ts";
+import { roleOf, viewerOf } from "../auth/login.ts";
+import { renderOrder } from "./orderPage.ts";
+import { orderAddress } from "../overview/phrases.ts";
+import { readText } from "../html/requestText.ts";
+import { renderSearch, soleAddress } from "./searchPage.ts";
+
+const ENTRIES_MAX = 200;
+/** An externalOrderId may be so long; nothing that has a name here is longer. */
+const QUERY_LENGTH_MAX = 512;
+
+/** The search, the page of one order, and the wish to have it read again. */
+export function makeOrderRoutes(pool: Pool): Router {
+  const router = Router();
+  router.get("/search", async (request, response) => {
+    const query = readText(request.query["q"]).trim().slice(0, QUERY_LENGTH_MAX);
+    const hits = query === "" ? [] : await searchMirror(pool, query);
+    const address = soleAddress(hits);
+    if (address !== undefined) response.redirect(303, address);
+    else response.type("html").send(renderSearch({ query, hits, viewer: viewerOf(response) }));
+  });
+  router.get("/orders/:source/:reference", async (request, response) => {
+    const { sourceId, reference } = readOrderName(request);
+    const [found, timeline, around] = await Promise.all([
+      findOrders(pool, { text: reference, sourceId }),
+      readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
+      readOrderSurroundings(pool, { sourceId, reference }),
+    ]);
+    const order = found.find((each) => each.reference === reference);
+    const known = order !== undefined || timeline.length > 0;
+    const viewer = viewerOf(response);
+    const story = { sourceId, reference, order, timeline, entriesMax: ENTRIES_MAX, around, viewer };
+    response
+      .status(known ? 200 : 404)
+      .type("html")
+      .send(renderOrder(story));
+  });
+  router.post("/orders/:source/:reference/refetch", async (request, response) => {
+    const { sourceId, reference } = readOrderName(request);
+    const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
+    // A wish of a source that nobody polls would wait for ever.
+    if (!sourceKnown) {
+      response.status(404).type("text/plain").send("There is no such source.\n");
+      return;
+    }
+    await wishRefetch(pool, { role: roleOf(response), sourceId, reference });
+    response.redirect(303, orderAddress({ sourceId, reference }));
+  });
+  return router;
+}
+
+function readOrderName({ params }: Request): { sourceId: string; reference: string } {
+  return { sourceId: readText(params["source"]), reference: readText(params["reference"]) };
+}

@@ -1,0 +1,58 @@
+import type { SearchHit } from "./opsSearch.sql.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { renderPage } from "../html/page.ts";
+import type { Viewer } from "../auth/login.ts";
+import { orderAddress } from "../overview/phrases.ts";
+
+/** The address that a search leads to at once: when all that was found is one thing. */
+export function soleAddress(hits: readonly SearchHit[]): string | undefined {
+  const addresses = new Set(hits.map(addressOf));
+  const [only] = addresses;
+  return addresses.size === 1 ? only : undefined;
+}
+
+export function renderSearch({
+  query,
+  hits,
+  viewer,
+}: {
+  query: string;
+  hits: readonly SearchHit[];
+  viewer: Viewer;
+}): string {
+  const list =
+    hits.length === 0
+      ? html`<p>Nothing here has exactly this name.</p>
+          <p class="dim">
+            It must be whole: the reference of an order, its externalOrderId, or the id of an event. The
+            <a href="/ops">overview</a> shows up to when the mirror is complete.
+          </p>`
+      : html`<ul>
+          ${hits.map(renderHit)}
+        </ul>`;
+  const body = html`<h1>Search: <span class="mono">${query}</span></h1>
+    ${list}`;
+  return renderPage({ title: "Search", body, viewer, query });
+}
+
+function renderHit(hit: SearchHit): Html {
+  const address = addressOf(hit);
+  const event = hit.eventId === null ? "" : `event ${hit.eventId}`;
+  const name = hit.reference === null ? event : `order ${hit.reference}`;
+  const about = [
+    `source ${hit.sourceId}`,
+    hit.status,
+    hit.externalOrderId === null ? null : `external id ${hit.externalOrderId}`,
+    hit.reference === null ? "names no order that could be read" : event,
+    hit.quarantineId === null ? null : `in quarantine, number ${hit.quarantineId}`,
+  ].filter((part) => part !== null && part !== "");
+  return html`<li>
+    ${address === undefined ? name : html`<a href="${address}">${name}</a>`} · ${about.join(" · ")}
+  </li> `;
+}
+
+function addressOf({ sourceId, reference, quarantineId }: SearchHit): string | undefined {
+  if (reference !== null) return orderAddress({ sourceId, reference });
+  return quarantineId === null ? undefined : `/ops/quarantine/${quarantineId}`;
+}

@@ -1,0 +1,161 @@
+import type { RequestHandler, Response } from "express";
+import { readLastDecisions } from "../../changes/changeTail.sql.ts";
+import type { DecisionRow } from "../../changes/changeTail.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Collector } from "../health/collector.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { renderState } from "./statePanel.ts";
+import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
+import type { TailFilter } from "./tailLine.ts";
+import { renderTrends } from "./trends.ts";
+
+/** Of so many last decisions the tail is made; of more than that between two looks only the newest are shown. */
+export const TAIL_DECISIONS = 200;
+/** So many lines a page shows at first. */
+const LINES_SHOWN = 40;
+const LOOK_INTERVAL_MS = 1_000;
+const LOOKS_PER_STATE = 5;
+const LOOKS_PER_TREND = 60;
+const STREAMS_MAX = 100;
+/** What a client that does not read may leave in memory before it is let go. */
+const UNSENT_BYTES_MAX = 1_000_000;
+/** A stream ends now and then, so that whoever has been logged out does not listen for ever. */
+const STREAM_LOOKS_MAX = 600;
+
+interface Listener {
+  readonly response: Response;
+  readonly filter: TailFilter;
+  looks: number;
+}
+
+export interface LiveFeed {
+  /** The lines that a page begins with: those of the last decisions that fit, newest first. */
+  begin(filter: TailFilter): Promise<Html[]>;
+  /**
+   * Server-sent events: `tail` for all lines at the beginning, `entry` for a further one, `state` for the figures,
+   * `trends` for the hours. 503 when too many listen.
+   */
+  readonly stream: RequestHandler;
+}
+
+export interface LiveFeedDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly collector: Collector;
+  /** Aborted when the process begins to shut down: a stream ends by itself never. */
+  readonly signal: AbortSignal;
+}
+
+/**
+ * One look at the database per second and process while anyone listens, however many do.
+ *
+ * The last decisions are read whole each time and told apart by number: numbers are drawn before they are
+ * committed, so whoever asked only for greater ones would miss what a slow transaction brings.
+ */
+export function makeLiveFeed(deps: LiveFeedDeps): LiveFeed {
+  const { pool, clock, signal } = deps;
+  const listeners = new Set<Listener>();
+  let held: { atMs: number; rows: Promise<DecisionRow[]> } | undefined;
+  let looking = false;
+
+  function recent(): Promise<DecisionRow[]> {
+    if (held === undefined || clock.monotonicMs() - held.atMs >= LOOK_INTERVAL_MS / 2) {
+      const rows = readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS });
+      held = { atMs: clock.monotonicMs(), rows };
+      rows.catch(() => (held = undefined));
+    }
+    return held.rows;
+  }
+
+  async function begin(filter: TailFilter): Promise<Html[]> {
+    const fitting = (await recent()).filter((row) => fitsTail(filter, row));
+    return fitting.toReversed().slice(0, LINES_SHOWN).map(renderTailLine);
+  }
+
+  async function look(): Promise<void> {
+    if (looking) return;
+    looking = true;
+    await lookWhileHeard({ ...deps, listeners, recent });
+    looking = false;
+    for (const { response } of listeners) response.end();
+    listeners.clear();
+  }
+
+  const stream: RequestHandler = async (request, response) => {
+    if (listeners.size >= STREAMS_MAX || signal.aborted) {
+      response.status(503).set("Retry-After", "30").type("text/plain").send("Too many pages listen.\n");
+      return;
+    }
+    const listener = { response, filter: parseTailFilter(request.query), looks: 0 };
+    listeners.add(listener);
+    response.on("close", () => listeners.delete(listener));
+    response.status(200).set({
+      "Content-Type": "text/event-stream; charset=utf-8",
+      "Cache-Control": "no-cache, no-transform",
+      "X-Accel-Buffering": "no",
+    });
+    response.write("retry: 3000\n\n");
+    void look();
+    // Whatever was decided since the page was made, or since this page last listened.
+    const lines = await begin(listener.filter).catch(() => []);
+    send(listener, writeFrame("tail", html`${lines}`));
+  };
+  return { begin, stream };
+}
+
+async function lookWhileHeard(
+  deps: LiveFeedDeps & {
+    readonly listeners: Set<Listener>;
+    readonly recent: () => Promise<readonly DecisionRow[]>;
+  },
+): Promise<void> {
+  const { clock, logger, collector, signal, listeners, recent } = deps;
+  let seen: ReadonlySet<bigint> | undefined;
+  let failed = false;
+  for (let count = 1; listeners.size > 0 && !signal.aborted; count += 1) {
+    try {
+      const rows = await recent();
+      const known = seen ?? new Set(rows.map(({ historyId }) => historyId));
+      const fresh = rows.filter(({ historyId }) => !known.has(historyId));
+      tell(listeners, fresh);
+      seen = new Set(rows.map(({ historyId }) => historyId));
+      if (count % LOOKS_PER_STATE === 0) {
+        const collected = await collector.read();
+        sendAll(listeners, writeFrame("state", renderState(collected)));
+        if (count % LOOKS_PER_TREND === 0) sendAll(listeners, writeFrame("trends", renderTrends(collected)));
+      }
+      failed = false;
+    } catch (error) {
+      if (!failed) logger.warn({ err: error }, "the live page cannot be fed and will be tried again");
+      failed = true;
+    }
+    await clock.sleep(LOOK_INTERVAL_MS, signal).catch(() => undefined);
+  }
+}
+
+function tell(listeners: ReadonlySet<Listener>, rows: readonly DecisionRow[]): void {
+  const lines = rows.map((row) => ({ row, frame: writeFrame("entry", renderTailLine(row)) }));
+  for (const listener of listeners) {
+    const fitting = lines.filter(({ row }) => fitsTail(listener.filter, row)).map(({ frame }) => frame);
+    if (fitting.length > 0) send(listener, fitting.join(""));
+    listener.looks += 1;
+    if (listener.looks > STREAM_LOOKS_MAX) listener.response.end();
+  }
+}
+
+function sendAll(listeners: ReadonlySet<Listener>, chunk: string): void {
+  for (const listener of listeners) send(listener, chunk);
+}
+
+function send({ response }: Listener, chunk: string): void {
+  if (response.writableLength > UNSENT_BYTES_MAX) response.destroy();
+  else if (!response.writableEnded) response.write(chunk);
+}
+
+function writeFrame(event: string, { markup }: Html): string {
+  return `event: ${event}\ndata: ${markup.split(/\r\n|\r|\n/).join("\ndata: ")}\n\n`;
+}

@@ -1,0 +1,83 @@
+import { VERDICTS } from "../../apply/applyBatch.sql.ts";
+import type { Collected } from "../health/collector.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { TAIL_DECISIONS } from "./liveFeed.ts";
+import type { Viewer } from "../auth/login.ts";
+import { renderPage } from "../html/page.ts";
+import { renderAlert, renderTime } from "./phrases.ts";
+import { renderState } from "./statePanel.ts";
+import { VIAS, writeTailFilter } from "./tailLine.ts";
+import type { TailFilter } from "./tailLine.ts";
+import { renderTrends } from "./trends.ts";
+
+export interface Overview {
+  readonly collected: Collected;
+  /** Of the last decisions, newest first. */
+  readonly lines: readonly Html[];
+  readonly filter: TailFilter;
+  /** ISO 8601 in UTC, to the second. */
+  readonly asOf: string;
+  readonly viewer: Viewer;
+}
+
+/** One screen: fresh? lost? stuck? budget? details; and what is being decided now. */
+export function renderOverview({ collected, lines, filter, asOf, viewer }: Overview): string {
+  const body = html`<h1>Overview</h1>
+    <p class="dim">
+      <span id="live-word" data-live="/ops/live${writeTailFilter(filter)}">as of ${renderTime(asOf)}</span> ·
+      <a href="/ops${writeTailFilter(filter)}">Refresh</a>
+    </p>
+    <div id="state">${renderState(collected)}</div>
+    <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
+    <div id="trends">${renderTrends(collected)}</div>
+    ${renderTail({ lines, filter, sources: collected.sources.map(({ figures }) => figures.sourceId) })}
+    <p class="dim">
+      Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
+      <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
+    </p>`;
+  return renderPage({ title: "Overview", body, viewer, live: true });
+}
+
+function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
+  const { lines, filter, sources } = tail;
+  return html`<h2 id="tail-title">
+      Decisions <span class="dim">among the last ${TAIL_DECISIONS}, newest first</span>
+    </h2>
+    <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
+      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
+      ${renderChoice({ label: "Seen by", name: "via", words: VIAS, chosen: filter.via })}
+      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
+      <button>Show</button>
+      <button type="button" id="pause" aria-pressed="false" hidden>Pause</button>
+      <span id="held" class="dim" role="status"></span>
+    </form>
+    <ol class="tail" id="tail" aria-labelledby="tail-title">
+      ${lines}
+    </ol>
+    <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>None of them fits.</p>`;
+}
+
+function renderChoice(choice: {
+  label: string;
+  name: string;
+  words: readonly string[];
+  chosen: string | null;
+}): Html {
+  const { label, name, words, chosen } = choice;
+  return html`<label
+    >${label}
+    <select name="${name}">
+      <option value="">any</option>
+      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
+    </select></label
+  >`;
+}
+
+/** What the page says when the database, which it is about, does not answer. */
+export function renderUnavailable(): string {
+  const body = html`<h1>No database</h1>
+    <p>${renderAlert("The database does not answer, so nothing can be said of the mirror.")}</p>
+    <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
+  return renderPage({ title: "No database", body });
+}

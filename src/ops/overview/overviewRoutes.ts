@@ -1,0 +1,84 @@
+import { Router } from "express";
+import type { Request } from "express";
+import type { RateRule } from "../../domain/window/budget.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import { readSlowEvents } from "../../health/opsFigures.sql.ts";
+import {
+  readLostEvents,
+  readSentRequests,
+  readWaitingEvents,
+  readWaitingRefetches,
+  readWalks,
+  readWorks,
+} from "../lists/opsLists.sql.ts";
+import type { ListQuery } from "../lists/opsLists.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { makeCollector } from "../health/collector.ts";
+import { LIST_LINES } from "../lists/listPage.ts";
+import type { ListContext } from "../lists/listPage.ts";
+import {
+  renderLostEvents,
+  renderRefetches,
+  renderSentRequests,
+  renderSlowEvents,
+  renderWaiting,
+  renderWalks,
+  renderWorksList,
+} from "../lists/listPages.ts";
+import { makeLiveFeed } from "./liveFeed.ts";
+import { viewerOf } from "../auth/login.ts";
+import { renderOverview } from "./overviewPage.ts";
+import { readText } from "../html/requestText.ts";
+import { parseTailFilter } from "./tailLine.ts";
+
+/** The overview, its live feed, and the lists behind its figures. */
+export function makeOverviewRoutes(deps: {
+  pool: Pool;
+  clock: Clock;
+  logger: Logger;
+  webhookSources: ReadonlySet<string> | null;
+  listRate: RateRule;
+  signal: AbortSignal;
+}): Router {
+  const { pool, clock } = deps;
+  const collector = makeCollector(deps);
+  const feed = makeLiveFeed({ ...deps, collector });
+  const router = Router();
+  router.get("/", async (request, response) => {
+    const filter = parseTailFilter(request.query);
+    const collected = await collector.read();
+    const lines = await feed.begin(filter);
+    const asOf = formatInstant(clock.now(), 0);
+    const viewer = viewerOf(response);
+    response.type("html").send(renderOverview({ collected, lines, filter, asOf, viewer }));
+  });
+  router.get("/live", feed.stream);
+
+  function addList<Row>(
+    path: string,
+    read: (pool: Pool, query: ListQuery) => Promise<Row[]>,
+    render: (rows: readonly Row[], context: ListContext) => string,
+  ): void {
+    router.get(path, async (request, response) => {
+      const sourceId = readSource(request);
+      const rows = await read(pool, { sourceId, limit: LIST_LINES });
+      response.type("html").send(render(rows, { viewer: viewerOf(response), sourceId }));
+    });
+  }
+  addList("/lost", readLostEvents, renderLostEvents);
+  addList("/slow", readSlowEvents, renderSlowEvents);
+  addList("/waiting", readWaitingEvents, renderWaiting);
+  addList("/refetches", readWaitingRefetches, renderRefetches);
+  addList("/walks", readWalks, renderWalks);
+  addList("/requests", readSentRequests, renderSentRequests);
+  addList("/works", readWorks, renderWorksList);
+  return router;
+}
+
+/** Null when the list is to be of every source. */
+function readSource({ query }: Request): string | null {
+  const text = readText(query["source"]);
+  return text === "" ? null : text;
+}

@@ -1,0 +1,83 @@
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+
+/** Colour and shape, for those who do not see the one or the other. */
+export function renderAlert(text: string): Html {
+  return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
+}
+
+export function renderGood(text: string): Html {
+  return html`<span class="good"><span aria-hidden="true">✔</span> ${text}</span>`;
+}
+
+/** An ISO 8601 time in UTC, to the second. */
+export function renderTime(text: string): Html {
+  return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", " UTC")}</time>`;
+}
+
+/** Month, day and time in UTC to the millisecond; the whole instant is in the markup. */
+export function renderInstant(instant: Instant | null): Html {
+  if (instant === null) return html`<span class="dim">–</span>`;
+  const exact = formatInstant(instant);
+  const short = formatInstant(instant, 3).slice(5, -1).replace("T", " ");
+  return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
+}
+
+/** Counting further for every page would cost a busy database more than the digits are worth. */
+export const COUNT_MAX = 10_000;
+
+/** Digits grouped. */
+export function describeCount(count: number): string {
+  return count.toLocaleString("en-US");
+}
+
+/** The same of a count that stopped at COUNT_MAX + 1. */
+export function describeBoundedCount(count: number): string {
+  return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
+}
+
+const MINUTE_SECONDS = 60;
+const HOUR_SECONDS = 3_600;
+const DAY_SECONDS = 86_400;
+
+/** An age in whole units, cut and not rounded, in two of them from a minute on. */
+export function describeAge(ageSeconds: number | null): string {
+  if (ageSeconds === null) return "at an unknown time";
+  if (ageSeconds <= -1) return `${describeSpan(-ageSeconds)} ahead of this clock`;
+  return `${describeSpan(Math.max(0, ageSeconds))} ago`;
+}
+
+/** A span of time in whole units; number and unit stay on one line. */
+export function describeSpan(seconds: number): string {
+  const whole = Math.floor(seconds);
+  const minutes = Math.floor((whole % HOUR_SECONDS) / MINUTE_SECONDS);
+  const hours = Math.floor((whole % DAY_SECONDS) / HOUR_SECONDS);
+  if (whole < MINUTE_SECONDS) return `${whole}\u00a0s`;
+  if (whole < HOUR_SECONDS) return `${minutes}\u00a0min ${whole % MINUTE_SECONDS}\u00a0s`;
+  if (whole < DAY_SECONDS) return `${hours}\u00a0h ${minutes}\u00a0min`;
+  return `${Math.floor(whole / DAY_SECONDS)}\u00a0d ${hours}\u00a0h`;
+}
+
+/** A delay: milliseconds under a second, tenths under a minute, else as describeSpan. */
+export function describeDelay(seconds: number): string {
+  if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1_000))}\u00a0ms`;
+  return seconds < MINUTE_SECONDS ? `${seconds.toFixed(1)}\u00a0s` : describeSpan(seconds);
+}
+
+/** Address of an order's page. */
+export function orderAddress({ sourceId, reference }: { sourceId: string; reference: string }): string {
+  return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
+}
+
+/** Which source a list is about; empty for all. */
+export function sourceQuery(sourceId: string): string {
+  return `?source=${encodeURIComponent(sourceId)}`;
+}
+
+/** A sentence in which commands stand between backticks. */
+export function renderSentence(text: string): Html {
+  const parts = text.split("`");
+  return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;
+}

@@ -1,0 +1,68 @@
+import type { Via } from "../../domain/order/observation.ts";
+import { VERDICTS } from "../../apply/applyBatch.sql.ts";
+import type { DecisionRow } from "../../changes/changeTail.sql.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { describeDelay, orderAddress, renderInstant } from "./phrases.ts";
+
+export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const satisfies Via[];
+const NANOS_PER_SECOND = 1e9;
+
+/** Which decisions to show; null leaves a condition out. */
+export interface TailFilter {
+  readonly source: string | null;
+  readonly via: string | null;
+  readonly verdict: string | null;
+}
+
+/** Of words that are not known the condition is left out: an address typed wrong shows everything. */
+export function parseTailFilter(query: Readonly<Record<string, unknown>>): TailFilter {
+  const pick = (words: readonly string[], value: unknown) => words.find((word) => word === value) ?? null;
+  const { source } = query;
+  return {
+    source: typeof source === "string" && source !== "" ? source : null,
+    via: pick(VIAS, query["via"]),
+    verdict: pick(VERDICTS, query["verdict"]),
+  };
+}
+
+/** The filter as the query of an address; empty when it lets everything through. */
+export function writeTailFilter(filter: TailFilter): string {
+  const set = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== null);
+  return set.length === 0 ? "" : `?${new URLSearchParams(set).toString()}`;
+}
+
+export function fitsTail({ source, via, verdict }: TailFilter, decision: DecisionRow): boolean {
+  return (
+    (source === null || source === decision.sourceId) &&
+    (via === null || via === decision.via) &&
+    (verdict === null || verdict === decision.verdict)
+  );
+}
+
+const VERDICT_CLASS: Partial<Record<DecisionRow["verdict"], string>> = {
+  applied: "good",
+  confirmed: "good",
+  quarantined: "alert",
+};
+
+/** One decision in one line. */
+export function renderTailLine(decision: DecisionRow): Html {
+  const { historyId, sourceId, reference, via, verdict, conflict, eventType, version, seenAt } = decision;
+  const order =
+    reference === null
+      ? html`<span>–</span>`
+      : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
+  const lag = version === null ? "" : describeDelay(Number(seenAt - version) / NANOS_PER_SECOND);
+  return html`<li data-id="${String(historyId)}">
+    ${renderInstant(seenAt)} <span class="via">${via}</span> <span class="order">${order}</span>
+    <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict}${conflict ? " (conflict)" : ""}</span>
+    <span>${describeMove(decision)}</span>
+    <span class="dim">${sourceId} ${eventType ?? ""}${lag === "" ? "" : ` · ${lag} after the change`}</span>
+  </li> `;
+}
+
+function describeMove({ status, previousStatus }: DecisionRow): string {
+  if (status === null) return "";
+  return previousStatus === null || previousStatus === status ? status : `${previousStatus} → ${status}`;
+}

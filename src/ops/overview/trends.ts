@@ -1,0 +1,58 @@
+import type { HourOfEvents } from "../../health/opsFigures.sql.ts";
+import type { Collected, SourceView } from "../health/collector.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+
+const HUNDRED = 100;
+
+/**
+ * What events did, hour by hour: tables, which a script draws as charts from what they hold. Without it the tables
+ * are all there is, and say the same.
+ */
+export function renderTrends({ sources }: Collected): Html {
+  const told = sources.filter(({ webhooks }) => webhooks !== "not-configured" && webhooks !== "never-seen");
+  if (told.length === 0) return html`<p class="dim">No event has come yet.</p>`;
+  return html`${told.map(renderTrend)}`;
+}
+
+function renderTrend({ figures, hours }: SourceView): Html {
+  const { sourceId } = figures;
+  const plot = (name: string, title: string) =>
+    html`<figure class="plot" data-plot="${name}">
+      <figcaption>${sourceId}: ${title}</figcaption>
+    </figure>`;
+  return html`<div class="trend">
+    ${plot("lost", "events lost and late per hour")} ${plot("lag", "95 % of events came within, seconds")}
+    <details>
+      <summary>${sourceId}: the last ${hours.length} hours as a table</summary>
+      <div class="wide" tabindex="0" role="region" aria-label="${sourceId}: events per hour">
+        <table>
+          <thead>
+            <tr>
+              ${["Hour, UTC", "On time", "Late", "Lost", "Lost, %", "95 % within, s"].map((name) => html`<th scope="col">${name}</th>`)}
+            </tr>
+          </thead>
+          <tbody>
+            ${hours.map(renderHour)}
+          </tbody>
+        </table>
+      </div>
+    </details>
+  </div>`;
+}
+
+function renderHour({ hour, onTime, late, lost, p95Seconds }: HourOfEvents): Html {
+  const at = new Date(hour * 1_000).toISOString();
+  const total = onTime + late + lost;
+  const cells = [
+    onTime,
+    late,
+    lost,
+    total === 0 ? "–" : ((lost / total) * HUNDRED).toFixed(2),
+    p95Seconds ?? "–",
+  ];
+  return html`<tr>
+    <th scope="row"><time datetime="${at}">${at.slice(5, 16).replace("T", " ")}</time></th>
+    ${cells.map((cell) => html`<td>${cell}</td>`)}
+  </tr> `;
+}

@@ -1,0 +1,74 @@
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { OpenWork, Standing } from "../../health/opsFigures.sql.ts";
+import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
+import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } from "./phrases.ts";
+
+const HUNDRED = 100;
+/** Where the history lacks less than this the delayed sweep is on its way, and nothing is to be caught up with. */
+const CAUGHT_UP_NANOS = 3_600n * 1_000_000_000n;
+/** From so little nothing can be told of the rest. */
+const SHARE_TOLD_MIN = 0.02;
+
+/** What is being read beside the live polling, with its progress. */
+export function renderWorks({ standing, works }: { standing: Standing; works: readonly OpenWork[] }): Html {
+  const history = renderHistory(standing);
+  const { sourceId } = standing;
+  return html`<h3>
+      Backfills and verifications
+      <span class="dim">running and waiting, now · <a href="/ops/works${sourceQuery(sourceId)}">all</a></span>
+    </h3>
+    ${
+      history === undefined && works.length === 0
+        ? html`<p class="dim">None.</p>`
+        : html`<ul class="plain works">
+            ${history ?? html``}${works.map(renderWork)}
+          </ul>`
+    }`;
+}
+
+/** The history of a new source, or what was missed while nobody polled; undefined when it has caught up. */
+function renderHistory({ now, historySince, safeThrough }: Standing): Html | undefined {
+  if (historySince === null) return undefined;
+  const reached = safeThrough ?? historySince;
+  if (now - reached < CAUGHT_UP_NANOS || now <= historySince) return undefined;
+  const share = Number(reached - historySince) / Number(now - historySince);
+  return html`<li>
+    <strong>history</strong> ${renderTime(formatInstant(historySince, 0))} to now
+    ${renderBar("history", share)}
+    <span class="dim">read without a gap from its beginning</span>
+  </li> `;
+}
+
+function renderWork({
+  kind,
+  id,
+  since,
+  until,
+  running,
+  share,
+  orders,
+  elapsedSeconds,
+  lastError,
+}: OpenWork): Html {
+  const name = `${kind} ${id}`;
+  const rate =
+    elapsedSeconds > 0 ? `${Math.round(orders / elapsedSeconds).toLocaleString("en-US")} orders/s` : "";
+  const left =
+    share < SHARE_TOLD_MIN ? "" : `about ${describeSpan((elapsedSeconds * (1 - share)) / share)} left`;
+  const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
+  return html`<li>
+    <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
+    ${running ? renderBar(name, share) : html`<span class="dim">waits for its turn</span>`}
+    <span class="dim">${running ? pace : ""}</span>
+    ${lastError === null ? html`` : html`${renderAlert(lastError)} <span class="dim">it is tried again</span>`}
+    <span class="dim"
+      ><code>order-mirror ${kind === "backfill" ? "backfill" : "verify"} --watch ${id}</code></span
+    >
+  </li> `;
+}
+
+function renderBar(name: string, share: number): Html {
+  const percent = Math.floor(share * HUNDRED * 10) / 10;
+  return html`<progress max="100" value="${percent}" aria-label="${name}"></progress> ${percent} %`;
+}

@@ -1,0 +1,36 @@
+import { z } from "zod";
+import { ORDER_SORTS } from "./orderReads.sql.ts";
+import type { OrderPosition, OrderSort } from "./orderReads.sql.ts";
+
+const cursorSchema = z.tuple([
+  z.enum(ORDER_SORTS),
+  z
+    .string()
+    .regex(/^-?\d{1,19}$/)
+    .transform(BigInt)
+    .refine((at) => BigInt.asIntN(64, at) === at)
+    .nullable(),
+  z.string().max(255),
+]);
+
+/** A position in a sorted list as text for an address. Opaque: clients only hand it back. */
+export function writeCursor(sort: OrderSort, position: OrderPosition): string {
+  const parts = [sort, position.at === null ? null : String(position.at), position.reference];
+  return Buffer.from(JSON.stringify(parts)).toString("base64url");
+}
+
+/** The position that writeCursor wrote, or undefined when it did not, or not for this sort. */
+export function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
+  let value: unknown;
+  try {
+    value = JSON.parse(Buffer.from(text, "base64url").toString());
+  } catch {
+    return undefined;
+  }
+  const result = cursorSchema.safeParse(value);
+  if (!result.success) return undefined;
+  const [writtenFor, at, reference] = result.data;
+  if (writtenFor !== sort || reference.includes("\0") || (at === null && sort !== "pickupTime"))
+    return undefined;
+  return { at, reference };
+}

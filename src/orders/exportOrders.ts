@@ -1,0 +1,66 @@
+import { once } from "node:events";
+import type { Writable } from "node:stream";
+import type { Pool } from "../database/database.ts";
+import { readOrderRows, readOrderTexts } from "./orderExport.sql.ts";
+import type { OrderFilter } from "./orderFilter.sql.ts";
+import { writeCsvHeader, writeCsvRows } from "./orderCsv.ts";
+import type { CsvOptions } from "./orderCsv.ts";
+
+export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
+export type ExportFormat = (typeof EXPORT_FORMATS)[number];
+
+export interface ExportOptions extends CsvOptions {
+  /** Its transactions idle while `out` is slow: the pool's timeout is how long it may be. */
+  readonly pool: Pool;
+  readonly format: ExportFormat;
+  readonly filter: OrderFilter;
+  /** Left open. */
+  readonly out: Writable;
+  readonly signal: AbortSignal;
+  /** Told how many orders have been written so far. */
+  readonly onWritten?: ((count: number) => void) | undefined;
+}
+
+/**
+ * Writes the orders of a filter to `out`, sorted by updatedAt, and returns how many there were.
+ *
+ * `csv` has the columns of reporting.orders; cells that a spreadsheet would run as a formula are written as text.
+ * `ndjson` has one order object per line as the provider sent it. Reads no faster than `out` takes, in memory that
+ * does not grow with the number of orders. Rejects with the database's error, with that of `out`, or with the reason
+ * of the signal; then `out` ends somewhere in the middle.
+ */
+export async function exportOrders(options: ExportOptions): Promise<number> {
+  const { pool, format, filter, out, signal, onWritten } = options;
+  let count = 0;
+  if (format === "csv") {
+    let head = writeCsvHeader(options);
+    for await (const rows of readOrderRows(pool, filter)) {
+      await writeOut(out, head + writeCsvRows(rows, options), signal);
+      head = "";
+      count += rows.length;
+      onWritten?.(count);
+    }
+    if (head !== "") await writeOut(out, head, signal);
+    return count;
+  }
+  for await (const orders of readOrderTexts(pool, filter)) {
+    await writeOut(out, orders.map(writeLine).join(""), signal);
+    count += orders.length;
+    onWritten?.(count);
+  }
+  return count;
+}
+
+/** Resolves once `out` has taken `chunk` and has room for more. */
+async function writeOut(out: Writable, chunk: string, signal: AbortSignal): Promise<void> {
+  signal.throwIfAborted();
+  // An error that came while nobody waited is not told again, and its stream never drains.
+  if (out.errored) throw out.errored;
+  if (out.write(chunk)) return;
+  await once(out, "drain", { signal });
+}
+
+/** A line end in JSON text is white space between its parts: within a string it is written \n. */
+function writeLine(order: string): string {
+  return `${order.replaceAll(/[\r\n]+/g, " ")}\n`;
+}

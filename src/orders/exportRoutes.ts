@@ -1,0 +1,95 @@
+import type { RequestHandler, Response } from "express";
+import { z } from "zod";
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { formatInstant } from "../domain/order/instant.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { resolveBranch } from "./branchFilter.ts";
+import { exportOrders } from "./exportOrders.ts";
+import type { ExportFormat } from "./exportOrders.ts";
+import { stampFreshness } from "./freshness.ts";
+import { CSV_SEPARATORS } from "./orderCsv.ts";
+import type { CsvOptions, CsvSeparator } from "./orderCsv.ts";
+import { parseOrderFilter } from "./orderQuery.ts";
+import { parseParameters, readParameters } from "../http/parameters.ts";
+import { readOrUnavailable } from "../http/respond.ts";
+
+/** How long a client may take nothing before it is let go, and its connection to the database with it. */
+const STALLED_MS = 60_000;
+
+const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
+  csv: "text/csv; charset=utf-8; header=present",
+  ndjson: "application/x-ndjson; charset=utf-8",
+};
+
+const SEPARATORS = Object.keys(CSV_SEPARATORS) as [CsvSeparator, ...CsvSeparator[]];
+const SWITCH_RULE = "0 or 1";
+export const exportOptionsSchema = z.object({
+  excel: z
+    .enum(["0", "1"], { error: SWITCH_RULE })
+    .default("0")
+    .describe("1: for opening in Excel as it is."),
+  separator: z
+    .enum(SEPARATORS, { error: `one of ${SEPARATORS.join(", ")}` })
+    .default("comma")
+    .describe("Between the columns."),
+});
+
+export interface ExportRouteDeps {
+  /** For looks before the export. */
+  readonly pool: Pool;
+  /** Small and apart, so that exports cannot hold up reads: each keeps a connection for as long as it lasts. */
+  readonly exportPool: Pool;
+  readonly authenticate: Authenticate;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
+/**
+ * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list but those of its
+ * pages. `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
+ *
+ * An export that fails after it has begun ends without the end that the transfer needs, so that a client never takes
+ * a part for the whole.
+ */
+export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): RequestHandler {
+  const { pool, exportPool, authenticate, clock, logger } = deps;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const parameters = readParameters(request.url);
+    const asked = parseOrderFilter(parameters);
+    const { excel, separator } = parseParameters(exportOptionsSchema, parameters);
+    const options: CsvOptions = { excel: excel === "1", separator };
+    await stampFreshness(response, { pool, sourceId });
+    const filter = await resolveBranch(pool, { sourceId, asked });
+    const day = formatInstant(clock.now(), 0).slice(0, 10);
+    response.type(CONTENT_TYPES[format]);
+    response.set("Content-Disposition", `attachment; filename="orders-${sourceId}-${day}.${format}"`);
+    if (request.method === "HEAD") {
+      response.end();
+      return;
+    }
+    const signal = watchClient(response);
+    const export_ = exportOrders({ ...options, pool: exportPool, format, filter, out: response, signal });
+    try {
+      await readOrUnavailable(export_);
+      response.end();
+    } catch (error) {
+      if (!response.headersSent && !signal.aborted) {
+        response.removeHeader("Content-Disposition");
+        throw error;
+      }
+      if (!signal.aborted) logger.error({ err: error, source: sourceId, format }, "an export broke off");
+      response.destroy();
+    }
+  };
+}
+
+/** Aborted when the client is gone, or takes nothing for too long. */
+function watchClient(response: Response): AbortSignal {
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  response.setTimeout(STALLED_MS, () => response.destroy());
+  return gone.signal;
+}

@@ -1,0 +1,63 @@
+import { stringify } from "csv-stringify/sync";
+import { EXPORT_COLUMNS } from "./orderExport.sql.ts";
+import type { ExportCell } from "./orderExport.sql.ts";
+
+export const CSV_SEPARATORS = { comma: ",", semicolon: ";", tab: "\t" } as const;
+export type CsvSeparator = keyof typeof CSV_SEPARATORS;
+
+export interface CsvOptions {
+  /** For opening in Excel as it is: with a byte order mark, and ids kept from being read as numbers or dates. */
+  readonly excel: boolean;
+  /** Default comma. Excel expects a semicolon where the comma is the decimal sign. */
+  readonly separator?: CsvSeparator | undefined;
+}
+
+/** Without it Excel reads UTF-8 as the local code page. */
+const BYTE_ORDER_MARK = "\u{feff}";
+
+const COLUMNS = Object.entries(EXPORT_COLUMNS);
+
+/** A spreadsheet runs a cell that begins like this as a formula, whatever made it. */
+const FORMULA = /^[=+\-@\t\r]/;
+/** What Excel would make a number or a date of, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4, SEP-2. */
+const LOOKS_NUMERIC =
+  /^\d[\d.,:/ eE+-]*$|^(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ ./-]?\d+$/i;
+
+/** The line of column names. */
+export function writeCsvHeader({ excel, separator }: CsvOptions): string {
+  const names = COLUMNS.map(([name]) => name);
+  return `${excel ? BYTE_ORDER_MARK : ""}${writeLines([names], separator)}`;
+}
+
+/** Lines of orders; each row holds the columns of EXPORT_COLUMNS as Postgres gives them. */
+export function writeCsvRows(
+  rows: readonly (readonly ExportCell[])[],
+  { excel, separator }: CsvOptions,
+): string {
+  const cells = rows.map((row) => COLUMNS.map(([, type], index) => writeCell(row[index], { type, excel })));
+  return writeLines(cells, separator);
+}
+
+/** RFC 4180: CRLF between lines, quotes where needed. */
+function writeLines(rows: string[][], separator: CsvSeparator = "comma"): string {
+  return stringify(rows, {
+    delimiter: CSV_SEPARATORS[separator],
+    record_delimiter: "windows",
+    quote_record_delimiter: true,
+  });
+}
+
+function writeCell(value: ExportCell | undefined, { type, excel }: { type: string; excel: boolean }): string {
+  if (value === null || value === undefined) return "";
+  if (type === "time") return writeTime(String(value));
+  const text = String(value);
+  if (type !== "text") return text;
+  // The quote is what spreadsheets themselves write before a text that would else be a formula.
+  if (FORMULA.test(text)) return `'${text}`;
+  return excel && LOOKS_NUMERIC.test(text) ? `="${text}"` : text;
+}
+
+/** ISO 8601 in UTC, out of Postgres' text in UTC. */
+function writeTime(text: string): string {
+  return text.replace(" ", "T").replace(/\+00$/, "Z");
+}

@@ -1,0 +1,62 @@
+import { formatInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+
+/** Which orders of a source. Conditions are combined with AND; `Since` and `From` are inclusive, `Until` exclusive. */
+export interface OrderFilter {
+  readonly sourceId: string;
+  readonly updatedSince?: Instant | undefined;
+  readonly updatedUntil?: Instant | undefined;
+  readonly pickupFrom?: Instant | undefined;
+  readonly pickupUntil?: Instant | undefined;
+  readonly deliveryFrom?: Instant | undefined;
+  readonly deliveryUntil?: Instant | undefined;
+  readonly status?: string | undefined;
+  readonly branchId?: string | undefined;
+  readonly fleet?: string | undefined;
+  readonly scheduleMode?: string | undefined;
+  /** Orders whose externalOrderId begins with it, in the case it is written. */
+  readonly externalOrderIdPrefix?: string | undefined;
+  /** By our clock (the database's): when the order came to be known here. */
+  readonly firstSeenSince?: Instant | undefined;
+}
+
+/** Adds a value to the statement and returns its placeholder. */
+export type Bind = (value: unknown) => string;
+
+/**
+ * The conditions of a filter, for mirror.orders and reporting.orders alike.
+ *
+ * updatedAt is compared to the nanosecond; other times are stored, and therefore compared, to the microsecond.
+ */
+export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
+  const { externalOrderIdPrefix: prefix } = filter;
+  const conditions: readonly [string, string | undefined][] = [
+    ["version >=", filter.updatedSince?.toString()],
+    ["version <", filter.updatedUntil?.toString()],
+    ["pickup_time >=", toTimestamp(filter.pickupFrom)],
+    ["pickup_time <", toTimestamp(filter.pickupUntil)],
+    ["delivery_time >=", toTimestamp(filter.deliveryFrom)],
+    ["delivery_time <", toTimestamp(filter.deliveryUntil)],
+    ["first_seen_at >=", toTimestamp(filter.firstSeenSince)],
+    ["status =", filter.status],
+    ["branch_id =", filter.branchId],
+    ["fleet_name =", filter.fleet],
+    ["schedule_mode =", filter.scheduleMode],
+    ["external_order_id like", prefix === undefined ? undefined : `${escapePattern(prefix)}%`],
+  ];
+  const given = conditions.flatMap(([comparison, value]) =>
+    value === undefined ? [] : [`${comparison} ${bind(value)}`],
+  );
+  return [`source_id = ${bind(filter.sourceId)}`, ...given];
+}
+
+/** Cut to the microsecond, as stored times are: Postgres itself would round. */
+export function toTimestamp(instant: Instant): string;
+export function toTimestamp(instant: Instant | undefined): string | undefined;
+export function toTimestamp(instant: Instant | undefined): string | undefined {
+  return instant === undefined ? undefined : formatInstant(instant, 6);
+}
+
+function escapePattern(text: string): string {
+  return text.replaceAll(/[\\%_]/g, "\\$&");
+}

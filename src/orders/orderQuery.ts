@@ -1,0 +1,112 @@
+import { z } from "zod";
+import { tryParseInstant } from "../domain/order/instant.ts";
+import type { BranchName } from "./branches.sql.ts";
+import type { OrderFilter } from "./orderFilter.sql.ts";
+import { ORDER_SORTS } from "./orderReads.sql.ts";
+import type { OrdersQuery } from "./orderReads.sql.ts";
+import { ASSUMED_CODES } from "../wire/api.ts";
+import { readCursor } from "./cursor.ts";
+import { refuseParameter } from "../http/errors.ts";
+import { parseParameters, wholeNumber } from "../http/parameters.ts";
+
+/** Spec, "Limits": list page size and offset. */
+const LIMIT_MAX = 200;
+const LIMIT_DEFAULT = 50;
+const OFFSET_MAX = 1_000_000_000;
+const TEXT_LENGTH_MAX = 255;
+
+const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
+
+const TIME_RULE = "an ISO 8601 date-time with offset (a + is written %2B in an address)";
+const TEXT_RULE = `a text of 1 to ${TEXT_LENGTH_MAX} characters`;
+
+export const time = z
+  .string({ error: TIME_RULE })
+  .meta({ format: "date-time" })
+  .transform((text, context) => {
+    const instant = tryParseInstant(text);
+    if (instant !== undefined) return instant;
+    context.issues.push({ code: "custom", message: TIME_RULE, input: text });
+    return z.NEVER;
+  });
+// The database's text holds no NUL, so nothing there can match one; refused before it reaches the database.
+const text = z
+  .string({ error: TEXT_RULE })
+  .min(1, TEXT_RULE)
+  .max(TEXT_LENGTH_MAX, TEXT_RULE)
+  .refine((value) => !value.includes("\0"), TEXT_RULE);
+
+/** Ours are the last four; the others are the spec's ("list orders"). */
+export const filterSchema = z.object({
+  updatedSince: time.optional().describe("Inclusive start of the update period; together with updatedUntil."),
+  updatedUntil: time.optional().describe("Exclusive end of the update period; together with updatedSince."),
+  pickupFrom: time.optional().describe("Inclusive start of the period of planned pickups."),
+  pickupUntil: time.optional().describe("Exclusive end of the period of planned pickups."),
+  deliveryFrom: time.optional().describe("Inclusive start of the period of planned deliveries."),
+  deliveryUntil: time.optional().describe("Exclusive end of the period of planned deliveries."),
+  status: text.optional().describe("Only orders with this status."),
+  branch: text.optional().describe("A branch's reference or id; closed branches too."),
+  fleet: text.optional().describe("Only orders of the fleet of this name."),
+  scheduleMode: text.optional().describe("Only orders with this mode of schedule, such as asap."),
+  externalOrderIdPrefix: text.optional().describe("Only orders whose externalOrderId begins with it."),
+  firstSeenSince: time.optional().describe("Only orders that the mirror has known since then, or later."),
+});
+
+export const pageSchema = filterSchema.extend({
+  sort: z
+    .enum(ORDER_SORTS, { error: `one of ${ORDER_SORTS.join(", ")}` })
+    .optional()
+    .describe("Ascending. Default updatedAt; with firstSeenSince firstSeenAt."),
+  limit: wholeNumber({ min: 1, max: LIMIT_MAX })
+    .default(LIMIT_DEFAULT)
+    .describe(`Orders per page. Default ${LIMIT_DEFAULT}.`),
+  offset: wholeNumber({ min: 0, max: OFFSET_MAX })
+    .optional()
+    .describe("How many orders to pass over. Default 0; not together with cursor."),
+  cursor: z
+    .string({ error: "given once" })
+    .optional()
+    .describe('Goes on behind a page: from the address of Link: rel="next".'),
+});
+
+/** A filter as the client gave it; its branch is a name that is yet to be looked up. */
+export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId"> & { readonly branch?: BranchName };
+
+export type AskedPage = AskedFilter & Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
+
+/** The parameters that say which orders are meant. Throws RefusedRequestError, 422. */
+export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
+  return readFilter(parseParameters(filterSchema, parameters));
+}
+
+/**
+ * The parameters of GET /v1/orders (spec, "list orders"), and our own: `cursor`, those of the filter, and
+ * `sort=firstSeenAt`, which is the default together with `firstSeenSince`. Throws RefusedRequestError, 422.
+ */
+export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
+  const { cursor, offset, sort: given, limit, ...filter } = parseParameters(pageSchema, parameters);
+  // What is new lies anywhere in the order of updatedAt: a backfill brings old orders.
+  const sort = given ?? (filter.firstSeenSince === undefined ? "updatedAt" : "firstSeenAt");
+  const asked = readFilter(filter);
+  if (cursor !== undefined && offset !== undefined) {
+    throw refuseParameter("cursor and offset cannot be sent together.");
+  }
+  const after = cursor === undefined ? undefined : readCursor(cursor, sort);
+  if (cursor !== undefined && after === undefined) {
+    throw refuseParameter("cursor must be one that an answer with the same sort gave.");
+  }
+  return { ...asked, sort, limit, offset: offset ?? 0, after };
+}
+
+function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {
+  if ((filter.updatedSince === undefined) !== (filter.updatedUntil === undefined)) {
+    const message = "updatedSince and updatedUntil must be sent together.";
+    throw refuseParameter(message, ASSUMED_CODES.updatedPeriodIncomplete);
+  }
+  return branch === undefined ? filter : { ...filter, branch: nameBranch(branch) };
+}
+
+/** Spec, "Branch object": a UUID-formatted value is an id, every other value a reference, compared exactly. */
+function nameBranch(value: string): BranchName {
+  return UUID.test(value) ? { id: value } : { reference: value };
+}

@@ -1,0 +1,189 @@
+import type { Instant } from "../domain/order/instant.ts";
+import type { Pool } from "../database/database.ts";
+import { toTimestamp, writeOrderFilter } from "./orderFilter.sql.ts";
+import type { Bind, OrderFilter } from "./orderFilter.sql.ts";
+
+export const ORDER_SORTS = ["updatedAt", "pickupTime", "firstSeenAt"] as const;
+export type OrderSort = (typeof ORDER_SORTS)[number];
+
+/** Where an order stands in a sorted list. `at` is the sort's time; null, a missing pickupTime, sorts last. */
+export interface OrderPosition {
+  readonly at: Instant | null;
+  readonly reference: string;
+}
+
+export interface OrdersQuery extends OrderFilter {
+  readonly sort: OrderSort;
+  /** Only orders after this position; undefined starts at the first. */
+  readonly after?: OrderPosition | undefined;
+  readonly limit: number;
+  readonly offset: number;
+}
+
+export interface ListedOrder {
+  /** The order object's JSON text exactly as the provider sent it. */
+  readonly raw: string;
+  readonly position: OrderPosition;
+}
+
+const NANOS_PER_MICRO = 1_000n;
+
+/** Ends in the reference, so that the order is total. Nulls come last, as is Postgres' default. */
+const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
+  updatedAt: "version, reference",
+  pickupTime: "pickup_time, reference",
+  firstSeenAt: "first_seen_at, reference",
+};
+
+/** Converted outside, for the rows of the page only: a deep offset would otherwise convert all that it skips. */
+const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at";
+const COLUMNS = `raw::text as raw, reference, version,
+  (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros,
+  (extract(epoch from first_seen_at) * 1000000)::bigint as first_seen_micros`;
+
+interface OrderRow {
+  readonly raw: string;
+  readonly reference: string;
+  readonly version: string;
+  readonly pickup_micros: string | null;
+  readonly first_seen_micros: string;
+}
+
+/**
+ * One page of a source's orders, ascending by the sort's time and then by reference, at most `limit` of them.
+ *
+ * updatedAt is compared to the nanosecond; the planned times are stored, and therefore compared, to the
+ * microsecond. An order without a planned pickup comes last by pickupTime and lies in no pickup period.
+ */
+export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<ListedOrder[]> {
+  const values: unknown[] = [];
+  const bind: Bind = (value) => `$${values.push(value)}`;
+  const filters = writeOrderFilter(query, bind);
+  const paging = `order by ${SORT_COLUMNS[query.sort]} limit ${bind(query.limit)}`;
+  const offset = bind(query.offset);
+  const pages = writeRanges(query, bind).map((range) => {
+    const where = [...filters, ...range].join(" and ");
+    return `(select ${PAGE_COLUMNS} from mirror.orders where ${where} ${paging} offset ${offset})`;
+  });
+  const text = `select ${COLUMNS} from (${pages.join(" union all ")}) as page ${paging}`;
+  const { rows } = await pool.query<OrderRow>(text, values);
+  return rows.map((row) => ({ raw: row.raw, position: readPosition(query.sort, row) }));
+}
+
+export interface Freshness {
+  /** Every change of the source with updatedAt before it is in the mirror. */
+  readonly safeThrough: Instant;
+  /** How long ago that is, in seconds, by the database's clock. */
+  readonly ageSeconds: number;
+}
+
+interface FreshnessRow {
+  readonly safe_through: string | null;
+  readonly age_seconds: number | null;
+}
+
+/** Columns of FreshnessRow. */
+const FRESHNESS = `p.safe_through,
+    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds`;
+
+/** One order, and how far what is said of it can be trusted. */
+export interface OrderAnswer {
+  /** The order object's JSON text exactly as the provider sent it; undefined when there is no such order. */
+  readonly raw: string | undefined;
+  /** Of the same snapshot as the order, so it claims nothing that the order does not show. */
+  readonly freshness: Freshness | undefined;
+}
+
+/*
+ * The one statement that runs all the time, so it is prepared, and brings the freshness along: a second statement
+ * would cost the web process and Postgres as much again.
+ */
+const ORDER = `
+  select
+    coalesce(
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.reference = $2),
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.external_order_id = $2
+       order by o.version desc, o.reference desc limit 1)) as raw,
+    ${FRESHNESS}
+  from (select) as one left join mirror.poll_state p on p.source_id = $1`;
+
+/**
+ * `reference` is the provider's reference or the externalOrderId (spec, "GET /v1/orders/{reference}"); where both
+ * exist the provider's reference wins, and of several orders with one externalOrderId the last changed.
+ */
+export async function selectOrder(
+  pool: Pool,
+  order: { sourceId: string; reference: string },
+): Promise<OrderAnswer> {
+  const { rows } = await pool.query<FreshnessRow & { raw: string | null }>({
+    name: "select-order",
+    text: ORDER,
+    values: [order.sourceId, order.reference],
+  });
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("a left join from one row returns a row");
+  return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
+}
+
+/** An order that someone waits for: until its updatedAt is after `after`. */
+export interface AwaitedOrder {
+  readonly sourceId: string;
+  /** The provider's reference or the externalOrderId. */
+  readonly reference: string;
+  readonly after: Instant;
+}
+
+/** Which of the awaited orders are there, by their index. */
+export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]): Promise<number[]> {
+  const { rows } = await pool.query<{ place: string }>({
+    name: "find-arrived",
+    text: `
+      select w.place
+      from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, after, place)
+      where exists (select from mirror.orders o
+          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.after)
+        or exists (select from mirror.orders o
+          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.after)`,
+    values: [
+      awaited.map((order) => order.sourceId),
+      awaited.map((order) => order.reference),
+      awaited.map((order) => order.after.toString()),
+    ],
+  });
+  return rows.map((row) => Number(row.place) - 1);
+}
+
+/** How far a source's data can be trusted; undefined while that is not known. */
+export async function selectFreshness(pool: Pool, sourceId: string): Promise<Freshness | undefined> {
+  const { rows } = await pool.query<FreshnessRow>(
+    `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
+    [sourceId],
+  );
+  return rows[0] && toFreshness(rows[0]);
+}
+
+function toFreshness({ safe_through: text, age_seconds: ageSeconds }: FreshnessRow): Freshness | undefined {
+  return text === null || ageSeconds === null ? undefined : { safeThrough: BigInt(text), ageSeconds };
+}
+
+/**
+ * The conditions for what lies after `query.after`: one list per range of the index, each later than the one
+ * before. Two ranges and not one condition with `or`, which Postgres would answer by reading from the start.
+ */
+function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
+  if (after === undefined) return [[]];
+  const reference = bind(after.reference);
+  if (sort === "updatedAt") return [[`(version, reference) > (${bind(String(after.at))}, ${reference})`]];
+  if (sort === "firstSeenAt") {
+    return [[`(first_seen_at, reference) > (${bind(toTimestamp(after.at ?? 0n))}, ${reference})`]];
+  }
+  if (after.at === null) return [["pickup_time is null", `reference > ${reference}`]];
+  const later = `(pickup_time, reference) > (${bind(toTimestamp(after.at))}, ${reference})`;
+  return [[later], ["pickup_time is null"]];
+}
+
+function readPosition(sort: OrderSort, row: OrderRow): OrderPosition {
+  if (sort === "updatedAt") return { at: BigInt(row.version), reference: row.reference };
+  const micros = sort === "pickupTime" ? row.pickup_micros : row.first_seen_micros;
+  return { at: micros === null ? null : BigInt(micros) * NANOS_PER_MICRO, reference: row.reference };
+}

@@ -1,0 +1,102 @@
+import type { RequestHandler, Response } from "express";
+import { z } from "zod";
+import type { Pool } from "../database/database.ts";
+import { selectOrder, selectOrders } from "./orderReads.sql.ts";
+import type { AwaitedOrder, OrdersQuery } from "./orderReads.sql.ts";
+import type { Authenticate } from "../http/authenticate.ts";
+import { resolveBranch } from "./branchFilter.ts";
+import { writeCursor } from "./cursor.ts";
+import { RefusedRequestError } from "../http/errors.ts";
+import { stampFreshness, writeFreshness } from "./freshness.ts";
+import { writePage } from "./orderJson.ts";
+import { parseOrderQuery, time } from "./orderQuery.ts";
+import type { OrderWait } from "./orderWait.ts";
+import { parseParameters, readParameters, wholeNumber } from "../http/parameters.ts";
+import { readOrUnavailable, sendJson } from "../http/respond.ts";
+
+export interface OrderRouteDeps {
+  readonly pool: Pool;
+  readonly authenticate: Authenticate;
+  readonly orderWait: OrderWait;
+}
+
+/** Longer than a client's patience, shorter than that of the proxies between. */
+const WAIT_MAX_SECONDS = 30;
+
+export const waitSchema = z.object({
+  updatedAfter: time.optional().describe("Wait for the order to have a later updatedAt."),
+  wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
+    .default(0)
+    .describe("How long to wait at most, in seconds. Default 0."),
+});
+
+const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No such order." };
+
+/**
+ * GET /v1/orders (spec, "list orders"). Sorted ascending by updatedAt or pickupTime and then by reference: the
+ * spec shows no direction, and ascending an order that changes while a client pages by `cursor` is read again
+ * rather than missed. `Link: rel="next"` holds the address of the next page by cursor.
+ *
+ * A branch is known when the provider listed it or the mirror has an order of it; another value gets 422
+ * branch_not_found.
+ */
+export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "orderWait">): RequestHandler {
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const parameters = readParameters(request.url);
+    const { sort, after, limit, offset, ...asked } = parseOrderQuery(parameters);
+    await stampFreshness(response, { pool, sourceId });
+    const filter = await resolveBranch(pool, { sourceId, asked });
+    const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
+    const last = page.orders.at(-1);
+    if (page.hasMore && last !== undefined) {
+      parameters.delete("offset");
+      parameters.set("cursor", writeCursor(sort, last.position));
+      response.set("Link", `<?${parameters.toString()}>; rel="next"`);
+    }
+    const orders = page.orders.map(({ raw }) => raw);
+    sendJson(response, writePage({ orders, hasMore: page.hasMore, limit, offset }));
+  };
+}
+
+/**
+ * GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and another source's.
+ *
+ * With `updatedAfter` and `wait` (seconds) it answers as soon as the mirror holds the order with a later updatedAt, or
+ * with what there is when the time is over; `X-Waited` tells which.
+ */
+export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: string }> {
+  const { pool, authenticate } = deps;
+  return async (request, response) => {
+    const sourceId = authenticate(request);
+    const { reference } = request.params;
+    // Postgres' text holds no NUL and would refuse the statement.
+    if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
+    const { updatedAfter, wait } = parseParameters(waitSchema, readParameters(request.url));
+    if (updatedAfter !== undefined) {
+      const awaited = { sourceId, reference, after: updatedAfter };
+      const newer = await waitFor(deps, { awaited, timeoutMs: wait * 1_000, response });
+      if (response.destroyed) return;
+      response.set("X-Waited", newer ? "newer" : "timeout");
+    }
+    const { raw, freshness } = await readOrUnavailable(selectOrder(pool, { sourceId, reference }));
+    writeFreshness(response, freshness);
+    if (raw === undefined) throw new RefusedRequestError(ORDER_NOT_FOUND);
+    sendJson(response, raw);
+  };
+}
+
+function waitFor(
+  { orderWait }: OrderRouteDeps,
+  { awaited, timeoutMs, response }: { awaited: AwaitedOrder; timeoutMs: number; response: Response },
+): Promise<boolean> {
+  const gone = new AbortController();
+  response.on("close", () => gone.abort(new Error("the client is gone")));
+  return orderWait.wait(awaited, { timeoutMs, signal: gone.signal });
+}
+
+/** Reads one order more than asked for: whether it exists is `hasMore`. */
+async function readPage(pool: Pool, query: OrdersQuery) {
+  const orders = await selectOrders(pool, { ...query, limit: query.limit + 1 });
+  return { orders: orders.slice(0, query.limit), hasMore: orders.length > query.limit };
+}

@@ -1,0 +1,98 @@
+import { findArrived } from "./orderReads.sql.ts";
+import type { AwaitedOrder } from "./orderReads.sql.ts";
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { RefusedRequestError } from "../http/errors.ts";
+import { readOrUnavailable } from "../http/respond.ts";
+
+/** One statement per look answers for all who wait. */
+const LOOK_MS = 50;
+const WAITERS_MAX = 500;
+const BUSY_RETRY_SECONDS = 5;
+
+export interface OrderWait {
+  /**
+   * Resolves true as soon as the mirror holds the order with an updatedAt after `after`, false after `timeoutMs`, when
+   * the signal is aborted, or on close. Throws UnavailableError when the database is away, and RefusedRequestError,
+   * 503 too_many_waits, when too many wait already.
+   */
+  wait(order: AwaitedOrder, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
+  close(): void;
+}
+
+interface Waiter {
+  readonly order: AwaitedOrder;
+  /** Its time is over; the next look is its last, so that everyone has at least one. */
+  expired: boolean;
+  end(arrived: boolean): void;
+  fail(error: unknown): void;
+}
+
+/** Lets requests wait for changes of single orders, with one look at the database at a time for all of them. */
+export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): OrderWait {
+  const waiters = new Set<Waiter>();
+  let looking = false;
+  let closed = false;
+
+  async function lookWhileAwaited(): Promise<void> {
+    looking = true;
+    while (waiters.size > 0) {
+      const asked = [...waiters];
+      const expired = asked.filter((waiter) => waiter.expired);
+      try {
+        const arrived = await readOrUnavailable(
+          findArrived(
+            pool,
+            asked.map(({ order }) => order),
+          ),
+        );
+        for (const index of arrived) asked[index]?.end(true);
+        for (const waiter of expired) waiter.end(false);
+      } catch (error) {
+        for (const waiter of asked) waiter.fail(error);
+      }
+      if (waiters.size > 0) await clock.sleep(LOOK_MS);
+    }
+    looking = false;
+  }
+
+  return {
+    wait(order, { timeoutMs, signal }) {
+      if (closed || signal.aborted) return Promise.resolve(false);
+      if (waiters.size >= WAITERS_MAX) return Promise.reject(refuseWait());
+      return new Promise<boolean>((resolve, reject) => {
+        const over = new AbortController();
+        const settle = (report: () => void) => {
+          waiters.delete(waiter);
+          over.abort();
+          report();
+        };
+        const waiter: Waiter = {
+          order,
+          expired: timeoutMs === 0,
+          end: (arrived) => settle(() => resolve(arrived)),
+          fail: (error) => settle(() => reject(error as Error)),
+        };
+        waiters.add(waiter);
+        signal.addEventListener("abort", () => waiter.end(false), { signal: over.signal });
+        clock.sleep(timeoutMs, over.signal).then(
+          () => {
+            waiter.expired = true;
+          },
+          () => undefined,
+        );
+        if (!looking) void lookWhileAwaited();
+      });
+    },
+    close() {
+      closed = true;
+      for (const waiter of waiters) waiter.end(false);
+    },
+  };
+}
+
+function refuseWait(): RefusedRequestError {
+  const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
+  const message = "Too many requests wait for orders.";
+  return new RefusedRequestError({ status: 503, code: "too_many_waits", message, headers });
+}

@@ -1,0 +1,152 @@
+import type { Via } from "../domain/order/observation.ts";
+import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { Change } from "../changes/changeFeed.sql.ts";
+import type { Pool } from "../database/database.ts";
+
+/** A delivery that this process may attempt now, and nobody else until the attempt is taken for lost. */
+export interface ClaimedDelivery {
+  readonly kind: "claimed";
+  readonly endpointId: string;
+  readonly type: OutgoingType;
+  /** Number of this attempt in its round, from 1. */
+  readonly attempt: number;
+  /** What the change's position holds for. */
+  readonly epoch: string;
+  readonly change: Change;
+}
+
+export type Claim =
+  | ClaimedDelivery
+  /** To be asked for again after so long: it is not due yet, or its endpoint is left alone for now. */
+  | { readonly kind: "wait"; readonly afterMs: number }
+  /** The change is no longer kept: there is nothing to send. */
+  | { readonly kind: "removed" }
+  /** Delivered, dead or gone. */
+  | { readonly kind: "over" };
+
+interface ClaimRow {
+  readonly endpoint_id: string;
+  readonly event_type: OutgoingType;
+  readonly attempts: number;
+  readonly epoch: string;
+  /** Null when the change was removed; then everything of it is. */
+  readonly tx: string | null;
+  readonly position: string;
+  readonly source_id: string;
+  readonly reference: string;
+  readonly revision: number;
+  readonly status: string;
+  readonly previous_status: string | null;
+  readonly via: Via;
+  readonly event_id: string | null;
+  readonly change_type: string | null;
+  readonly version: string;
+  readonly changed_micros: string;
+  readonly after: string | null;
+  readonly before: string | null;
+}
+
+const CLAIM = `
+  with claimed as (
+    update mirror.outgoing_deliveries d
+    set attempts = attempts + 1, last_attempt_at = clock_timestamp(),
+      next_attempt_at = clock_timestamp() + make_interval(secs => $2)
+    from mirror.outgoing_endpoints e
+    where d.delivery_id = $1 and d.state = 'pending' and d.next_attempt_at <= clock_timestamp()
+      and e.endpoint_id = d.endpoint_id and (e.paused_until is null or e.paused_until <= clock_timestamp())
+    returning d.*
+  )
+  select d.endpoint_id, d.event_type, d.attempts, feed.epoch, c.tx, c.position, c.source_id, c.reference, c.revision,
+    c.status, c.previous_status, c.via, c.event_id, c.event_type as change_type, c.version,
+    (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
+  from claimed d
+  cross join mirror.feed
+  left join mirror.changes c on c.position = d.position
+  left join mirror.history h on h.history_id = c.history_id
+  left join mirror.history p on p.history_id = c.previous_history_id`;
+
+const WAITING = `
+  select greatest(0, ceil(extract(epoch from
+    greatest(d.next_attempt_at, coalesce(e.paused_until, d.next_attempt_at)) - clock_timestamp()) * 1000))::int as after_ms
+  from mirror.outgoing_deliveries d join mirror.outgoing_endpoints e using (endpoint_id)
+  where d.delivery_id = $1 and d.state = 'pending'`;
+
+/** Claims a delivery for one attempt, which is taken for lost after `lostAfterSeconds`. */
+export async function claimDelivery(
+  pool: Pool,
+  { deliveryId, lostAfterSeconds }: { deliveryId: string; lostAfterSeconds: number },
+): Promise<Claim> {
+  const claimed = await pool.query<ClaimRow>(CLAIM, [deliveryId, lostAfterSeconds]);
+  const [row] = claimed.rows;
+  if (row !== undefined) return row.tx === null ? { kind: "removed" } : toClaim(row.tx, row);
+  const waiting = await pool.query<{ after_ms: number }>(WAITING, [deliveryId]);
+  const afterMs = waiting.rows[0]?.after_ms;
+  return afterMs === undefined ? { kind: "over" } : { kind: "wait", afterMs };
+}
+
+/** How an attempt ended. */
+export interface AttemptOutcome {
+  readonly deliveryId: string;
+  /** A status or the kind of an error; shown to people. */
+  readonly outcome: string;
+  readonly result: "delivered" | "dead" | { readonly retryAfterMs: number };
+}
+
+/** An endpoint that has failed this often in a row is left alone, at first for PAUSE_SECONDS, then twice as long each time. */
+const FAILURES_BEFORE_PAUSE = 5;
+const PAUSE_SECONDS = 5;
+const PAUSE_DOUBLINGS_MAX = 6;
+
+const RECORD = `
+  with recorded as (
+    update mirror.outgoing_deliveries set
+      state = $2, last_outcome = $3,
+      delivered_at = case when $2 = 'delivered' then clock_timestamp() end,
+      next_attempt_at = clock_timestamp() + make_interval(secs => $4)
+    where delivery_id = $1 and state = 'pending'
+    returning endpoint_id
+  )
+  update mirror.outgoing_endpoints e set
+    failures_in_row = case when $2 = 'delivered' then 0 else failures_in_row + 1 end,
+    paused_until = case
+      when $2 = 'delivered' or failures_in_row + 1 < ${FAILURES_BEFORE_PAUSE} then null
+      else clock_timestamp() + make_interval(secs =>
+        ${PAUSE_SECONDS} * 2 ^ least(failures_in_row + 1 - ${FAILURES_BEFORE_PAUSE}, ${PAUSE_DOUBLINGS_MAX}))
+    end
+  from recorded where e.endpoint_id = recorded.endpoint_id
+    and not ($2 = 'delivered' and e.failures_in_row = 0)`;
+
+/** Records an attempt, and pauses an endpoint that fails again and again. */
+export async function recordAttempt(
+  pool: Pool,
+  { deliveryId, outcome, result }: AttemptOutcome,
+): Promise<void> {
+  const state = typeof result === "string" ? result : "pending";
+  const waitSeconds = typeof result === "string" ? 0 : result.retryAfterMs / 1_000;
+  await pool.query(RECORD, [deliveryId, state, outcome, waitSeconds]);
+}
+
+function toClaim(tx: string, row: ClaimRow): ClaimedDelivery {
+  return {
+    kind: "claimed",
+    endpointId: row.endpoint_id,
+    type: row.event_type,
+    attempt: row.attempts,
+    epoch: row.epoch,
+    change: {
+      at: { tx: BigInt(tx), position: BigInt(row.position) },
+      sourceId: row.source_id,
+      reference: row.reference,
+      revision: row.revision,
+      status: row.status,
+      previousStatus: row.previous_status,
+      via: row.via,
+      eventId: row.event_id,
+      eventType: row.change_type,
+      version: BigInt(row.version),
+      changedAt: BigInt(row.changed_micros) * 1_000n,
+      after: row.after,
+      before: row.before,
+    },
+  };
+}

@@ -1,0 +1,94 @@
+import type { Pool } from "../database/database.ts";
+import { claimDelivery, recordAttempt } from "./outgoingAttempt.sql.ts";
+import type { AttemptOutcome, ClaimedDelivery } from "./outgoingAttempt.sql.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { writeMessage } from "./outgoingMessage.ts";
+import type { OutgoingMessage } from "./outgoingMessage.ts";
+
+/** How an endpoint answered. */
+export type SendResult =
+  | { readonly kind: "answered"; readonly status: number; readonly retryAfterMs: number | null }
+  /** No answer; `code` names the kind of failure, never what was sent. */
+  | { readonly kind: "failed"; readonly code: string };
+
+/** Signs a message and posts it; never throws. */
+export type Send = (message: OutgoingMessage) => Promise<SendResult>;
+
+/** Waits after the first failure, the second, and so on; after the last a delivery is dead. Two and a half days in all. */
+const RETRY_SECONDS = [5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 57_600, 86_400];
+/** Up to this share is added at random, so that what failed together does not come back together. */
+const JITTER = 0.2;
+/** Longer than any attempt takes. */
+const LOST_AFTER_SECONDS = 60;
+const HTTP_GONE = 410;
+
+export type DeliverResult = "over" | { readonly againAfterMs: number };
+
+/**
+ * Makes the function that works on one delivery: claims it, sends it, records how that went. It returns when to work on
+ * it again, if at all. Safe to call at any time and twice at once: a delivery that is not due is left alone.
+ *
+ * 2xx counts as delivered. 410 means that the endpoint wants no more: the delivery is dead at once. Throws the
+ * database's error; the attempt is then taken for lost and repeated, so an endpoint may get a message twice.
+ */
+export function makeDeliver(deps: {
+  pool: Pool;
+  endpoints: ReadonlyMap<string, Send>;
+  logger: Logger;
+  random: () => number;
+  /** For tests, which do not wait for the product's spans. */
+  retrySeconds?: readonly number[];
+}): (deliveryId: string) => Promise<DeliverResult> {
+  const { pool, endpoints, logger, random, retrySeconds = RETRY_SECONDS } = deps;
+  return async (deliveryId) => {
+    const claim = await claimDelivery(pool, { deliveryId, lostAfterSeconds: LOST_AFTER_SECONDS });
+    if (claim.kind === "over") return "over";
+    if (claim.kind === "wait") return { againAfterMs: claim.afterMs };
+    if (claim.kind === "removed") {
+      await recordAttempt(pool, { deliveryId, outcome: "change_removed", result: "dead" });
+      return "over";
+    }
+    const send = endpoints.get(claim.endpointId);
+    // No longer configured; it waits in the table until it is again.
+    if (send === undefined) return "over";
+    const answer = await send(writeMessage(claim));
+    const attempt: AttemptOutcome = {
+      deliveryId,
+      ...judge(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),
+    };
+    await recordAttempt(pool, attempt);
+    logAttempt(logger, claim, attempt);
+    return typeof attempt.result === "string" ? "over" : { againAfterMs: attempt.result.retryAfterMs };
+  };
+}
+
+/**
+ * What an answer means. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0 to
+ * 1, makes it longer.
+ */
+export function judge(
+  answer: SendResult,
+  { waitSeconds, chance }: { waitSeconds: number | undefined; chance: number },
+): Pick<AttemptOutcome, "outcome" | "result"> {
+  const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
+  if (answer.kind === "answered" && answer.status >= 200 && answer.status < 300)
+    return { outcome, result: "delivered" };
+  const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
+  if (gone || waitSeconds === undefined) return { outcome, result: "dead" };
+  const asked = answer.kind === "answered" ? (answer.retryAfterMs ?? 0) : 0;
+  const retryAfterMs = Math.round(Math.max(waitSeconds * 1_000, asked) * (1 + JITTER * chance));
+  return { outcome, result: { retryAfterMs } };
+}
+
+function logAttempt(
+  logger: Logger,
+  claim: ClaimedDelivery,
+  { outcome, result, deliveryId }: AttemptOutcome,
+): void {
+  const { endpointId: endpoint, attempt, change } = claim;
+  const fields = { endpoint, delivery_id: deliveryId, reference: change.reference, attempt, outcome };
+  if (result === "dead")
+    logger.error(fields, "an outgoing webhook was given up; it can be sent again by hand");
+  else if (result === "delivered") logger.debug(fields, "an outgoing webhook was delivered");
+  else logger.info(fields, "an outgoing webhook failed and will be tried again");
+}

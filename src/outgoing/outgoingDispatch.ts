@@ -1,0 +1,131 @@
+import type { Pool } from "../database/database.ts";
+import { settleFeed } from "../changes/feedEpoch.sql.ts";
+import {
+  forgetDelivered,
+  planDeliveries,
+  recordSubscriptions,
+  takeOverdueDeliveries,
+} from "./outgoingPlan.sql.ts";
+import type { DueDelivery, OutgoingSubscription } from "./outgoingPlan.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+
+const PLAN_LIMIT = 500;
+const LOOK_MIN_MS = 100;
+const LOOK_MAX_MS = 1_000;
+const SWEEP_INTERVAL_MS = 15_000;
+/** Younger ones are left to their jobs. */
+const OVERDUE_SECONDS = 30;
+const SWEEP_LIMIT = 500;
+const CLEAN_INTERVAL_MS = 3_600_000;
+const KEPT_DAYS = 7;
+
+export interface OutgoingDispatch {
+  /** Plans what changed since the last time and brings back what no job brought; returns how many deliveries. */
+  runOnce(): Promise<number>;
+  start(): void;
+  close(): Promise<void>;
+}
+
+interface DispatchDeps {
+  readonly pool: Pool;
+  readonly subscriptions: readonly OutgoingSubscription[];
+  /** Has jobs work on deliveries; what it loses is found again. */
+  readonly ring: (deliveries: readonly DueDelivery[]) => Promise<void>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For tests, which do not wait for the product's spans. */
+  readonly overdueSeconds?: number;
+  readonly sweepIntervalMs?: number;
+}
+
+/**
+ * Turns the change feed into deliveries, one for each endpoint that wants a change, and has jobs work on them. Any
+ * number of processes may run it.
+ */
+export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
+  const { pool, subscriptions, clock, logger, sweepIntervalMs = SWEEP_INTERVAL_MS } = deps;
+  const closing = new AbortController();
+  const isDue = makeTimes(clock);
+  let prepared = false;
+  let loop: Promise<void> | undefined;
+
+  async function runOnce(): Promise<number> {
+    if (!prepared) {
+      await settleFeed(pool);
+      await recordSubscriptions(pool, subscriptions);
+      prepared = true;
+    }
+    let count = 0;
+    for (const subscription of subscriptions) count += await planAll(deps, subscription, closing.signal);
+    if (isDue("sweep", sweepIntervalMs)) count += await sweepOverdue(deps);
+    if (isDue("clean", CLEAN_INTERVAL_MS)) await forgetDelivered(pool, KEPT_DAYS);
+    return count;
+  }
+
+  async function runForEver(): Promise<void> {
+    let waitMs = LOOK_MIN_MS;
+    while (!closing.signal.aborted) {
+      try {
+        waitMs = (await runOnce()) > 0 ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
+      } catch (error) {
+        logger.warn({ err: error }, "outgoing webhooks could not be planned and will be tried again");
+        waitMs = LOOK_MAX_MS;
+        // It may come back as another database.
+        prepared = false;
+      }
+      await clock.sleep(waitMs, closing.signal).catch(() => undefined);
+    }
+  }
+
+  return {
+    runOnce,
+    start() {
+      loop ??= runForEver();
+    },
+    async close() {
+      closing.abort(new Error("outgoing webhooks are closing"));
+      await loop;
+    },
+  };
+}
+
+async function planAll(
+  { pool, ring }: DispatchDeps,
+  subscription: OutgoingSubscription,
+  signal: AbortSignal,
+): Promise<number> {
+  let count = 0;
+  while (!signal.aborted) {
+    const { read, deliveries } = await planDeliveries(pool, subscription, PLAN_LIMIT);
+    await ring(deliveries);
+    count += deliveries.length;
+    if (read < PLAN_LIMIT) break;
+  }
+  return count;
+}
+
+async function sweepOverdue({
+  pool,
+  subscriptions,
+  ring,
+  overdueSeconds = OVERDUE_SECONDS,
+}: DispatchDeps): Promise<number> {
+  const endpointIds = [...new Set(subscriptions.map(({ endpointId }) => endpointId))];
+  const query = { endpointIds, overdueSeconds, limit: SWEEP_LIMIT };
+  const overdue = await takeOverdueDeliveries(pool, query);
+  await ring(overdue);
+  return overdue.length;
+}
+
+/** Asks whether something that happens once in `intervalMs` is due, and counts it as done then. */
+function makeTimes(clock: Clock): (name: string, intervalMs: number) => boolean {
+  const doneAtMs = new Map<string, number>();
+  return (name, intervalMs) => {
+    const nowMs = clock.monotonicMs();
+    const last = doneAtMs.get(name);
+    if (last !== undefined && nowMs - last < intervalMs) return false;
+    doneAtMs.set(name, nowMs);
+    return true;
+  };
+}

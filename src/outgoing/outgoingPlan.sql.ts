@@ -1,0 +1,170 @@
+import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { FeedPosition } from "../changes/changeFeed.sql.ts";
+import type { Pool } from "../database/database.ts";
+
+/** Which changes of which source an endpoint wants. */
+export interface OutgoingSubscription {
+  readonly endpointId: string;
+  readonly sourceId: string;
+  /** Null: all. */
+  readonly types: readonly OutgoingType[] | null;
+  /** Only changes to one of these statuses; null: all. */
+  readonly statuses: readonly string[] | null;
+}
+
+/** A delivery to be worked on, as jobs name it. `round` and `attempts` tell one job from the next. */
+export interface DueDelivery {
+  readonly deliveryId: string;
+  readonly round: number;
+  readonly attempts: number;
+}
+
+export interface PlannedDeliveries {
+  /** Changes that were looked at; as many as the limit when there may be more. */
+  readonly read: number;
+  readonly deliveries: readonly DueDelivery[];
+}
+
+/**
+ * Makes endpoints known, and those that are new begin behind the last change there is. An endpoint that is no longer
+ * configured keeps its rows and is not worked on.
+ */
+export async function recordSubscriptions(
+  pool: Pool,
+  subscriptions: readonly OutgoingSubscription[],
+): Promise<void> {
+  await pool.query(
+    `with wanted as (
+       select * from unnest($1::text[], $2::text[]) as w (endpoint_id, source_id)
+     ),
+     made as (
+       insert into mirror.outgoing_endpoints (endpoint_id)
+       select distinct endpoint_id from wanted order by endpoint_id on conflict do nothing
+     )
+     insert into mirror.outgoing_cursors (endpoint_id, source_id, tx, position)
+     select w.endpoint_id, w.source_id, coalesce(l.tx, '0'), coalesce(l.position, 0)
+     from wanted w left join lateral (
+       select c.tx, c.position from mirror.changes c
+       where c.source_id = w.source_id and c.tx < pg_snapshot_xmin(pg_current_snapshot())
+       order by c.tx desc, c.position desc limit 1) l on true
+     order by 1, 2
+     on conflict do nothing`,
+    [subscriptions.map((one) => one.endpointId), subscriptions.map((one) => one.sourceId)],
+  );
+}
+
+/*
+ * The locked cursor makes planners take turns, and what they plan is committed with it: each change once. A change that
+ * was planned before, because the cursor was put back, is sent again.
+ */
+const PLAN = `
+  with cursor as materialized (
+    select tx, position from mirror.outgoing_cursors
+    where endpoint_id = $1 and source_id = $2 for update skip locked
+  ),
+  fresh as materialized (
+    select c.tx, c.position, c.reference, c.status,
+      case when c.revision = 1 then 'order.new'
+           when c.status is distinct from c.previous_status then 'order.status_changed'
+           else 'order.changed' end as event_type
+    from mirror.changes c
+    where c.source_id = $2 and c.tx < pg_snapshot_xmin(pg_current_snapshot())
+      and (c.tx, c.position) > (select tx, position from cursor)
+    order by c.tx, c.position limit $3
+  ),
+  planned as (
+    insert into mirror.outgoing_deliveries as d (endpoint_id, source_id, position, reference, event_type)
+    select $1, $2, position, reference, event_type from fresh
+    where ($4::text[] is null or event_type = any ($4)) and ($5::text[] is null or status = any ($5))
+    order by tx, position
+    on conflict (endpoint_id, source_id, position) do update set
+      state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
+      where d.state <> 'pending'
+    returning delivery_id, round
+  ),
+  moved as (
+    update mirror.outgoing_cursors o set tx = l.tx, position = l.position
+    from (select tx, position from fresh order by tx desc, position desc limit 1) l
+    where o.endpoint_id = $1 and o.source_id = $2
+  )
+  select (select count(*)::int from fresh) as read, delivery_id, round
+  from (select 1) one left join planned on true
+  order by delivery_id`;
+
+/** Makes deliveries of the next changes, at most `limit`; none while another process does. */
+export async function planDeliveries(
+  pool: Pool,
+  { endpointId, sourceId, types, statuses }: OutgoingSubscription,
+  limit: number,
+): Promise<PlannedDeliveries> {
+  const { rows } = await pool.query<{ read: number; delivery_id: string | null; round: number }>({
+    name: "plan-deliveries",
+    text: PLAN,
+    values: [endpointId, sourceId, limit, types, statuses],
+  });
+  const deliveries = rows.flatMap(({ delivery_id: deliveryId, round }) =>
+    deliveryId === null ? [] : [{ deliveryId, round, attempts: 0 }],
+  );
+  return { read: rows[0]?.read ?? 0, deliveries };
+}
+
+/**
+ * Deliveries that have been due for `overdueSeconds`: no job brought them. At most `limit`, the longest due first, and
+ * none of endpoints that are not among `endpointIds` or are left alone for now.
+ */
+export async function takeOverdueDeliveries(
+  pool: Pool,
+  query: { endpointIds: readonly string[]; overdueSeconds: number; limit: number },
+): Promise<DueDelivery[]> {
+  const { rows } = await pool.query<{ delivery_id: string; round: number; attempts: number }>(
+    `select d.delivery_id, d.round, d.attempts from mirror.outgoing_deliveries d
+     join mirror.outgoing_endpoints e using (endpoint_id)
+     where d.state = 'pending' and d.next_attempt_at <= clock_timestamp() - make_interval(secs => $2)
+       and d.endpoint_id = any ($1) and (e.paused_until is null or e.paused_until <= clock_timestamp())
+     order by d.next_attempt_at limit $3`,
+    [query.endpointIds, query.overdueSeconds, query.limit],
+  );
+  return rows.map(({ delivery_id: deliveryId, round, attempts }) => ({ deliveryId, round, attempts }));
+}
+
+// Whoever sends again by hand says that the endpoint is well: it is not left alone any longer.
+const ATTENDED = `
+  attended as (
+    update mirror.outgoing_endpoints set failures_in_row = 0, paused_until = null where endpoint_id = $1
+  )`;
+
+/** Puts an endpoint's cursor back, so that all changes behind `from` are sent again. False when there is no such cursor. */
+export async function replayFrom(
+  pool: Pool,
+  replay: { endpointId: string; sourceId: string; from: FeedPosition },
+): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `with ${ATTENDED}
+     update mirror.outgoing_cursors set tx = $3::xid8, position = $4
+     where endpoint_id = $1 and source_id = $2 and (tx, position) > ($3::xid8, $4::bigint)`,
+    [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
+  );
+  return rowCount === 1;
+}
+
+/** Has the dead deliveries of an endpoint sent again; returns how many there were. */
+export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
+  const { rowCount } = await pool.query(
+    `with ${ATTENDED}
+     update mirror.outgoing_deliveries
+     set state = 'pending', round = round + 1, attempts = 0, next_attempt_at = clock_timestamp()
+     where endpoint_id = $1 and state = 'dead'`,
+    [endpointId],
+  );
+  return rowCount ?? 0;
+}
+
+/** Removes what was delivered longer than `days` ago; returns how many rows. */
+export async function forgetDelivered(pool: Pool, days: number): Promise<number> {
+  const { rowCount } = await pool.query(
+    `delete from mirror.outgoing_deliveries
+     where state = 'delivered' and delivered_at < clock_timestamp() - make_interval(days => $1)`,
+    [days],
+  );
+  return rowCount ?? 0;
+}

@@ -1,0 +1,101 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { FEED_START } from "../changes/changeFeed.sql.ts";
+import type { FeedPosition } from "../changes/changeFeed.sql.ts";
+import type { Pool } from "../database/database.ts";
+
+/** How an endpoint of outgoing webhooks is doing. Moments are seconds since 1970, by the database's clock. */
+export interface OutgoingEndpoint {
+  readonly endpointId: string;
+  /** Sources whose changes it is told of, or was. */
+  readonly sourceIds: readonly string[];
+  readonly pending: number;
+  readonly dead: number;
+  readonly oldestPendingAt: number | null;
+  readonly newestDeliveredAt: number | null;
+  readonly failuresInRow: number;
+  /** Nothing is sent before this; null when it is not left alone. */
+  readonly pausedUntil: number | null;
+}
+
+/** Every endpoint that was ever configured, by name. */
+export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoint[]> {
+  const { rows } = await pool.query<OutgoingEndpoint>(
+    `select w.endpoint_id as "endpointId", w.pending_count::int as pending, w.dead_count::int as dead,
+       array(select c.source_id from mirror.outgoing_cursors c
+             where c.endpoint_id = w.endpoint_id order by 1) as "sourceIds",
+       extract(epoch from w.oldest_pending_at)::float8 as "oldestPendingAt",
+       extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
+       w.failures_in_row as "failuresInRow",
+       case when w.paused_until > clock_timestamp() then extract(epoch from w.paused_until)::float8 end as "pausedUntil"
+     from reporting.outgoing_webhooks w order by w.endpoint_id`,
+  );
+  return rows;
+}
+
+/** A message that was given up. */
+export interface DeadDelivery {
+  readonly deliveryId: string;
+  readonly endpointId: string;
+  readonly sourceId: string;
+  readonly reference: string;
+  readonly type: string;
+  readonly attempts: number;
+  readonly outcome: string | null;
+  /** Seconds since 1970. */
+  readonly lastAttemptAt: number | null;
+}
+
+/** Messages that were given up, the newest first, at most `limit`; of one endpoint or of all (null). */
+export async function readDeadDeliveries(
+  pool: Pool,
+  { endpointId, limit }: { endpointId: string | null; limit: number },
+): Promise<DeadDelivery[]> {
+  const { rows } = await pool.query<DeadDelivery>(
+    `select delivery_id as "deliveryId", endpoint_id as "endpointId", source_id as "sourceId", reference,
+       event_type as type, attempts, last_outcome as outcome, extract(epoch from last_attempt_at)::float8 as "lastAttemptAt"
+     from mirror.outgoing_deliveries
+     where state = 'dead' and ($1::text is null or endpoint_id = $1)
+     order by position desc limit $2`,
+    [endpointId, limit],
+  );
+  return rows;
+}
+
+/** The position before the first change of a source that we learned of at `instant` or later, by the database's clock. */
+export async function readFeedPositionAt(
+  pool: Pool,
+  { sourceId, instant }: { sourceId: string; instant: Instant },
+): Promise<FeedPosition> {
+  const { rows } = await pool.query<{ tx: string; position: string }>(
+    `select tx, position from mirror.changes
+     where source_id = $1 and changed_at < to_timestamp($2::numeric / 1000000000)
+       and tx < pg_snapshot_xmin(pg_current_snapshot())
+     order by tx desc, position desc limit 1`,
+    [sourceId, String(instant)],
+  );
+  const [last] = rows;
+  return last === undefined ? FEED_START : { tx: BigInt(last.tx), position: BigInt(last.position) };
+}
+
+/** How many changes behind `from` an endpoint was told of, or would have been had it wanted them. */
+export async function countReplay(
+  pool: Pool,
+  replay: { endpointId: string; sourceId: string; from: FeedPosition },
+): Promise<number> {
+  const { rows } = await pool.query<{ changes: number }>(
+    `select count(*)::int as changes from mirror.outgoing_cursors o
+     join mirror.changes c on c.source_id = o.source_id
+       and (c.tx, c.position) > ($3::xid8, $4::bigint) and (c.tx, c.position) <= (o.tx, o.position)
+     where o.endpoint_id = $1 and o.source_id = $2`,
+    [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
+  );
+  return rows[0]?.changes ?? 0;
+}
+
+/** What the feed's positions hold for now. */
+export async function readFeedEpoch(pool: Pool): Promise<string> {
+  const { rows } = await pool.query<{ epoch: string }>("select epoch from mirror.feed");
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("mirror.feed has no row");
+  return row.epoch;
+}

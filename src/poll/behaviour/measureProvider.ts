@@ -1,0 +1,90 @@
+import { measurePage, measureSkew, noteTraits } from "../../domain/window/providerTraits.ts";
+import type { TraitBook, Traits } from "../../domain/window/providerTraits.ts";
+import { readTraits, recordTraits } from "../ledger/providerTraits.sql.ts";
+import type { Chore, ChoreContext } from "../tasks/chores.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import type { Term } from "../leader/leadership.ts";
+import type { AwaitTurn } from "../cycle/pace.ts";
+import { makeProbes } from "../tasks/probeProvider.ts";
+import type { ShownPage } from "../cycle/readWindow.ts";
+
+export interface ProviderGauge {
+  /** Learns from a page that was read anyway. */
+  showPage(page: ShownPage): void;
+  /** Takes down what was learned, and now and then asks for what no page shows by itself. */
+  readonly chore: Chore;
+}
+
+/** How often measured values are written down when nothing has changed. */
+const RECORD_EVERY_MS = 600_000;
+/** While the chore fails, they must not pile up. */
+const MEASURED_MAX = 100;
+
+/**
+ * Measures how a provider answers where the spec leaves it open: from the pages that sweeps read, and by three reads
+ * of its own a day. Those are left out where every list read counts (POLL_PACE=request).
+ */
+export function makeProviderGauge(deps: PollDeps, awaitTurn: AwaitTurn): ProviderGauge {
+  const { client, clock, logger, pool } = deps;
+  const { sourceId } = deps.source;
+  const probes = makeProbes(deps, awaitTurn);
+  let measured: Traits[] = [];
+  let book: TraitBook = { known: {}, doubts: {} };
+  let readFor: Term | undefined;
+  let recordedMs = Number.NEGATIVE_INFINITY;
+
+  function showPage(page: ShownPage): void {
+    measured = [...measured, { ...measurePage(page), rate: nameRate(page.rates) }].slice(-MEASURED_MAX);
+    probes.showPage(page);
+  }
+
+  async function run({ term, signal }: ChoreContext): Promise<void> {
+    if (readFor !== term) {
+      const stored = await readTraits(pool, sourceId);
+      book = { known: Object.fromEntries(stored.map(({ trait, value }) => [trait, value])), doubts: {} };
+      readFor = term;
+    }
+    // One probe at most, so that the next live window is not kept waiting.
+    const probed = deps.pace === "request" ? {} : await probes.runNext(book.known, signal);
+    const news = take([...measured, measureSkew(client.providerClock.skewSeconds()), probed]);
+    measured = [];
+    const due = clock.monotonicMs() - recordedMs >= RECORD_EVERY_MS;
+    const traits = due ? agreedTraits(book) : news;
+    if (Object.keys(traits).length === 0) return;
+    await recordTraits(pool, term.lease, { sourceId, traits });
+    if (due) recordedMs = clock.monotonicMs();
+  }
+
+  function take(all: readonly Traits[]): Traits {
+    let news: Traits = {};
+    for (const each of all) {
+      const noted = noteTraits(book, each);
+      sayNews(book.known, noted.news);
+      news = { ...news, ...noted.news };
+      book = noted.book;
+    }
+    return news;
+  }
+
+  function sayNews(known: Traits, news: Traits): void {
+    for (const [trait, value] of Object.entries(news)) {
+      const previous = (known as Readonly<Record<string, string | undefined>>)[trait];
+      if (previous === undefined) logger.debug({ trait, value }, "measured the provider");
+      else logger.warn({ trait, value, previous }, "the provider answers otherwise than before");
+    }
+  }
+
+  return { showPage, chore: { name: "measure the provider", everyMs: 0, run } };
+}
+
+/** The known values that the last measurements do not contradict. */
+function agreedTraits({ known, doubts }: TraitBook): Traits {
+  const doubted = doubts as Readonly<Record<string, unknown>>;
+  return Object.fromEntries(Object.entries(known).filter(([trait]) => doubted[trait] === undefined));
+}
+
+function nameRate(rates: ShownPage["rates"]): string {
+  const list = rates.find(({ policy }) => policy === "order-list");
+  if (list !== undefined) return `${list.requestsMax} per ${list.windowMs / 1_000} s`;
+  return rates.length === 0 ? "no headers" : "no order-list policy";
+}

@@ -1,0 +1,45 @@
+import { lateTailSeconds, tuneMargins } from "../../domain/window/lateness.ts";
+import type { Margins } from "../../domain/window/lateness.ts";
+import { readArrivals, recordArrivals, recordMargins } from "../ledger/arrivals.sql.ts";
+import type { ArrivalLog } from "./arrivalLog.ts";
+import type { Chore } from "../tasks/chores.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+
+export interface Tuner {
+  /** The margins in force: the configured ones, until the first run of the chore. */
+  current(): Margins;
+  readonly chore: Chore;
+}
+
+const EVERY_MS = 300_000;
+
+/** Tunes settle time and overlap by what the last week's reads showed late, every five minutes. */
+export function makeTuner(
+  { source, pool, logger, settleSeconds, overlapSeconds }: PollDeps,
+  arrivals: ArrivalLog,
+): Tuner {
+  const { sourceId } = source;
+  let margins: Margins = { settleSeconds, overlapSeconds };
+  return {
+    current: () => margins,
+    chore: {
+      name: "tune settle time and overlap",
+      everyMs: EVERY_MS,
+      async run({ term }) {
+        // What cannot be recorded is lost with its five minutes; the week has plenty more.
+        const fresh = arrivals.take();
+        if (fresh.length > 0) await recordArrivals(pool, term.lease, { sourceId, counts: fresh });
+        const counts = await readArrivals(pool, sourceId);
+        const tuned = tuneMargins(counts, { settleSeconds, overlapSeconds });
+        const tailSeconds = lateTailSeconds(counts);
+        const settleIs = tuned.settleSeconds === margins.settleSeconds;
+        if (!settleIs || tuned.overlapSeconds !== margins.overlapSeconds) {
+          const figures = { settle_seconds: tuned.settleSeconds, overlap_seconds: tuned.overlapSeconds };
+          logger.info({ ...figures, late_tail_seconds: tailSeconds }, "tuned how far windows reach back");
+        }
+        margins = tuned;
+        await recordMargins(pool, term.lease, { sourceId, margins, tailSeconds });
+      },
+    },
+  };
+}

@@ -1,0 +1,85 @@
+import { readGaps } from "../ledger/coverage.sql.ts";
+import { startCourse } from "./course.ts";
+import type { Course, CourseCounts, CycleContext } from "./course.ts";
+import type { PollDeps } from "./deps.ts";
+import { WalkTooLargeError } from "./errors.ts";
+import type { AwaitTurn } from "./pace.ts";
+import { makeReadPage } from "./readWindow.ts";
+import type { ShownPage } from "./readWindow.ts";
+import { refetchOrders } from "../sweeps/refetch.ts";
+import { makeRequestedSweep } from "../sweeps/requestedSweep.ts";
+import { makeSpareWork } from "../sweeps/spareWork.ts";
+import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
+import type { CommittedWindow } from "../sweeps/sweepRunner.ts";
+import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../sweeps/sweeps.ts";
+import type { Sweep } from "../sweeps/sweeps.ts";
+import { makeVerifySweep } from "../sweeps/verifySweep.ts";
+
+/** What a cycle did. */
+export interface CycleCounts extends CourseCounts {
+  readonly refetches: number;
+  /** What went wrong with work that can wait; the live window was read all the same. */
+  readonly spareError: unknown;
+}
+
+export interface Cycle {
+  /** First the live window, then wished refetches, then what can wait, for as long as there is time. */
+  readonly run: (context: CycleContext) => Promise<CycleCounts>;
+  /** Forgets all windows under way: another process leads. */
+  readonly abandon: () => void;
+}
+
+/** Told of what the sweeps read. */
+export interface CycleWatch {
+  readonly showPage: (page: ShownPage) => void;
+  readonly noteRead: (read: CommittedWindow) => void;
+}
+
+/** Live windows that may prove too large in one cycle, each next one half as long. */
+const TOO_LARGE_MAX = 12;
+
+export function makeCycle(
+  deps: PollDeps,
+  { awaitTurn, showPage, noteRead }: { awaitTurn: AwaitTurn } & Partial<CycleWatch>,
+): Cycle {
+  const { logger, pool, source } = deps;
+  const { sourceId } = source;
+  const readPage = makeReadPage(deps, awaitTurn, showPage);
+  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage, noteRead });
+
+  const live = makeRunner(makeFastSweep(deps));
+  const delayed = makeRunner(makeDelayedSweep(deps));
+  const backfill = makeRunner(
+    makeBackfillSweep(deps, (within, limit) => readGaps(pool, { sourceId, within, limit })),
+  );
+  const requested = makeRunner(makeRequestedSweep(deps));
+  const verify = makeRunner(makeVerifySweep(deps));
+  // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
+  const spare = makeSpareWork(deps, [delayed, backfill, requested, verify]);
+
+  async function runLive(course: Course): Promise<void> {
+    for (let tooLarge = 0; ;) {
+      try {
+        if ((await course.take(live)) === undefined) return;
+      } catch (error) {
+        tooLarge += 1;
+        if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
+        logger.info("the window is too large; reading it in shorter ones");
+      }
+    }
+  }
+
+  return {
+    async run(context) {
+      const course = startCourse(deps, context);
+      await runLive(course);
+      const refetched = await refetchOrders(deps, context);
+      course.countApplied(refetched.applied);
+      const spareError = await spare.run(context, course);
+      return { ...course.result(), refetches: refetched.requests, spareError };
+    },
+    abandon() {
+      for (const runner of [live, delayed, backfill, requested, verify]) runner.abandon();
+    },
+  };
+}

@@ -1,0 +1,38 @@
+import type { Apply } from "../../apply/apply.ts";
+import type { Pool } from "../../database/database.ts";
+import type { ProviderClient } from "../../provider/client.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+/** What of the provider polling asks for. */
+export type PollClient = Pick<ProviderClient, "getOrder" | "listBranches" | "listOrders" | "providerClock">;
+
+export interface PollDeps {
+  readonly source: { readonly sourceId: string };
+  readonly client: PollClient;
+  readonly pool: Pool;
+  readonly apply: Pick<Apply, "applyReads">;
+  readonly clock: Clock;
+  /** Bound to the source: the lines do not name it again. */
+  readonly logger: Logger;
+  /** From the start of a cycle to that of the next. */
+  readonly intervalSeconds: number;
+  /** How long the provider may still change what it dates to an instant. Read at each use: it is tuned. */
+  readonly settleSeconds: number;
+  /** How far each window reaches back into the one before: longer than any change takes to appear; tuned too. */
+  readonly overlapSeconds: number;
+  /** How far back the history of a new source is read: ISO 8601 duration or instant. */
+  readonly backfillSince: string;
+  /** `request` leaves the interval between any two list reads, for a provider that counts every read. */
+  readonly pace: "cycle" | "request";
+  /** Names this process, like no other. */
+  readonly holder: string;
+  /** Default 10 s (spec, "Limits"): how long a new leader waits, since the one before it may have read just now. */
+  readonly rateWindowMs?: number | undefined;
+  /** The source has webhook secrets: what its events miss is watched. Default false. */
+  readonly webhooksConfigured?: boolean | undefined;
+  /** Default 5 min: how long an event may come after the read that found its change, before it counts as lost. */
+  readonly eventGraceSeconds?: number | undefined;
+  /** Default 15 s. */
+  readonly leaseTtlMs?: number | undefined;
+}

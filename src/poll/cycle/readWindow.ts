@@ -1,0 +1,159 @@
+import { createHash } from "node:crypto";
+import { UnreadableSnapshotError } from "../../domain/errors.ts";
+import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Snapshot } from "../../domain/order/order.ts";
+import { nextRequest, receivePage, startWalk } from "../../domain/window/walk.ts";
+import type { Walk, WalkRequest, WalkRow } from "../../domain/window/walk.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { OrdersPage } from "../../provider/client.ts";
+import type { Priority } from "../../provider/rate/policies.ts";
+import { readSnapshot } from "../../wire/order.ts";
+import type { PageElement } from "../../wire/page.ts";
+import type { PollDeps } from "./deps.ts";
+
+/** A window that is being read. Plain data: reading may pause between two pages for as long as it likes. */
+export interface Reading {
+  readonly walk: Walk;
+  /** Provider-clock instant at which the first page was asked for, a lower bound; undefined before that. */
+  readonly begunAt: Instant | undefined;
+  readonly begunAtMs: number;
+  readonly counts: ReadCounts;
+}
+
+export interface ReadCounts {
+  readonly requests: number;
+  /** Different orders, or states of them, that the pages showed. */
+  readonly orders: number;
+  /** Of those, what changed the mirror. */
+  readonly applied: number;
+  /** Elements that could not be read as orders; they are in quarantine. */
+  readonly unreadable: number;
+}
+
+/** A page as it was shown, for whoever measures the provider. */
+export interface ShownPage {
+  readonly request: WalkRequest;
+  readonly requestedAt: Instant;
+  readonly rows: readonly ShownRow[];
+  readonly hasMore: boolean;
+  readonly rates: OrdersPage["rates"];
+}
+
+export interface ShownRow extends WalkRow {
+  /** Undefined, as the version is, for an element that could not be read as an order. */
+  readonly reference: string | undefined;
+}
+
+/** The new orders of a page, and what apply decided on them. */
+export interface AppliedPage {
+  readonly snapshots: readonly Snapshot[];
+  readonly decisions: Awaited<ReturnType<PollDeps["apply"]["applyReads"]>>;
+}
+
+interface ReadOptions {
+  readonly via: "poll" | "backfill" | "verify";
+  readonly priority: Priority;
+  /** Told of each page when it has been applied. */
+  readonly notePage?: ((page: AppliedPage) => void) | undefined;
+  readonly signal: AbortSignal;
+}
+
+/** Reads the next page of a reading whose walk has no outcome yet, and applies what is new on it. */
+export type ReadPage = (reading: Reading, options: ReadOptions) => Promise<Reading>;
+
+/** The spec's maximum ("GET /v1/orders"). */
+const PAGE_LIMIT = 200;
+/** Some five minutes of the list rate; a window with more is better read, and committed, in parts. */
+const PAGES_MAX = 500;
+/** A window this short cannot be read in parts, so it may have as many pages as it takes. */
+const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
+const INDIVISIBLE_PAGES_MAX = 50_000;
+
+export function startReading(window: Window, nowMs: number): Reading {
+  const divisible = window.until - window.since > INDIVISIBLE_NANOS;
+  const pagesMax = divisible ? PAGES_MAX : INDIVISIBLE_PAGES_MAX;
+  return {
+    walk: startWalk({ window, limit: PAGE_LIMIT, pagesMax }),
+    begunAt: undefined,
+    begunAtMs: nowMs,
+    counts: { requests: 0, orders: 0, applied: 0, unreadable: 0 },
+  };
+}
+
+/**
+ * Makes a ReadPage that waits for `awaitTurn` before each request. It throws what the client and apply throw; the
+ * reading given to it then still stands and can be tried again: applying is idempotent.
+ */
+export function makeReadPage(
+  deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds">,
+  awaitTurn: (signal: AbortSignal) => Promise<void>,
+  showPage?: (page: ShownPage) => void,
+): ReadPage {
+  const { client, apply } = deps;
+  const { sourceId } = deps.source;
+
+  return async function readPage(reading, { via, priority, notePage, signal }) {
+    const request = nextRequest(reading.walk);
+    if (request === undefined) throw new TypeError("the window has been read");
+    await awaitTurn(signal);
+    const { since: updatedSince, until: updatedUntil, limit, offset } = request;
+    const page = await client.listOrders(
+      { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" },
+      { priority, signal },
+    );
+    const elements = page.elements.map(readElement);
+    const rows = elements.map(({ row }) => row);
+    const walk = receivePage(reading.walk, { rows, hasMore: page.hasMore, limit: page.limit });
+    showPage?.({ request, requestedAt: page.requestedAt, rows, hasMore: page.hasMore, rates: page.rates });
+    const fresh = walk.fresh.flatMap((index) => elements[index] ?? []);
+    const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
+    const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
+    const { requestedAt } = page;
+    const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
+    const decisions = await apply.applyReads({
+      sourceId,
+      via,
+      snapshots,
+      unreadable,
+      requestedAt,
+      settleNanos,
+    });
+    notePage?.({ snapshots, decisions });
+    const { counts } = reading;
+    return {
+      ...reading,
+      walk,
+      begunAt: reading.begunAt ?? requestedAt,
+      counts: {
+        requests: counts.requests + 1,
+        orders: counts.orders + snapshots.length,
+        applied: counts.applied + decisions.filter(({ verdict }) => verdict === "applied").length,
+        unreadable: counts.unreadable + unreadable.length,
+      },
+    };
+  };
+}
+
+interface ReadElement {
+  readonly row: ShownRow;
+  readonly snapshot?: Snapshot;
+  readonly refused?: { readonly raw: string; readonly detail: string };
+}
+
+/** An element of a page as a row of a walk, with its order or with what is wrong with it. */
+export function readElement({ raw, value }: PageElement): ReadElement {
+  try {
+    const snapshot = readSnapshot(raw, value);
+    const { fields, hash, version } = snapshot;
+    const { reference } = fields;
+    return { row: { key: `${hash} ${reference}`, version, reference }, snapshot };
+  } catch (error) {
+    if (!(error instanceof UnreadableSnapshotError)) throw error;
+    const key = createHash("sha256").update(raw).digest("hex");
+    return {
+      row: { key, version: undefined, reference: undefined },
+      refused: { raw, detail: error.message },
+    };
+  }
+}

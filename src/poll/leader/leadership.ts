@@ -1,0 +1,117 @@
+import type { Pool } from "../../database/database.ts";
+import { acquireLease, makeLeaseLostError, releaseLease, renewLease } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+/** A time of leading, from taking the lease to losing it. */
+export interface Term {
+  readonly lease: Lease;
+  /** Aborted with a LeaseLostError when the term is over. */
+  readonly signal: AbortSignal;
+  /** Throws LeaseLostError when the term is over, as far as this process can know. */
+  assertLeading(): void;
+}
+
+export interface Leadership {
+  /** The term under way, or a new one; undefined while somebody else leads. */
+  readonly lead: () => Promise<Term | undefined>;
+  /** Ends the term and lets the next leader in. */
+  readonly resign: () => Promise<void>;
+}
+
+/** Three attempts fit into a lease before it runs out. */
+const RENEWALS_PER_TTL = 3;
+
+interface OpenTerm extends Term {
+  /** On the monotonic clock: until then nobody else can have taken the lease. */
+  trustedUntilMs: number;
+  end(reason: unknown): void;
+}
+
+/**
+ * Holds a lease by renewing it until `resign`.
+ *
+ * How long it may be trusted is counted from before each renewal, on the monotonic clock: the database counts from
+ * later, and a process that was stopped for a while finds its trust gone when it wakes.
+ */
+export function makeLeadership(deps: {
+  pool: Pool;
+  name: string;
+  holder: string;
+  ttlMs: number;
+  clock: Clock;
+  logger: Logger;
+}): Leadership {
+  const { pool, name, holder, ttlMs, clock, logger } = deps;
+  let current: OpenTerm | undefined;
+
+  async function lead(): Promise<Term | undefined> {
+    if (current !== undefined && isTrusted(current, clock)) return current;
+    current?.end(makeLeaseLostError(current.lease));
+    current = undefined;
+    const askedMs = clock.monotonicMs();
+    const lease = await acquireLease(pool, { name, holder, ttlMs });
+    if (lease === undefined) return undefined;
+    current = openTerm(lease, { clock, trustedUntilMs: askedMs + ttlMs });
+    logger.info({ lease: name, fence: String(lease.fence) }, "leads now");
+    void keep(current);
+    return current;
+  }
+
+  async function keep(term: OpenTerm): Promise<void> {
+    while (!term.signal.aborted) {
+      await clock.sleep(ttlMs / RENEWALS_PER_TTL, term.signal).catch(() => undefined);
+      if (!term.signal.aborted) await renew(term);
+    }
+  }
+
+  async function renew(term: OpenTerm): Promise<void> {
+    const askedMs = clock.monotonicMs();
+    try {
+      if (await renewLease(pool, term.lease, { ttlMs })) {
+        term.trustedUntilMs = askedMs + ttlMs;
+        return;
+      }
+    } catch (error) {
+      // The lease still holds; the next renewal may reach the database in time.
+      if (isTrusted(term, clock)) return;
+      logger.warn({ lease: name, err: error }, "could not renew the lease in time");
+    }
+    if (term.signal.aborted) return;
+    logger.warn({ lease: name, fence: String(term.lease.fence) }, "leads no more");
+    term.end(makeLeaseLostError(term.lease));
+  }
+
+  async function resign(): Promise<void> {
+    const term = current;
+    current = undefined;
+    if (term === undefined) return;
+    term.end(makeLeaseLostError(term.lease));
+    await releaseLease(pool, term.lease);
+  }
+
+  return { lead, resign };
+}
+
+function openTerm(
+  lease: Lease,
+  { clock, trustedUntilMs }: { clock: Clock; trustedUntilMs: number },
+): OpenTerm {
+  const over = new AbortController();
+  const term: OpenTerm = {
+    lease,
+    trustedUntilMs,
+    signal: over.signal,
+    end: (reason) => over.abort(reason),
+    assertLeading() {
+      over.signal.throwIfAborted();
+      if (!isTrusted(term, clock)) throw makeLeaseLostError(lease);
+    },
+  };
+  return term;
+}
+
+function isTrusted(term: OpenTerm, clock: Clock): boolean {
+  return !term.signal.aborted && clock.monotonicMs() < term.trustedUntilMs;
+}

@@ -1,0 +1,113 @@
+import { floorTo } from "../../domain/order/instant.ts";
+import { BOUND_GRANULE } from "../../domain/window/window.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
+import type { PollState } from "../ledger/pollState.sql.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
+import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
+import { ArrivalLog } from "../behaviour/arrivalLog.ts";
+import { makeSourceChores } from "../tasks/chores.ts";
+import type { Chores } from "../tasks/chores.ts";
+import { makeCycle } from "../cycle/cycle.ts";
+import type { Cycle, CycleCounts } from "../cycle/cycle.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import type { Term } from "./leadership.ts";
+import { makeProviderGauge } from "../behaviour/measureProvider.ts";
+import { makeAwaitTurn } from "../cycle/pace.ts";
+import { synchronizeClock } from "../cycle/synchronizeClock.ts";
+import { makeTuner } from "../behaviour/tuneMargins.ts";
+
+type LedCycleResult =
+  | { readonly kind: "polled"; readonly counts: CycleCounts }
+  | { readonly kind: "not_due"; readonly waitMs: number };
+
+export interface LedCycle {
+  /** A cycle under this term, if one is due. Throws what went wrong, after noting it beside the cursor. */
+  run(context: { term: Term; signal: AbortSignal }): Promise<LedCycleResult>;
+  /** Forgets what is under way: another process leads. */
+  abandon(): void;
+}
+
+const RATE_WINDOW_MS = 10_000;
+
+/** What a leader does around a cycle: know the time, know where it stands, keep the pace of the leader before. */
+export function makeLedCycle(deps: PollDeps): LedCycle {
+  const { client, clock, pool } = deps;
+  const { sourceId } = deps.source;
+  const intervalMs = deps.intervalSeconds * 1_000;
+  const { cycle, chores } = makeWork(deps);
+  let quietTerm: Term | undefined;
+
+  async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
+    try {
+      return await runIfDue(term, signal);
+    } catch (error) {
+      // However it ended: the next leader reads here how long ago the last request was. The error that counts is
+      // the first one.
+      const sentence = signal.aborted ? undefined : describeMessage(error);
+      await endCycle(pool, term.lease, { sourceId, error: sentence }).catch(() => undefined);
+      throw error;
+    }
+  }
+
+  async function runIfDue(term: Term, signal: AbortSignal): Promise<LedCycleResult> {
+    await synchronizeClock(client, signal);
+    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
+    if (quietTerm !== term) await waitForQuiet(state, signal);
+    quietTerm = term;
+    const dueMs = clock.monotonicMs() + intervalMs;
+    const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
+    if (waitMs > 0) return { kind: "not_due", waitMs };
+    const counts = await cycle.run({ term, signal, state, dueMs });
+    await endCycle(pool, term.lease, { sourceId, error: undefined });
+    await chores.run({ term, signal });
+    return { kind: "polled", counts };
+  }
+
+  /** A source that was never polled begins now: live from this instant on, and back to backfillSince from it. */
+  async function begin(term: Term): Promise<PollState> {
+    const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+    const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
+    const historySince = since < now ? since : now;
+    await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
+    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined };
+  }
+
+  /** The leader before this one may have used up the rate a moment ago, and nobody else knows. */
+  async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
+    const quietMs = deps.pace === "request" ? intervalMs : (deps.rateWindowMs ?? RATE_WINDOW_MS);
+    const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
+    if (waitMs > 0) await clock.sleep(waitMs, signal);
+  }
+
+  return { run, abandon: cycle.abandon };
+}
+
+/** The cycle and the chores, with what they learn of the provider and are tuned by. */
+function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores } {
+  const { clock } = deps;
+  const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
+  const awaitTurn = makeAwaitTurn({ clock, gapMs });
+  const arrivals = new ArrivalLog();
+  const tuner = makeTuner(deps, arrivals);
+  const tuned: PollDeps = {
+    ...deps,
+    get settleSeconds() {
+      return tuner.current().settleSeconds;
+    },
+    get overlapSeconds() {
+      return tuner.current().overlapSeconds;
+    },
+  };
+  const gauge = makeProviderGauge(tuned, awaitTurn);
+  const cycle = makeCycle(tuned, {
+    awaitTurn,
+    showPage(page) {
+      gauge.showPage(page);
+      arrivals.showPage(page);
+    },
+    noteRead({ window, whole, begunAt }) {
+      if (whole && begunAt !== undefined) arrivals.noteRead({ window, begunAt });
+    },
+  });
+  return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]) };
+}

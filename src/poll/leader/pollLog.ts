@@ -1,0 +1,79 @@
+import { OrderMirrorError } from "../../domain/errors.ts";
+import { classifyDatabaseError } from "../../database/databaseErrors.ts";
+import { InvalidApiKeyError } from "../../provider/errors.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { CycleCounts } from "../cycle/cycle.ts";
+
+export interface PollLog {
+  succeeded(counts: CycleCounts, skewSeconds: number | null): void;
+  failed(error: unknown, waitMs: number): void;
+  /** A person has the source at rest, or not. */
+  pausedIs(paused: boolean): void;
+}
+
+const SKEW_SHOWN_SECONDS = 5;
+
+/** Says once what is wrong, and once that it is right again: a line for every attempt would bury the others. */
+export function makePollLog(logger: Logger): PollLog {
+  const live = makeChange();
+  const spare = makeChange();
+  const skew = makeChange();
+  const pause = makeChange();
+
+  function sayTrouble(error: unknown, waitMs: number): void {
+    if (error instanceof InvalidApiKeyError) {
+      logger.error(
+        { wait_ms: waitMs },
+        "the provider refuses the API key; nothing is polled until it is replaced",
+      );
+    } else if (error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient") {
+      logger.warn({ wait_ms: waitMs, err: error }, "polling failed; it goes on from the same place");
+    } else {
+      logger.error({ wait_ms: waitMs, err: error }, "polling failed unexpectedly");
+    }
+  }
+
+  return {
+    succeeded(counts, skewSeconds) {
+      const { requests, windows, orders, applied, unreadable, unproved, refetches, spareError } = counts;
+      logger.debug({ requests, windows, orders, applied, unreadable, unproved, refetches }, "polled");
+      if (live.is("") === "changed") logger.info("polling works again");
+      if (spare.is(nameOf(spareError)) === "changed" && spareError !== undefined) {
+        logger.warn({ err: spareError }, "a sweep failed; it is tried again later");
+      }
+      const skewed = skewSeconds !== null && Math.abs(skewSeconds) > SKEW_SHOWN_SECONDS;
+      if (skew.is(skewed ? "skewed" : "") === "changed" && skewed) {
+        logger.warn(
+          { skew_seconds: Math.round(skewSeconds) },
+          "the local clock differs from the provider's; the provider's is used",
+        );
+      }
+    },
+    pausedIs(paused) {
+      if (pause.is(paused ? "paused" : "") === "same") return;
+      logger.info(paused ? "polling is paused" : "polling is resumed");
+    },
+    failed(error, waitMs) {
+      if (live.is(nameOf(error)) === "changed") sayTrouble(error, waitMs);
+    },
+  };
+}
+
+function nameOf(error: unknown): string {
+  if (error === undefined) return "";
+  if (!(error instanceof Error)) return typeof error;
+  const { code } = error as { code?: unknown };
+  return typeof code === "string" ? `${error.name} ${code}` : error.name;
+}
+
+/** Remembers a text; `is` tells whether it is another one than last time. The first one is the empty text. */
+function makeChange(): { is(text: string): "changed" | "same" } {
+  let last = "";
+  return {
+    is(text) {
+      const change = text === last ? "same" : "changed";
+      last = text;
+      return change;
+    },
+  };
+}

@@ -1,0 +1,183 @@
+import { schedule } from "node-cron";
+import type { ScheduledTask } from "node-cron";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import { LeaseLostError } from "../../database/leases.sql.ts";
+import { isPaused } from "../../sources/sources.sql.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
+import type { CycleCounts } from "../cycle/cycle.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import { PollerClosedError } from "../cycle/errors.ts";
+import { makeLeadership } from "./leadership.ts";
+import { makeLedCycle } from "./ledCycle.ts";
+import { makePollLog } from "./pollLog.ts";
+import { withSignals } from "./signals.ts";
+
+/**
+ * What runOnce did:
+ * - `polled`: a cycle was run;
+ * - `paused`: a person has paused the source;
+ * - `not_leading`: another process leads;
+ * - `not_due`: the next cycle starts in `waitMs`;
+ * - `lease_lost`: another process has taken over in the middle of it;
+ * - `failed`: `error` says why; it will be tried again, no sooner than in `waitMs`.
+ */
+interface CycleReport extends CycleCounts {
+  readonly outcome: "polled" | "paused" | "not_leading" | "not_due" | "lease_lost" | "failed";
+  readonly waitMs: number;
+  readonly error: unknown;
+}
+
+export interface Poller {
+  /**
+   * One cycle, if this process leads and one is due. Goes on from the watermark, so calling it too often or too
+   * seldom does no harm; a call during another one gets that one's report. Rejects only with the reason of `signal`,
+   * or with PollerClosedError.
+   */
+  runOnce(signal?: AbortSignal): Promise<CycleReport>;
+  /** Calls runOnce every second, until `close`. */
+  start(): void;
+  /** Breaks off what is under way and gives up the lease. Resolves within about a second. */
+  close(): Promise<void>;
+}
+
+const LEASE_TTL_MS = 15_000;
+const EVERY_SECOND = "* * * * * *";
+const TICK_MS = 1_000;
+/** Longer waits would only delay the recovery; the client has waited between its own attempts as well. */
+const BACKOFF_MAX_MS = 60_000;
+const CLOSE_WAIT_MS = 1_000;
+/** How often a paused source is looked at. */
+const PAUSE_LOOK_MS = 5_000;
+
+/** Polls one source. Throws ConfigurationError when `backfillSince` cannot be understood. */
+export function makePoller(deps: PollDeps): Poller {
+  const { source, clock, logger } = deps;
+  const name = `poll:${source.sourceId}`;
+  const closing = new AbortController();
+  const { attempt, resign } = makeAttempt(deps, name);
+  let task: ScheduledTask | undefined;
+  let running: Promise<CycleReport> | undefined;
+
+  function runOnce(signal?: AbortSignal): Promise<CycleReport> {
+    running ??= withSignals([signal, closing.signal], attempt).finally(() => (running = undefined));
+    return running;
+  }
+
+  async function tick(): Promise<void> {
+    try {
+      const { outcome, waitMs } = await runOnce();
+      if (outcome !== "not_due" || waitMs > TICK_MS) return;
+      // Due before the next tick, so that the interval is not drawn out to whole ticks.
+      await clock.sleep(waitMs, closing.signal);
+      await runOnce();
+    } catch (error) {
+      if (!closing.signal.aborted) throw error;
+    }
+  }
+
+  async function close(): Promise<void> {
+    closing.abort(new PollerClosedError("the poller is closed"));
+    await task?.destroy();
+    const over = Promise.allSettled([running]).then(resign);
+    await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]).catch((error: unknown) => {
+      logger.warn({ err: error }, "could not give up the lease; it runs out by itself");
+    });
+  }
+
+  return {
+    runOnce,
+    start() {
+      // Only a hint to look whether something is due: missed and blocked ticks are harmless, so nobody is told.
+      task ??= schedule(EVERY_SECOND, tick, { name, timezone: "Etc/UTC", noOverlap: true, logger: SILENT });
+    },
+    close,
+  };
+}
+
+const ignore = () => undefined;
+const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
+
+/** One attempt at a cycle, and when the next one makes sense. */
+function makeAttempt(deps: PollDeps, name: string) {
+  const { source, pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
+  // Thrown now rather than in the first cycle.
+  resolveSince(deps.backfillSince, clock.now());
+  const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
+  const cycle = makeLedCycle(deps);
+  const log = makePollLog(logger);
+  let failures = 0;
+  let notBeforeMs = Number.NEGATIVE_INFINITY;
+
+  function putOff(
+    outcome: "paused" | "not_leading" | "not_due" | "failed",
+    waitMs: number,
+    error?: unknown,
+  ): CycleReport {
+    notBeforeMs = clock.monotonicMs() + waitMs;
+    return { ...NOTHING_DONE, outcome, waitMs, error };
+  }
+
+  async function attempt(signal: AbortSignal): Promise<CycleReport> {
+    const waitMs = notBeforeMs - clock.monotonicMs();
+    if (waitMs > 0) return putOff("not_due", waitMs);
+    try {
+      if (await isPaused(pool, source.sourceId)) return await rest();
+      log.pausedIs(false);
+      const term = await leadership.lead();
+      if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
+      const result = await withSignals([signal, term.signal], (inTerm) =>
+        cycle.run({ term, signal: inTerm }),
+      );
+      if (result.kind === "not_due") return putOff("not_due", result.waitMs);
+      failures = 0;
+      log.succeeded(result.counts, deps.client.providerClock.skewSeconds());
+      return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
+    } catch (error) {
+      signal.throwIfAborted();
+      return recover(error);
+    }
+  }
+
+  async function rest(): Promise<CycleReport> {
+    log.pausedIs(true);
+    cycle.abandon();
+    await leadership.resign();
+    return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
+  }
+
+  function recover(error: unknown): CycleReport {
+    if (error instanceof LeaseLostError) {
+      cycle.abandon();
+      return { ...NOTHING_DONE, outcome: "lease_lost", waitMs: 0, error };
+    }
+    failures += 1;
+    const waitMs = backoffMs(error, { failures, intervalMs: deps.intervalSeconds * 1_000 });
+    log.failed(error, waitMs);
+    return putOff("failed", waitMs, error);
+  }
+
+  return { attempt, resign: leadership.resign };
+}
+
+const NOTHING_DONE: CycleCounts = {
+  requests: 0,
+  orders: 0,
+  applied: 0,
+  unreadable: 0,
+  windows: 0,
+  unproved: 0,
+  refetches: 0,
+  spareError: undefined,
+};
+
+function backoffMs(
+  error: unknown,
+  { failures, intervalMs }: { failures: number; intervalMs: number },
+): number {
+  const retry = error instanceof OrderMirrorError ? error.retry : "later";
+  const longestMs = Math.max(BACKOFF_MAX_MS, intervalMs);
+  // What only a person can mend is tried again slowly from the start.
+  if (retry === "never") return longestMs;
+  const growingMs = Math.min(intervalMs * 2 ** (failures - 1), longestMs);
+  return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
+}

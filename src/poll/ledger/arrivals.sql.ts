@@ -1,0 +1,75 @@
+import type { ArrivalCount, Margins } from "../../domain/window/lateness.ts";
+import type { Pool } from "../../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+
+/** Adds to what was counted in this hour, and drops what is older than a month. Throws LeaseLostError. */
+export async function recordArrivals(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, counts }: { sourceId: string; counts: readonly ArrivalCount[] },
+): Promise<void> {
+  const { rows } = await pool.query<{ held: boolean }>(
+    `with ${HELD}, recorded as (
+       insert into mirror.arrivals as a (source_id, hour, missed_seconds, seen_seconds, changes)
+       select $4, date_trunc('hour', clock_timestamp()), missed, seen, changes
+       from held cross join unnest($5::int[], $6::int[], $7::bigint[]) as c (missed, seen, changes)
+       order by missed, seen
+       on conflict (source_id, hour, missed_seconds, seen_seconds) do update set changes = a.changes + excluded.changes
+     ), forgotten as (
+       delete from mirror.arrivals using held
+       where source_id = $4 and hour < clock_timestamp() - interval '30 days'
+     )
+     select exists (select from held) as held`,
+    [
+      ...leaseValues(lease),
+      sourceId,
+      counts.map(({ missedSeconds }) => missedSeconds),
+      counts.map(({ seenSeconds }) => seenSeconds),
+      counts.map(({ changes }) => changes),
+    ],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+}
+
+/** What was counted in the last seven days. */
+export async function readArrivals(pool: Pool, sourceId: string): Promise<ArrivalCount[]> {
+  const { rows } = await pool.query<ArrivalCount>(
+    `select missed_seconds as "missedSeconds", seen_seconds as "seenSeconds", sum(changes)::float8 as changes
+     from mirror.arrivals where source_id = $1 and hour > clock_timestamp() - interval '7 days'
+     group by missed_seconds, seen_seconds`,
+    [sourceId],
+  );
+  return rows;
+}
+
+/** Notes the margins in force, for people to see. Throws LeaseLostError. */
+export async function recordMargins(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, margins, tailSeconds }: { sourceId: string; margins: Margins; tailSeconds: number },
+): Promise<void> {
+  const { rowCount } = await pool.query(
+    `with ${HELD}
+     update mirror.poll_state set settle_seconds = $5, overlap_seconds = $6, late_tail_seconds = $7
+     from held where source_id = $4`,
+    [...leaseValues(lease), sourceId, margins.settleSeconds, margins.overlapSeconds, tailSeconds],
+  );
+  if (rowCount === 0) throw makeLeaseLostError(lease);
+}
+
+/** The margins that a leader tuned last. */
+export interface StoredMargins extends Margins {
+  /** Age at which the latest change of the last week was seen, of those that a read had missed; 0: none was late. */
+  readonly tailSeconds: number;
+}
+
+/** Null before the first tuning. */
+export async function readMargins(pool: Pool, sourceId: string): Promise<StoredMargins | null> {
+  const { rows } = await pool.query<StoredMargins>(
+    `select settle_seconds as "settleSeconds", overlap_seconds as "overlapSeconds", late_tail_seconds as "tailSeconds"
+     from mirror.poll_state where source_id = $1 and overlap_seconds is not null`,
+    [sourceId],
+  );
+  return rows[0] ?? null;
+}

@@ -1,0 +1,233 @@
+import type { WebhookRecord } from "../../domain/order/lostEvents.ts";
+import type { Pool } from "../../database/database.ts";
+
+/** Upper bounds of the delays that are told apart, in seconds; the last one stands for all that are longer. */
+const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
+
+/** How many changes of the feed one look takes. */
+const FEED_LIMIT = 5_000;
+
+export interface LedgerStep {
+  readonly sourceId: string;
+  /** How long an event may come after the read that found its change, before it counts as lost. */
+  readonly graceSeconds: number;
+}
+
+export interface LedgerReport {
+  /** Changes of the feed that were looked at; FEED_LIMIT when more may be waiting. */
+  readonly read: number;
+  readonly found: number;
+  readonly late: number;
+  readonly lost: number;
+}
+
+/*
+ * The feed is read below pg_snapshot_xmin only: a smaller position may commit later. A new order counts when it
+ * changed after the source was configured here; one from before was never to be announced to us. The spec lists no
+ * event for creation, so `created` is never expected.
+ */
+const COLLECT = `
+with cursor as (
+  select tx, position from mirror.lost_event_cursor where source_id = $1
+),
+fresh as materialized (
+  select c.* from mirror.changes c
+  where c.source_id = $1 and c.tx < pg_snapshot_xmin(pg_current_snapshot())
+    and ((select tx from cursor) is null or (c.tx, c.position) > (select tx, position from cursor))
+  order by c.tx, c.position limit $2
+),
+learned as (
+  insert into mirror.announced_statuses as a (source_id, status, event_type, events, first_at, last_at)
+  select source_id, status, (array_agg(event_type order by position desc))[1], count(*), min(changed_at), max(changed_at)
+  from fresh where via = 'webhook' and event_type is not null and status is distinct from previous_status
+  group by source_id, status order by status
+  on conflict (source_id, status) do update set
+    event_type = excluded.event_type, events = a.events + excluded.events, last_at = excluded.last_at
+),
+timed as (
+  insert into mirror.event_delays as d (source_id, hour, late, up_to_seconds, events)
+  select source_id, date_trunc('hour', changed_at), false, up_to, count(*)
+  from fresh cross join lateral (
+    select min(bound) as up_to from unnest($3::int[]) as bound
+    where bound >= extract(epoch from changed_at) - version / 1e9
+  ) delay
+  where via = 'webhook' and event_type is not null and status is distinct from previous_status
+  group by source_id, date_trunc('hour', changed_at), up_to order by 1, 2, 4
+  on conflict (source_id, hour, late, up_to_seconds) do update set events = d.events + excluded.events
+),
+found as (
+  insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at)
+  select f.source_id, f.reference, f.status, f.version, f.via, f.changed_at
+  from fresh f join mirror.sources s using (source_id)
+  where f.via in ('poll', 'backfill', 'refetch', 'verify') and f.status <> 'created'
+    and f.status is distinct from f.previous_status
+    and (f.previous_status is not null or f.version > extract(epoch from s.created_at) * 1000000000)
+  on conflict do nothing
+  returning 1
+),
+moved as (
+  insert into mirror.lost_event_cursor (source_id, tx, position)
+  select $1, tx, position from fresh order by tx desc, position desc limit 1
+  on conflict (source_id) do update set tx = excluded.tx, position = excluded.position
+)
+select (select count(*) from fresh)::int as read, (select count(*) from found)::int as found`;
+
+const JUDGE = `
+with open as materialized (
+  select u.* from mirror.unannounced_changes u
+  where u.source_id = $1 and u.state in ('waiting', 'lost') and u.found_at > clock_timestamp() - interval '3 days'
+),
+announced as (
+  select distinct on (o.reference, o.version) o.reference, o.version, o.status, h.seen_at, h.event_id, h.event_type
+  from open o join mirror.history h
+    on h.source_id = o.source_id and h.reference = o.reference and h.status = o.status and h.via = 'webhook'
+  order by o.reference, o.version, h.history_id
+),
+late as (
+  update mirror.unannounced_changes u set state = 'late', announced_at = a.seen_at, event_id = a.event_id
+  from announced a where u.source_id = $1 and u.reference = a.reference and u.version = a.version
+  returning u.reference, u.version
+),
+learned as (
+  insert into mirror.announced_statuses as a (source_id, status, event_type, events, first_at, last_at)
+  select $1, status, max(event_type), count(*), min(seen_at), max(seen_at) from announced
+  where event_type is not null group by status order by status
+  on conflict (source_id, status) do update set
+    events = a.events + excluded.events, last_at = greatest(a.last_at, excluded.last_at)
+),
+timed as (
+  insert into mirror.event_delays as d (source_id, hour, late, up_to_seconds, events)
+  select $1, date_trunc('hour', seen_at), true, up_to, count(*)
+  from announced cross join lateral (
+    select min(bound) as up_to from unnest($3::int[]) as bound
+    where bound >= extract(epoch from seen_at) - version / 1e9
+  ) delay
+  group by date_trunc('hour', seen_at), up_to order by 2, 4
+  on conflict (source_id, hour, late, up_to_seconds) do update set events = d.events + excluded.events
+),
+overdue as (
+  update mirror.unannounced_changes u
+  set state = case when exists (
+    select from mirror.announced_statuses a where a.source_id = u.source_id and a.status = u.status
+  ) then 'lost' else 'not_announced' end
+  from open o
+  where u.source_id = o.source_id and u.reference = o.reference and u.version = o.version and o.state = 'waiting'
+    and o.found_at <= clock_timestamp() - make_interval(secs => $2)
+    and not exists (select from announced a where a.reference = o.reference and a.version = o.version)
+  returning u.state
+)
+select (select count(*) from late)::int as late, (select count(*) from overdue where state = 'lost')::int as lost`;
+
+/**
+ * Brings the ledger of lost events up to date for one source: learns from the change feed which statuses are
+ * announced and which changes a read found first, then tells late events from lost ones. Off the apply path, and
+ * safe to run again, also while another process does.
+ */
+export async function advanceLostEvents(
+  pool: Pool,
+  { sourceId, graceSeconds }: LedgerStep,
+): Promise<LedgerReport> {
+  const client = await pool.connect();
+  let failure: Error | undefined;
+  try {
+    await client.query("begin");
+    // Of two that read the feed from the same place, both would count what they find there.
+    await client.query("select pg_advisory_xact_lock(hashtext('order-mirror lost events'), hashtext($1))", [
+      sourceId,
+    ]);
+    const collected = await client.query<{ read: number; found: number }>(COLLECT, [
+      sourceId,
+      FEED_LIMIT,
+      DELAY_BOUNDS,
+    ]);
+    const judged = await client.query<{ late: number; lost: number }>(JUDGE, [
+      sourceId,
+      graceSeconds,
+      DELAY_BOUNDS,
+    ]);
+    await client.query("commit");
+    const { read = 0, found = 0 } = collected.rows[0] ?? {};
+    const { late = 0, lost = 0 } = judged.rows[0] ?? {};
+    return { read, found, late, lost };
+  } catch (error) {
+    failure =
+      error instanceof Error ? error : new Error("the ledger could not be advanced", { cause: error });
+    throw error;
+  } finally {
+    // A connection that failed inside a transaction goes, and its transaction with it.
+    client.release(failure);
+  }
+}
+
+/** Announced changes by how long after the change their event came; `upToSeconds` null: longer than all others. */
+export interface DelayCount {
+  readonly upToSeconds: number | null;
+  /** The event came before any read found the change. */
+  readonly onTime: number;
+  readonly late: number;
+}
+
+export interface WebhookFigures extends WebhookRecord {
+  /** Of the last 24 hours, shortest delay first. Hours count whole. */
+  readonly delays: readonly DelayCount[];
+}
+
+/** Rows of the inbox among which the last event is looked for; further back the announced changes tell. */
+const EVENTS_SEARCHED = 20_000;
+
+const RECORD = `
+with delays as (
+  select up_to_seconds, coalesce(sum(events) filter (where not late), 0)::float8 as on_time,
+    coalesce(sum(events) filter (where late), 0)::float8 as late
+  from mirror.event_delays
+  where source_id = $1 and hour > clock_timestamp() - interval '24 hours' group by up_to_seconds
+), last as (
+  select greatest(
+    -- Ends at the first that is found.
+    (select received_at from (
+      select source_id, received_at from mirror.inbox order by seq desc limit $2
+    ) newest where source_id = $1 limit 1),
+    (select max(last_at) from mirror.announced_statuses where source_id = $1)) as event_at
+)
+select mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(last.event_at) as last_event_at, lost.last_day, lost.since_event,
+  mirror.nanos_of(lost.first_since_event) as first_since_event,
+  (select coalesce(sum(on_time + late), 0)::float8 from delays) as announced,
+  (select coalesce(json_agg(json_build_object('upToSeconds', nullif(up_to_seconds, 2147483647),
+    'onTime', on_time, 'late', late) order by up_to_seconds), '[]') from delays) as delays
+from last cross join lateral (
+  select (count(*) filter (where found_at > clock_timestamp() - interval '24 hours'))::int as last_day,
+    (count(*) filter (where found_at > last.event_at))::int as since_event,
+    min(found_at) filter (where found_at > last.event_at) as first_since_event
+  from mirror.unannounced_changes
+  where source_id = $1 and state = 'lost'
+    and found_at > least(last.event_at, clock_timestamp() - interval '24 hours')
+) lost`;
+
+/** What webhooks of a source did in the last 24 hours, as far as the ledger was brought up to date. */
+export async function readWebhookRecord(
+  pool: Pool,
+  { sourceId, configured }: { sourceId: string; configured: boolean },
+): Promise<WebhookFigures> {
+  const { rows } = await pool.query<{
+    now: string;
+    last_event_at: string | null;
+    last_day: number;
+    since_event: number;
+    first_since_event: string | null;
+    announced: number;
+    delays: DelayCount[];
+  }>(RECORD, [sourceId, EVENTS_SEARCHED]);
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("an aggregate gave no row");
+  const { last_event_at: lastEventAt, first_since_event: firstLost } = row;
+  return {
+    configured,
+    now: BigInt(row.now),
+    lastEventAt: lastEventAt === null ? null : BigInt(lastEventAt),
+    lost: row.last_day,
+    announced: row.announced,
+    firstLostSinceLastEventAt: firstLost === null ? null : BigInt(firstLost),
+    lostSinceLastEvent: row.since_event,
+    delays: row.delays,
+  };
+}

@@ -1,0 +1,112 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Pool } from "../../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+
+/** Where polling of a source stands. Instants are the provider's time. */
+export interface PollState {
+  readonly historySince: Instant;
+  /** End of the last window of the fast sweep, exclusive: the cursor. */
+  readonly polledThrough: Instant;
+  /** Every change from historySince to before this is in the mirror. */
+  readonly safeThrough: Instant | undefined;
+  /** Since the last cycle ended; undefined when there was none, 0 when it was cut short and nobody knows. */
+  readonly idleMs: number | undefined;
+}
+
+/** Undefined when the source was never polled. */
+export async function readPollState(pool: Pool, sourceId: string): Promise<PollState | undefined> {
+  const { rows } = await pool.query<{
+    history_since: string;
+    polled_through: string;
+    safe_through: string | null;
+    idle_ms: number | null;
+  }>(
+    `select history_since, polled_through, safe_through,
+       case
+         when last_cycle_started_at is null then null
+         when last_cycle_ended_at >= last_cycle_started_at
+           then greatest(0, extract(epoch from clock_timestamp() - last_cycle_ended_at) * 1000)
+         else 0
+       end::double precision as idle_ms
+     from mirror.poll_state where source_id = $1 and history_since is not null`,
+    [sourceId],
+  );
+  const [row] = rows;
+  return (
+    row && {
+      historySince: BigInt(row.history_since),
+      polledThrough: BigInt(row.polled_through),
+      safeThrough: row.safe_through === null ? undefined : BigInt(row.safe_through),
+      idleMs: row.idle_ms ?? undefined,
+    }
+  );
+}
+
+/** Notes where polling of a new source begins; leaves what is there. Throws LeaseLostError. */
+export async function beginPolling(
+  pool: Pool,
+  lease: Lease,
+  state: { sourceId: string; historySince: Instant; polledThrough: Instant },
+): Promise<void> {
+  const { rows } = await pool.query<{ held: boolean }>(
+    `with ${HELD}, begun as (
+       insert into mirror.poll_state (source_id, history_since, polled_through)
+       select $4, $5::bigint, $6::bigint from held
+       on conflict (source_id) do update set
+         history_since = excluded.history_since, polled_through = excluded.polled_through
+       where poll_state.history_since is null
+     )
+     select exists (select from held) as held`,
+    [...leaseValues(lease), state.sourceId, state.historySince, state.polledThrough],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+}
+
+/**
+ * Starts a cycle if the last one of any leader started at least `intervalMs` ago by the database's clock; otherwise
+ * says how long to wait. Throws LeaseLostError.
+ */
+export async function beginCycle(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, intervalMs }: { sourceId: string; intervalMs: number },
+): Promise<{ readonly waitMs: number }> {
+  // A last start in the future means that the clock was set back; it must not stop polling until then.
+  const { rows } = await pool.query<{ held: boolean; begun: boolean; wait_ms: number | null }>(
+    `with ${HELD}, pace as (
+       select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
+       from mirror.poll_state where source_id = $4
+     ), begun as (
+       update mirror.poll_state set last_cycle_started_at = clock_timestamp()
+       from held, pace
+       where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
+       returning source_id
+     )
+     select exists (select from held) as held, exists (select from begun) as begun,
+       (select wait_ms from pace)::double precision as wait_ms`,
+    [...leaseValues(lease), sourceId, intervalMs],
+  );
+  const [row] = rows;
+  if (row?.held !== true) throw makeLeaseLostError(lease);
+  return { waitMs: row.begun ? 0 : (row.wait_ms ?? 0) };
+}
+
+/** Notes the end of a cycle, with a sentence when it failed, be it before polling could begin. Throws LeaseLostError. */
+export async function endCycle(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, error }: { sourceId: string; error: string | undefined },
+): Promise<void> {
+  const result = await pool.query(
+    `with ${HELD}
+     insert into mirror.poll_state as state (source_id, last_cycle_ended_at, last_error, last_error_at)
+     select $4, clock_timestamp(), $5::text, case when $5::text is not null then clock_timestamp() end from held
+     on conflict (source_id) do update set
+       last_cycle_ended_at = excluded.last_cycle_ended_at,
+       last_error = excluded.last_error,
+       last_error_at = coalesce(excluded.last_error_at, state.last_error_at)`,
+    [...leaseValues(lease), sourceId, error ?? null],
+  );
+  if (result.rowCount === 0) throw makeLeaseLostError(lease);
+}

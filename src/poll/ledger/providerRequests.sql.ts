@@ -1,0 +1,45 @@
+import type { Pool } from "../../database/database.ts";
+
+/** Requests to the provider, by what they counted against and what they were for. */
+export interface RequestCount {
+  readonly policy: string;
+  readonly purpose: string;
+  readonly requests: number;
+}
+
+/** Adds what a process has sent for a source, and drops what is older than two days. */
+export async function recordRequests(
+  pool: Pool,
+  { sourceId, counts }: { sourceId: string; counts: readonly RequestCount[] },
+): Promise<void> {
+  await pool.query(
+    `with forgotten as (
+       delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '2 days'
+     )
+     insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests)
+     select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests
+     from unnest($2::text[], $3::text[], $4::bigint[]) as c (policy, purpose, requests)
+     order by policy, purpose
+     on conflict (source_id, minute, policy, purpose) do update set requests = sent.requests + excluded.requests`,
+    [
+      sourceId,
+      counts.map(({ policy }) => policy),
+      counts.map(({ purpose }) => purpose),
+      counts.map(({ requests }) => requests),
+    ],
+  );
+}
+
+/** What all processes sent for a source within the last `minutes` whole minutes and this one, the most first. */
+export async function readRequests(
+  pool: Pool,
+  { sourceId, minutes }: { sourceId: string; minutes: number },
+): Promise<RequestCount[]> {
+  const { rows } = await pool.query<RequestCount>(
+    `select policy, purpose, sum(requests)::float8 as requests from mirror.provider_requests
+     where source_id = $1 and minute >= date_trunc('minute', clock_timestamp()) - make_interval(mins => $2)
+     group by policy, purpose order by requests desc, policy, purpose`,
+    [sourceId, minutes],
+  );
+  return rows;
+}

@@ -1,0 +1,49 @@
+import type { Trait, Traits } from "../../domain/window/providerTraits.ts";
+import type { Pool } from "../../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+
+/** A measured trait of a source's provider. Moments are seconds since 1970, by the database's clock. */
+export interface StoredTrait {
+  readonly sourceId: string;
+  readonly trait: Trait;
+  readonly value: string;
+  readonly measuredAt: number;
+  /** Null when it never was another one. */
+  readonly previous: string | null;
+  readonly changedAt: number | null;
+}
+
+/** Takes down what holds now; a value that differs from the stored one counts as changed now. Throws LeaseLostError. */
+export async function recordTraits(
+  pool: Pool,
+  lease: Lease,
+  { sourceId, traits }: { sourceId: string; traits: Traits },
+): Promise<void> {
+  const entries = Object.entries(traits);
+  const { rows } = await pool.query<{ held: boolean }>(
+    `with ${HELD}, recorded as (
+       insert into mirror.provider_traits as stored (source_id, trait, value)
+       select $4, trait, value from held cross join unnest($5::text[], $6::text[]) as t (trait, value)
+       order by trait
+       on conflict (source_id, trait) do update set
+         value = excluded.value, measured_at = excluded.measured_at,
+         previous = case when stored.value <> excluded.value then stored.value else stored.previous end,
+         changed_at = case when stored.value <> excluded.value then excluded.measured_at else stored.changed_at end
+     )
+     select exists (select from held) as held`,
+    [...leaseValues(lease), sourceId, entries.map(([trait]) => trait), entries.map(([, value]) => value)],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+}
+
+/** What was measured of all sources, or of one. */
+export async function readTraits(pool: Pool, sourceId: string | null = null): Promise<StoredTrait[]> {
+  const { rows } = await pool.query<StoredTrait>(
+    `select source_id as "sourceId", trait, value, extract(epoch from measured_at)::float8 as "measuredAt", previous,
+       extract(epoch from changed_at)::float8 as "changedAt"
+     from mirror.provider_traits where $1::text is null or source_id = $1 order by source_id, trait`,
+    [sourceId],
+  );
+  return rows;
+}

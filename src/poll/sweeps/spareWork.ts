@@ -1,0 +1,88 @@
+import { formatInstant } from "../../domain/order/instant.ts";
+import { LeaseLostError } from "../../database/leases.sql.ts";
+import { InvalidApiKeyError } from "../../provider/errors.ts";
+import type { Course, CycleContext } from "../cycle/course.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import { WalkTooLargeError } from "../cycle/errors.ts";
+import type { CommittedWindow, SweepRunner } from "./sweepRunner.ts";
+
+export interface SpareWork {
+  /**
+   * Gives the sweeps what is left of the time until the next cycle, page by page, the first one first. Returns the
+   * last failure: it belongs to one sweep, which then rests for a while, and the others go on. Throws what concerns
+   * all: an abort, a lost lease, a refused key.
+   */
+  run(context: CycleContext, course: Course): Promise<unknown>;
+}
+
+/** Per cycle, far beyond what the rate allows in one; at least one, so that a busy source gets on with it as well. */
+const PAGES_MAX = 1_000;
+const PAUSE_MAX_MS = 60_000;
+
+interface Worker {
+  readonly runner: SweepRunner;
+  failures: number;
+  pausedUntilMs: number;
+}
+
+export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): SpareWork {
+  const { clock } = deps;
+  const workers = runners.map((runner) => makeWorker(runner));
+
+  async function run(context: CycleContext, course: Course): Promise<unknown> {
+    let failure: unknown;
+    for (let pages = 0; pages < PAGES_MAX; pages += 1) {
+      if (pages > 0 && clock.monotonicMs() >= context.dueMs) break;
+      const next = await takeTurn(context, course);
+      if (next === "idle") break;
+      failure = next.failure ?? failure;
+    }
+    return failure;
+  }
+
+  async function takeTurn(
+    context: CycleContext,
+    course: Course,
+  ): Promise<"idle" | { readonly failure?: unknown }> {
+    for (const worker of workers) {
+      if (worker.pausedUntilMs > clock.monotonicMs()) continue;
+      try {
+        const step = await course.take(worker.runner);
+        if (step === undefined) continue;
+        worker.failures = 0;
+        if (step.window !== undefined) report(worker.runner, step.window);
+        return {};
+      } catch (error) {
+        if (concernsAll(error, context.signal)) throw error;
+        // A shorter window is begun at the next turn.
+        if (error instanceof WalkTooLargeError) return {};
+        pause(worker);
+        return { failure: error };
+      }
+    }
+    return "idle";
+  }
+
+  function pause(worker: Worker): void {
+    worker.failures += 1;
+    const pauseMs = deps.intervalSeconds * 1_000 * 2 ** (worker.failures - 1);
+    worker.pausedUntilMs = clock.monotonicMs() + Math.min(pauseMs, PAUSE_MAX_MS);
+  }
+
+  function report(runner: SweepRunner, { window, progress }: CommittedWindow): void {
+    if (runner.name !== "backfill" && runner.name !== "requested") return;
+    const [since, until] = [formatInstant(window.since), formatInstant(window.until)];
+    const safeThrough = progress.safeThrough === undefined ? null : formatInstant(progress.safeThrough);
+    deps.logger.info({ since, until, safe_through: safeThrough }, "read a part of the history");
+  }
+
+  return { run };
+}
+
+function makeWorker(runner: SweepRunner): Worker {
+  return { runner, failures: 0, pausedUntilMs: Number.NEGATIVE_INFINITY };
+}
+
+function concernsAll(error: unknown, signal: AbortSignal): boolean {
+  return signal.aborted || error instanceof LeaseLostError || error instanceof InvalidApiKeyError;
+}

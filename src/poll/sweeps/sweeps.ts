@@ -1,0 +1,172 @@
+import { gaps } from "../../domain/window/coverage.ts";
+import { addSeconds } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Margins } from "../../domain/window/lateness.ts";
+import { firstPart, nextWindow, settledUntil } from "../../domain/window/window.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { Priority } from "../../provider/rate/policies.ts";
+import type { Term } from "../leader/leadership.ts";
+import type { AppliedPage } from "../cycle/readWindow.ts";
+import { makeSpan } from "../cycle/span.ts";
+import type { Span } from "../cycle/span.ts";
+
+/** What a sweep may go by. */
+export interface SweepView {
+  /** The provider's time now, a lower bound. */
+  readonly providerNow: Instant;
+  /** The same at the start of the cycle: a sweep that catches up with it is done, however long that took. */
+  readonly cycleStartedAt: Instant;
+  readonly nowMs: number;
+  readonly historySince: Instant;
+  readonly polledThrough: Instant;
+  readonly safeThrough: Instant | undefined;
+  /** Windows that this sweep has read in this cycle. */
+  readonly windowsRead: number;
+}
+
+/** A policy: which windows to read, and when. */
+export interface Sweep {
+  readonly name: "fast" | "delayed" | "backfill" | "requested" | "verify";
+  readonly via: "poll" | "backfill" | "verify";
+  readonly priority: Priority;
+  readonly movesCursor: boolean;
+  /** Its windows are old enough to prove something when `provesAfterSeconds` lie between their end and their reading. */
+  readonly provesAfterSeconds: number | undefined;
+  /** How long its windows may be. */
+  readonly span: Span;
+  /** The window to read next in this cycle; undefined when there is none. */
+  next(view: SweepView, term: Term): Promise<Window | undefined>;
+  /** A page of its window was applied. */
+  notePage?(page: AppliedPage): void;
+  /** `window` was read whole and committed. When this rejects, it is committed once more at the next step. */
+  noteRead(window: Window, result: WindowResult): void | Promise<void>;
+  /** A step failed; it is tried again. */
+  noteFailure?(error: unknown, term: Term): Promise<void>;
+}
+
+export interface WindowResult {
+  readonly proved: boolean;
+  readonly requests: number;
+  readonly orders: number;
+  readonly nowMs: number;
+  readonly term: Term;
+}
+
+/** Read at each use: they are tuned while polling goes on. */
+export type SweepOptions = Margins;
+
+/** The longest window of the fast sweep, so that catching up after a day away is committed hour by hour. */
+const FAST_SPAN_SECONDS = 3_600;
+/** Every two minutes at the usual interval. */
+const DELAYED_EVERY_CYCLES = 4;
+/** How far back the delayed sweep looks for changes that appeared later than the overlap allows for. */
+const DELAYED_LOOKBACK_SECONDS = 900;
+/** The provider's clock is a lower bound that later answers may lower by its resolution. */
+const CLOCK_MARGIN_SECONDS = 1;
+const BACKFILL_SPAN_SECONDS = 86_400;
+const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
+/** A gap that could not be proved is left alone for so long, so that it does not keep the others waiting. */
+const UNPROVED_REST_MS = 600_000;
+
+/** From the cursor up to the settled present, every cycle: what makes the mirror fresh. */
+export function makeFastSweep(options: SweepOptions): Sweep {
+  const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
+  return {
+    name: "fast",
+    via: "poll",
+    priority: "live",
+    movesCursor: true,
+    provesAfterSeconds: undefined,
+    span,
+    async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
+      const { settleSeconds, overlapSeconds } = options;
+      // An answer of this cycle may have set the clock back; the hours ahead of it have nothing to show yet.
+      const now = providerNow < cycleStartedAt ? providerNow : cycleStartedAt;
+      const end = settledUntil({ providerNow: now, settleSeconds });
+      // The overlap is worth reading again even when there is nothing beyond the cursor.
+      if (windowsRead > 0 && polledThrough >= end) return undefined;
+      return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
+    },
+    noteRead: () => span.lengthen(),
+  };
+}
+
+/**
+ * The last quarter of an hour again, every few cycles, up to where nothing can appear any more: what proves the
+ * mirror whole.
+ */
+export function makeDelayedSweep(options: SweepOptions & { readonly intervalSeconds: number }): Sweep {
+  const span = makeSpan({ seconds: DELAYED_LOOKBACK_SECONDS, max: DELAYED_LOOKBACK_SECONDS });
+  let nextMs = Number.NEGATIVE_INFINITY;
+  /** What is left of the quarter of an hour, when it takes more than one window. */
+  let rest: Window | undefined;
+  return {
+    name: "delayed",
+    via: "poll",
+    priority: "live",
+    movesCursor: false,
+    get provesAfterSeconds() {
+      return lateSeconds(options);
+    },
+    span,
+    async next({ providerNow, nowMs, historySince }) {
+      if (rest === undefined) {
+        if (nowMs < nextMs) return undefined;
+        const until = provableUntil(providerNow, options);
+        const lookback = addSeconds(until, -DELAYED_LOOKBACK_SECONDS);
+        rest = { since: lookback > historySince ? lookback : historySince, until };
+      }
+      if (rest.since < rest.until) return firstPart(rest, span.seconds());
+      rest = undefined;
+      return undefined;
+    },
+    noteRead({ until }, { nowMs }) {
+      span.lengthen();
+      rest = rest && until < rest.until ? { since: until, until: rest.until } : undefined;
+      if (rest === undefined) nextMs = nowMs + DELAYED_EVERY_CYCLES * options.intervalSeconds * 1_000;
+    },
+  };
+}
+
+/** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep left out. */
+export function makeBackfillSweep(
+  options: SweepOptions,
+  readGaps: (within: Window, limit: number) => Promise<Window[]>,
+): Sweep {
+  const span = makeSpan({ seconds: BACKFILL_SPAN_SECONDS, max: BACKFILL_SPAN_MAX_SECONDS });
+  let unproved: { window: Window; untilMs: number }[] = [];
+  return {
+    name: "backfill",
+    via: "backfill",
+    priority: "backfill",
+    movesCursor: false,
+    get provesAfterSeconds() {
+      return lateSeconds(options);
+    },
+    span,
+    async next({ providerNow, nowMs, historySince, safeThrough }) {
+      const until = addSeconds(provableUntil(providerNow, options), -DELAYED_LOOKBACK_SECONDS);
+      const within = { since: safeThrough ?? historySince, until };
+      if (within.since >= within.until) return undefined;
+      unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);
+      const resting = unproved.map(({ window }) => window);
+      const found = await readGaps(within, resting.length + 1);
+      const [gap] = found.flatMap((one) => gaps(one, resting));
+      return gap && firstPart(gap, span.seconds());
+    },
+    noteRead(window, { proved, requests, nowMs }) {
+      if (!proved) unproved.push({ window, untilMs: nowMs + UNPROVED_REST_MS });
+      if (requests === 1) span.lengthen();
+    },
+  };
+}
+
+/** After this long no change can appear any more that bears an older timestamp. */
+export function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
+  return settleSeconds + overlapSeconds;
+}
+
+/** End of what could be proved if it were read now, exclusive. */
+export function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
+  return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
+}

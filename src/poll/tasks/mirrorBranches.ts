@@ -1,0 +1,39 @@
+import { recordBranches } from "../../apply/recordBranches.sql.ts";
+import type { Chore } from "./chores.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import { WalkStalledError } from "../cycle/errors.ts";
+
+const EVERY_MS = 3_600_000;
+const PAGE_LIMIT = 200;
+const PAGES_MAX = 100;
+
+/** Every hour: the branches as the provider lists them. Costs nothing of the list rate. */
+export function makeMirrorBranches(deps: Pick<PollDeps, "source" | "client" | "pool" | "logger">): Chore {
+  const { client, pool, logger } = deps;
+  const { sourceId } = deps.source;
+
+  async function listAll(signal: AbortSignal): Promise<string[]> {
+    const raws: string[] = [];
+    for (let pages = 0; pages < PAGES_MAX; pages += 1) {
+      const page = await client.listBranches(
+        { limit: PAGE_LIMIT, offset: raws.length },
+        { priority: "refetch", signal },
+      );
+      raws.push(...page.raws);
+      if (!page.hasMore) return raws;
+      if (page.raws.length === 0) break;
+    }
+    // A list that is cut short would close the branches that it lacks.
+    throw new WalkStalledError("the provider says that there are more branches but does not list them");
+  }
+
+  return {
+    name: "mirror branches",
+    everyMs: EVERY_MS,
+    async run({ term, signal }) {
+      const raws = await listAll(signal);
+      const closed = await recordBranches(pool, term.lease, { sourceId, raws });
+      if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
+    },
+  };
+}

@@ -1,0 +1,67 @@
+import { addSeconds } from "../../domain/order/instant.ts";
+import {
+  advanceVerification,
+  readOpenVerification,
+  readSample,
+  requestNightly,
+  startVerification,
+} from "../ledger/verifications.sql.ts";
+import type { Chore } from "./chores.ts";
+import { addDifference, compareOrder, NO_DIFFERENCE } from "../sweeps/compareOrder.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import { provableUntil } from "../sweeps/sweeps.ts";
+
+const NIGHTLY_SECONDS = 48 * 3_600;
+const NIGHTLY_LOOK_MS = 600_000;
+/** Per cycle; single reads have the sustained policy to themselves, but the next cycle must start in time. */
+const SAMPLE_PER_CYCLE = 50;
+
+/** Asks for the last 48 hours to be compared, once a night: the deep sweep. */
+export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): Chore {
+  const { sourceId } = deps.source;
+  return {
+    name: "ask for the nightly comparison",
+    everyMs: NIGHTLY_LOOK_MS,
+    async run() {
+      const until = deps.client.providerClock.providerNow();
+      await requestNightly(deps.pool, {
+        sourceId,
+        window: { since: addSeconds(until, -NIGHTLY_SECONDS), until },
+      });
+    },
+  };
+}
+
+/** Compares the samples that people asked for, some orders after each cycle. */
+export function makeVerifySamples(deps: PollDeps): Chore {
+  const { pool, client } = deps;
+  const { sourceId } = deps.source;
+  return {
+    name: "compare a sample",
+    everyMs: 0,
+    async run({ term, signal }) {
+      const open = await readOpenVerification(pool, { sourceId, sampled: true });
+      if (open === undefined || open.sample === null) return;
+      const { verificationId, until, sample, orders } = open;
+      if (open.state === "requested") await startVerification(pool, term.lease, { verificationId, until });
+      const limit = Math.min(SAMPLE_PER_CYCLE, sample - orders);
+      const query = { sourceId, window: open, verificationId, offset: orders, limit };
+      const references = await readSample(pool, query);
+      const knownBefore = provableUntil(client.providerClock.providerNow(), deps);
+      let found = NO_DIFFERENCE;
+      for (const reference of references) {
+        term.assertLeading();
+        found = addDifference(found, await compareOrder(deps, { reference, knownBefore, signal }));
+      }
+      const compared = references.length;
+      await advanceVerification(pool, term.lease, {
+        verificationId,
+        readDownTo: open.readDownTo,
+        requests: compared,
+        orders: compared,
+        ...found,
+        done: compared < limit || orders + compared >= sample,
+      });
+    },
+  };
+}

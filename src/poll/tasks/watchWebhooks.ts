@@ -1,0 +1,54 @@
+import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
+import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
+import { advanceLostEvents, readWebhookRecord } from "../ledger/lostEvents.sql.ts";
+import type { WebhookFigures } from "../ledger/lostEvents.sql.ts";
+import type { Chore } from "./chores.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+
+/** How long an event may come after the read that found its change, before it counts as lost. */
+const EVENT_GRACE_SECONDS = 300;
+
+/** After each cycle: which events came late or not at all; a line in the log when the webhooks' health changes. */
+export function makeWatchWebhooks(
+  deps: Pick<PollDeps, "source" | "pool" | "logger" | "eventGraceSeconds">,
+): Chore {
+  const { pool, logger, eventGraceSeconds: graceSeconds = EVENT_GRACE_SECONDS } = deps;
+  const { sourceId } = deps.source;
+  let health: WebhookHealth = "working";
+  return {
+    name: "watch webhooks",
+    everyMs: 0,
+    async run() {
+      await advanceLostEvents(pool, { sourceId, graceSeconds });
+      const record = await readWebhookRecord(pool, { sourceId, configured: true });
+      const now = judgeWebhooks(record);
+      if (now !== health) sayHealth(logger, now, record);
+      health = now;
+    },
+  };
+}
+
+function sayHealth(logger: PollDeps["logger"], health: WebhookHealth, record: WebhookFigures): void {
+  const { lost, announced, lostSinceLastEvent } = record;
+  const figures = { webhooks: health, lost, announced, lost_since_last_event: lostSinceLastEvent };
+  switch (health) {
+    case "stopped":
+      logger.error(figures, "events have stopped: changes are found by polling only");
+      return;
+    case "losing":
+      logger.warn(figures, "events were lost; polling found their changes");
+      return;
+    case "never-seen":
+      logger.info(figures, "no event has come yet, though webhook secrets are set");
+      return;
+    case "working":
+      logger.info(figures, "events come again, and none is missing");
+      return;
+    case "not-configured":
+      return;
+    default: {
+      const never: never = health;
+      return never;
+    }
+  }
+}

@@ -1,0 +1,70 @@
+import { ConfigurationError } from "../../domain/errors.ts";
+import { VERSION } from "../../runtime/version.ts";
+import { InvalidReferenceError } from "../errors.ts";
+import type { ProviderRequest } from "./request.ts";
+
+/** Prepares requests, always for the one address that the key belongs to. */
+export interface ProviderAddress {
+  /** What `fetch` takes. Throws InvalidReferenceError when no path can carry the reference. */
+  prepare(request: ProviderRequest): PreparedRequest;
+}
+
+export interface PreparedRequest {
+  readonly url: URL;
+  readonly init: RequestInit;
+}
+
+/** Visible ASCII: any other character makes `fetch` throw an error that quotes the whole header. */
+const SENDABLE_KEY = /^[\x21-\x7e]+$/;
+
+/** Throws ConfigurationError for a base address or key that no request can carry; the message shows neither. */
+export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: string }): ProviderAddress {
+  if (!SENDABLE_KEY.test(apiKey)) {
+    throw new ConfigurationError("the API key is empty or holds characters that no key has", {
+      fix: "look for spaces or a line break in the value of the key",
+    });
+  }
+  const base = parseBaseUrl(baseUrl);
+  const prefix = base.origin + base.pathname.replace(/\/+$/, "");
+  return {
+    prepare({ method, route, reference, path, query, body, bytes }) {
+      const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
+      const url = new URL(prefix + (path ?? own));
+      // Dot segments, encoded ones too, would lead a path that somebody else has written out of the interface.
+      if (!url.href.startsWith(`${prefix}/v1/`)) {
+        throw new InvalidReferenceError("this path leads out of the provider's interface");
+      }
+      if (query !== undefined) url.search = query.toString();
+      const headers = {
+        authorization: `Bearer ${apiKey}`,
+        accept: "application/json",
+        "user-agent": `order-mirror/${VERSION}`,
+      };
+      // The key must never follow a redirect to another address, so none is followed.
+      const init = { method, headers, redirect: "manual" } as const;
+      const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
+      if (sent === undefined) return { url, init };
+      const typed = { ...headers, "content-type": "application/json" };
+      return { url, init: { ...init, headers: typed, body: sent } };
+    },
+  };
+}
+
+function parseBaseUrl(baseUrl: string): URL {
+  const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
+  const isHttp = url !== null && (url.protocol === "http:" || url.protocol === "https:");
+  if (!isHttp || url.username + url.password + url.search + url.hash !== "") {
+    throw new ConfigurationError("the provider's base address is not a plain http or https address", {
+      fix: "set DELIVERY_BASE_URL to something like https://api.example.com",
+    });
+  }
+  return url;
+}
+
+/** `.` and `..` survive encoding and would make the path another endpoint's; half a surrogate pair has no encoding. */
+function encodeReference(reference: string): string {
+  if (reference === "" || reference === "." || reference === ".." || /\p{Surrogate}/u.test(reference)) {
+    throw new InvalidReferenceError("this reference cannot be part of an address");
+  }
+  return encodeURIComponent(reference);
+}

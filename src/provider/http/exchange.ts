@@ -1,0 +1,113 @@
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { PreparedRequest } from "./address.ts";
+import type { Permit } from "../rate/budget.ts";
+import { DeadlineReached } from "./deadline.ts";
+import { ProviderError, ProviderUnavailableError } from "../errors.ts";
+import { parseHttpDate } from "./httpDate.ts";
+import { policiesOf } from "../rate/policies.ts";
+import type { ProviderClock } from "../rate/providerClock.ts";
+import { readRateHeaders } from "../rate/rateHeaders.ts";
+import { discardBody, readJsonBody, UnreadableBodyError } from "./readBody.ts";
+import { makeRefusalError, NO_REFUSAL, readRefusal, readRequestId } from "../refusal.ts";
+import type { Refusal } from "../refusal.ts";
+import { describeEndpoint } from "./request.ts";
+import type { Answer, ProviderRequest } from "./request.ts";
+import { parseRetryAfter } from "../rate/retryAfter.ts";
+
+export interface ExchangeRequest {
+  readonly request: ProviderRequest;
+  readonly prepared: PreparedRequest;
+  readonly permit: Permit;
+  readonly signal: AbortSignal;
+}
+
+/** One request and its answer over HTTP. What it throws goes through toUnavailable. */
+export function makeExchange(deps: {
+  clock: Clock;
+  providerClock: ProviderClock;
+}): (exchange: ExchangeRequest) => Promise<Answer> {
+  const { clock, providerClock } = deps;
+
+  async function exchange({ request, prepared, permit, signal }: ExchangeRequest): Promise<Answer> {
+    const startedAtMs = clock.monotonicMs();
+    const response = await fetch(prepared.url, { ...prepared.init, signal });
+    const { headers, status } = response;
+    providerClock.observe({ date: headers.get("date"), startedAtMs, receivedAtMs: clock.monotonicMs() });
+    const requestedAt = providerClock.instantAt(startedAtMs);
+    if (!response.ok) throw await refuse(request, response, permit);
+    permit.learn({ ...readRateHeaders(headers), refusedForMs: null });
+    permit.release();
+    try {
+      const { text, value } = await readJsonBody(response);
+      return { status, headers, text, value, requestId: readRequestId(value), requestedAt };
+    } catch (error) {
+      throw toUnavailable(request, { status, error, signal });
+    }
+  }
+
+  async function refuse(
+    request: ProviderRequest,
+    response: Response,
+    permit: Permit,
+  ): Promise<ProviderError> {
+    const { headers, status } = response;
+    const retryAfterMs = readRetryAfterMs(response, providerClock);
+    const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
+    const refused = permit.learn({ ...readRateHeaders(headers), refusedForMs });
+    // Before the body, which may come late: others wait for this one's end.
+    permit.release();
+    const { refusal, text } = await readRefusalOf(response);
+    const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
+    const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
+    const answer = text === null ? undefined : { status, headers, text };
+    const endpoint = describeEndpoint(request);
+    return makeRefusalError({ endpoint, status, refusal, retryAfterMs, policy, answer });
+  }
+
+  return exchange;
+}
+
+const TOO_MANY_REQUESTS = 429;
+const SERVER_ERROR_MIN = 500;
+
+/** Null where it means nothing; a 5xx without the field does not ask for any wait. */
+function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
+  const field = headers.get("retry-after");
+  if (status !== TOO_MANY_REQUESTS && (status < SERVER_ERROR_MIN || field === null)) return null;
+  const sentAt = parseHttpDate(headers.get("date") ?? "") ?? providerClock.providerNow();
+  return parseRetryAfter(field, sentAt);
+}
+
+async function readRefusalOf(response: Response): Promise<{ refusal: Refusal; text: string | null }> {
+  const unread = { refusal: NO_REFUSAL, text: null };
+  if (response.status < 400) {
+    await discardBody(response);
+    return unread;
+  }
+  try {
+    const { text, value } = await readJsonBody(response);
+    return { refusal: readRefusal(value), text };
+  } catch {
+    // The status alone says enough, whatever became of the body.
+    return unread;
+  }
+}
+
+/** Leaves a ProviderError as it is; anything else means that there was no usable answer. */
+export function toUnavailable(
+  request: ProviderRequest,
+  { status, error, signal }: { status: number | null; error: unknown; signal: AbortSignal },
+): ProviderError {
+  if (error instanceof ProviderError) return error;
+  const facts = { status, code: null, requestId: null };
+  const endpoint = describeEndpoint(request);
+  if (error instanceof UnreadableBodyError) {
+    const text = `${endpoint} was answered unreadably: ${error.message}`;
+    return new ProviderUnavailableError(text, facts, { reason: "unreadable" });
+  }
+  if (signal.reason instanceof DeadlineReached) {
+    return new ProviderUnavailableError(`${endpoint} was not answered in time`, facts, { reason: "timeout" });
+  }
+  const text = `${endpoint} could not be sent, or its answer was cut off`;
+  return new ProviderUnavailableError(text, facts, { reason: "network", cause: error });
+}

@@ -1,0 +1,54 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { PolicyName, Priority } from "../rate/policies.ts";
+
+export interface ProviderRequest {
+  readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
+  /** The spec's form of the path, such as `/v1/orders/{reference}`: all that errors and log lines show. */
+  readonly route: string;
+  /** The value of `{reference}` in `route`. */
+  readonly reference?: string;
+  readonly query?: URLSearchParams;
+  readonly body?: unknown;
+  /** Goes out in the place of `route`: path and query that somebody else has written, from `/v1/` on. */
+  readonly path?: string;
+  /** Goes out in the place of `body`, as it is. */
+  readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
+  readonly policy: PolicyName;
+  /** True when the request changes nothing at the provider, so that it may be sent again at will. */
+  readonly safe: boolean;
+}
+
+export interface RequestOptions {
+  /** Default `live`. */
+  readonly priority?: Priority | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** Gives up the wait for a turn in the budget, and nothing that has been sent. */
+  readonly turnSignal?: AbortSignal | undefined;
+}
+
+/** A success: 2xx with a JSON body. */
+export interface Answer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  readonly value: unknown;
+  readonly requestId: string | null;
+  /** Lower bound of the provider's time at which the request started. */
+  readonly requestedAt: Instant;
+}
+
+/** Sends one request, once. Throws a ProviderError, or the reason of the caller's signal. */
+export type Send = (request: ProviderRequest, options: RequestOptions) => Promise<Answer>;
+
+/** How a request ended. */
+export interface Answered {
+  /** Such as `GET /v1/orders/{reference}`: the route, without what an order is called. */
+  readonly endpoint: string;
+  /** Null when there was no answer. */
+  readonly status: number | null;
+}
+
+/** Such as `POST /v1/orders`. */
+export function describeEndpoint({ method, route }: ProviderRequest): string {
+  return `${method} ${route}`;
+}

@@ -1,0 +1,63 @@
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { makeAddress } from "./address.ts";
+import type { Budget } from "../rate/budget.ts";
+import { withDeadline } from "./deadline.ts";
+import { ProviderError } from "../errors.ts";
+import { makeExchange, toUnavailable } from "./exchange.ts";
+import type { ProviderClock } from "../rate/providerClock.ts";
+import { describeEndpoint } from "./request.ts";
+import type { Answered, Send } from "./request.ts";
+
+export interface TransportDeps {
+  readonly baseUrl: string;
+  readonly apiKey: string;
+  readonly budget: Budget;
+  readonly clock: Clock;
+  readonly providerClock: ProviderClock;
+  readonly logger: Logger;
+  /** From the start of a request to the end of its body; waiting for the budget is not counted. */
+  readonly deadlineMs: number;
+  /** Told of the end of every request that the caller did not give up; must not throw. */
+  readonly onAnswer?: ((answered: Answered) => void) | undefined;
+}
+
+/** Throws ConfigurationError for a base address or a key that no request can carry. */
+export function makeTransport(deps: TransportDeps): Send {
+  const { budget, clock, providerClock, logger, deadlineMs } = deps;
+  const address = makeAddress(deps);
+  const exchange = makeExchange({ clock, providerClock });
+
+  return async function send(request, options) {
+    const { priority = "live", signal, turnSignal = signal } = options;
+    const prepared = address.prepare(request);
+    const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
+    const startedAtMs = clock.monotonicMs();
+    const log = (outcome: string) => {
+      const durationMs = Math.round(clock.monotonicMs() - startedAtMs);
+      const { method, route } = request;
+      logger.debug({ method, route, priority, outcome, duration_ms: durationMs }, "asked the provider");
+    };
+    try {
+      const answer = await withDeadline({ deadlineMs, signal }, async (abortable) => {
+        try {
+          return await exchange({ request, prepared, permit, signal: abortable });
+        } catch (error) {
+          throw toUnavailable(request, { status: null, error, signal: abortable });
+        }
+      });
+      log("answered");
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), status: answer.status });
+      return answer;
+    } catch (error) {
+      // The caller gave up: no failure of the provider's, and never tried again.
+      signal?.throwIfAborted();
+      log(error instanceof ProviderError ? (error.code ?? error.name) : "failed");
+      const status = error instanceof ProviderError ? error.status : null;
+      deps.onAnswer?.({ endpoint: describeEndpoint(request), status });
+      throw error;
+    } finally {
+      permit.release();
+    }
+  };
+}

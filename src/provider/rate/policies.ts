@@ -1,0 +1,34 @@
+import type { RateRule } from "../../domain/window/budget.ts";
+
+/** Policies of the spec, "Limits". */
+const POLICIES = ["sustained", "order-list", "geocoding"] as const;
+export type PolicyName = (typeof POLICIES)[number];
+
+/** What requests are for, most urgent first; a waiting one is overtaken by every more urgent one. */
+export const PRIORITIES = ["live", "refetch", "backfill", "verify"] as const;
+export type Priority = (typeof PRIORITIES)[number];
+
+/** The limits of the spec, per organization and mode. */
+export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
+  sustained: { requestsMax: 200, windowMs: 10_000 },
+  "order-list": { requestsMax: 20, windowMs: 10_000 },
+  geocoding: { requestsMax: 100, windowMs: 10_000 },
+};
+
+/** The policies that a request under `policy` counts against: `sustained` covers all. */
+export function policiesOf(policy: PolicyName): readonly PolicyName[] {
+  return policy === "sustained" ? [policy] : [policy, "sustained"];
+}
+
+export function isPolicy(name: string): name is PolicyName {
+  return (POLICIES as readonly string[]).includes(name);
+}
+
+export function mapPolicies<Value>(make: (policy: PolicyName) => Value): Record<PolicyName, Value> {
+  return { sustained: make("sustained"), "order-list": make("order-list"), geocoding: make("geocoding") };
+}
+
+/** A count of zero for each priority. */
+export function zeroCounts(): Record<Priority, number> {
+  return { live: 0, refetch: 0, backfill: 0, verify: 0 };
+}

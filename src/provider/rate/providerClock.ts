@@ -1,0 +1,90 @@
+import { addSeconds, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { parseHttpDate } from "../http/httpDate.ts";
+
+/** Without a `Date` header there is only the local clock; it may be wrong by this much before claims turn false. */
+const LOCAL_CLOCK_ERROR_SECONDS = 30;
+/** A `Date` header names a second; the provider may round where it should cut. */
+const DATE_RESOLUTION = NANOS_PER_SECOND;
+/** Answers of the last two minutes, at most sixteen: the provider may have several machines with clocks of their own. */
+const SAMPLE_AGE_MAX_MS = 120_000;
+const SAMPLES_MAX = 16;
+
+const NANOS_PER_MILLI_NUMBER = 1e6;
+
+/** An answer, with the monotonic instants at which its request started and it arrived. */
+interface TimedAnswer {
+  readonly date: string | null;
+  readonly startedAtMs: number;
+  readonly receivedAtMs: number;
+}
+
+/** The provider's clock as far as it can be known from outside: it never claims to be later than it is. */
+export interface ProviderClock {
+  /** Learns from an answer; one without a readable `Date` header teaches nothing. */
+  observe(answer: TimedAnswer): void;
+  /** A lower bound of the provider's time now. */
+  providerNow(): Instant;
+  /** A lower bound of the provider's time at `monotonicMs` of the local monotonic clock. */
+  instantAt(monotonicMs: number): Instant;
+  /** False until an answer had a `Date`: then the bound rests on the local wall clock, less 30 s. */
+  isSynchronized(): boolean;
+  /**
+   * Seconds by which the local wall clock is ahead (positive) or behind (negative) for certain: what the time
+   * under way could explain counts as none. Null until an answer had a `Date`.
+   */
+  skewSeconds(): number | null;
+}
+
+interface Sample {
+  readonly receivedAtMs: number;
+  /** The provider's time, less the header's resolution, at monotonic zero. */
+  readonly origin: Instant;
+}
+
+export function makeProviderClock(clock: Clock): ProviderClock {
+  let samples: readonly Sample[] = [];
+  let skew: number | null = null;
+
+  function observe({ date, startedAtMs, receivedAtMs }: TimedAnswer): void {
+    const sentAt = date === null ? null : parseHttpDate(date);
+    if (sentAt === null) return;
+    const origin = sentAt - DATE_RESOLUTION - nanos(receivedAtMs);
+    const recent = samples.filter((sample) => sample.receivedAtMs > receivedAtMs - SAMPLE_AGE_MAX_MS);
+    samples = [...recent, { receivedAtMs, origin }].slice(-SAMPLES_MAX);
+    const localReceivedAt = clock.now() - nanos(clock.monotonicMs() - receivedAtMs);
+    const localStartedAt = localReceivedAt - nanos(receivedAtMs - startedAtMs);
+    skew = provenSkewSeconds(sentAt, localStartedAt, localReceivedAt);
+  }
+
+  function instantAt(monotonicMs: number): Instant {
+    const origin = samples.reduce<Instant | null>(
+      (least, sample) => (least === null || sample.origin < least ? sample.origin : least),
+      null,
+    );
+    if (origin !== null) return origin + nanos(monotonicMs);
+    const local = clock.now() - nanos(clock.monotonicMs() - monotonicMs);
+    return addSeconds(local, -LOCAL_CLOCK_ERROR_SECONDS);
+  }
+
+  return {
+    observe,
+    instantAt,
+    providerNow: () => instantAt(clock.monotonicMs()),
+    isSynchronized: () => samples.length > 0,
+    skewSeconds: () => skew,
+  };
+}
+
+/** The provider wrote its `Date` at some instant of [date, date + 1 s), between our start and our receipt. */
+function provenSkewSeconds(sentAt: Instant, localStartedAt: Instant, localReceivedAt: Instant): number {
+  const aheadBy = localStartedAt - (sentAt + DATE_RESOLUTION);
+  const behindBy = sentAt - localReceivedAt;
+  if (aheadBy > 0n) return Number(aheadBy) / Number(NANOS_PER_SECOND);
+  return behindBy > 0n ? -Number(behindBy) / Number(NANOS_PER_SECOND) : 0;
+}
+
+function nanos(millis: number): bigint {
+  return BigInt(Math.round(millis * NANOS_PER_MILLI_NUMBER));
+}

@@ -1,0 +1,81 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { toInstant } from "../database/columns.ts";
+import type { Pool } from "../database/database.ts";
+
+export const QUARANTINE_STATES = ["open", "dismissed"] as const;
+export type QuarantineState = (typeof QUARANTINE_STATES)[number];
+
+/** Input that could not be applied. */
+export interface Quarantined {
+  readonly quarantineId: string;
+  readonly sourceId: string;
+  readonly via: string;
+  readonly reference: string | null;
+  readonly reason: string;
+  readonly detail: string | null;
+  /** Null for what a read of ours brought. */
+  readonly eventId: string | null;
+  readonly state: QuarantineState;
+  /** The database's clock. */
+  readonly quarantinedAt: Instant;
+  readonly dismissedAt: Instant | null;
+  readonly dismissedBecause: string | null;
+}
+
+type Row = Omit<Quarantined, "quarantinedAt" | "dismissedAt"> & {
+  readonly quarantinedAt: string;
+  readonly dismissedAt: string | null;
+};
+
+const COLUMNS = `
+  q.quarantine_id::text as "quarantineId", q.source_id as "sourceId", q.via, q.reference, q.reason, q.detail,
+  i.event_id as "eventId", q.state, mirror.nanos_of(q.quarantined_at) as "quarantinedAt",
+  mirror.nanos_of(q.dismissed_at) as "dismissedAt", q.dismissed_because as "dismissedBecause"`;
+
+const toQuarantined = (row: Row): Quarantined => ({
+  ...row,
+  quarantinedAt: BigInt(row.quarantinedAt),
+  dismissedAt: toInstant(row.dismissedAt),
+});
+
+/** Newest first: numbers below `before` (null: all), at most `limit`; a condition that is null is left out. */
+export async function listQuarantined(
+  pool: Pool,
+  query: {
+    state: QuarantineState;
+    sourceId: string | null;
+    reason: string | null;
+    before: string | null;
+    limit: number;
+  },
+): Promise<Quarantined[]> {
+  const { rows } = await pool.query<Row>(
+    `select ${COLUMNS} from (
+       select * from mirror.quarantine
+       where state = $1 and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)
+         and ($4::bigint is null or quarantine_id < $4)
+       order by quarantine_id desc limit $5
+     ) q left join mirror.inbox i on i.seq = q.inbox_seq order by q.quarantine_id desc`,
+    [query.state, query.sourceId, query.reason, query.before, query.limit],
+  );
+  return rows.map(toQuarantined);
+}
+
+/** What came, byte for byte. */
+export interface QuarantinedInput extends Quarantined {
+  readonly body: Buffer;
+}
+
+/** Undefined when there is none of that number: also when it was replayed. */
+export async function readQuarantined(
+  pool: Pool,
+  quarantineId: string,
+): Promise<QuarantinedInput | undefined> {
+  const { rows } = await pool.query<Row & { body: Buffer | null }>(
+    `select ${COLUMNS}, coalesce(i.body, q.raw) as body
+     from mirror.quarantine q left join mirror.inbox i on i.seq = q.inbox_seq where q.quarantine_id = $1`,
+    [quarantineId],
+  );
+  const [row] = rows;
+  return row && { ...toQuarantined(row), body: row.body ?? Buffer.alloc(0) };
+}

@@ -1,0 +1,113 @@
+import type { Pool } from "../database/database.ts";
+
+/** Which rows of the quarantine; null leaves a condition out. Only open ones are ever meant. */
+export interface QuarantineFilter {
+  readonly quarantineId: string | null;
+  readonly sourceId: string | null;
+  readonly reason: string | null;
+}
+
+export interface QuarantineCount {
+  /** Events: they go back to where a worker decides on them again. */
+  readonly events: number;
+  /** What a read of ours brought and names an order: the order is read again instead. */
+  readonly reads: number;
+  /** Reads that name no order: nothing can be read again by itself. */
+  readonly unnamed: number;
+  /** How many of each reason. */
+  readonly reasons: readonly { readonly reason: string; readonly count: number }[];
+  /** Greatest number among them: rows that are parked later, by the replay itself, lie beyond. */
+  readonly throughId: string | null;
+}
+
+/** The condition of a QuarantineFilter, whose values are the first of the statement. */
+export const CHOSEN = `state = 'open' and ($1::bigint is null or quarantine_id = $1)
+  and ($2::text is null or source_id = $2) and ($3::text is null or reason = $3)`;
+
+/** Exactly what a replay with this filter would concern now. */
+export async function countQuarantined(pool: Pool, filter: QuarantineFilter): Promise<QuarantineCount> {
+  const { rows } = await pool.query<{
+    reason: string;
+    events: number;
+    reads: number;
+    unnamed: number;
+    through_id: string;
+  }>(
+    `select reason, count(inbox_seq)::int as events,
+       (count(*) filter (where inbox_seq is null and reference is not null))::int as reads,
+       (count(*) filter (where inbox_seq is null and reference is null))::int as unnamed,
+       max(quarantine_id) as through_id
+     from mirror.quarantine where ${CHOSEN} group by reason order by reason`,
+    filterValues(filter),
+  );
+  const sum = (field: "events" | "reads" | "unnamed") => rows.reduce((total, row) => total + row[field], 0);
+  const ids = rows.map((row) => BigInt(row.through_id));
+  return {
+    events: sum("events"),
+    reads: sum("reads"),
+    unnamed: sum("unnamed"),
+    reasons: rows.map((row) => ({ reason: row.reason, count: row.events + row.reads + row.unnamed })),
+    throughId: ids.length === 0 ? null : String(ids.reduce((max, id) => (id > max ? id : max))),
+  };
+}
+
+export interface ReplayBatch {
+  /** Inbox positions that await a decision again. */
+  readonly seqs: readonly number[];
+  /** Orders that are to be read again. */
+  readonly reads: number;
+}
+
+/**
+ * Takes up to `limit` rows out of the quarantine, oldest first, and puts what they stand for back to work, in one
+ * statement: an event awaits a decision again, an order that a read showed is to be read again. Rows beyond
+ * `throughId` are left alone, or a replay that fails once more would go round for ever.
+ */
+export async function replayQuarantined(
+  pool: Pool,
+  { filter, throughId, limit }: { filter: QuarantineFilter; throughId: string; limit: number },
+): Promise<ReplayBatch> {
+  const { rows } = await pool.query<{ seqs: string[]; reads: number }>(
+    `with chosen as (
+       select quarantine_id from mirror.quarantine
+       where ${CHOSEN} and quarantine_id <= $4::bigint and (inbox_seq is not null or reference is not null)
+       order by quarantine_id limit $5 for update skip locked
+     ), freed as (
+       delete from mirror.quarantine q using chosen where q.quarantine_id = chosen.quarantine_id
+       returning q.inbox_seq, q.source_id, q.reference
+     ), awaiting as (
+       insert into mirror.pending (seq, source_id)
+       select inbox_seq, source_id from freed where inbox_seq is not null order by inbox_seq
+       on conflict do nothing
+     ), wished as (
+       insert into mirror.refetches (source_id, reference, reason)
+       select distinct source_id, reference, 'replayed from quarantine' from freed
+       where inbox_seq is null order by source_id, reference
+       on conflict (source_id, reference) do update set
+         reason = excluded.reason, requested_at = clock_timestamp(), attempts = 0
+     )
+     select coalesce(array_agg(inbox_seq::text) filter (where inbox_seq is not null), '{}') as seqs,
+       (count(*) filter (where inbox_seq is null))::int as reads
+     from freed`,
+    [...filterValues(filter), throughId, limit],
+  );
+  const [row] = rows;
+  return { seqs: (row?.seqs ?? []).map(Number), reads: row?.reads ?? 0 };
+}
+
+/** Positions that await a decision beyond `afterSeq`, in order, at most `limit`: what a queue should hold. */
+export async function readPendingSeqs(
+  pool: Pool,
+  { afterSeq, limit }: { afterSeq: number; limit: number },
+): Promise<number[]> {
+  const { rows } = await pool.query<{ seq: string }>(
+    "select seq from mirror.pending where seq > $1 order by seq limit $2",
+    [afterSeq, limit],
+  );
+  return rows.map(({ seq }) => Number(seq));
+}
+
+/** The values that CHOSEN reads. */
+export function filterValues({ quarantineId, sourceId, reason }: QuarantineFilter): (string | null)[] {
+  return [quarantineId, sourceId, reason];
+}

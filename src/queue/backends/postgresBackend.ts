@@ -1,0 +1,163 @@
+import {
+  assertSchemaCompatibility,
+  createPostgresBackend,
+  SchemaMigrationRequiredError,
+  SchemaVersionMismatchError,
+  withBackend,
+} from "bullmq";
+import type { PgPool, Queue, Worker } from "bullmq";
+import pg from "pg";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
+import { withDeadline } from "./deadline.ts";
+import { QUEUE_SCHEMA } from "./migrateQueue.ts";
+import { makePostgresHints } from "../hints/postgresHints.ts";
+
+const QUEUE_CONNECTIONS = 4;
+/** One that listens; the others take, end and lock jobs, which share them: each holds one for a statement only. */
+const WORKER_CONNECTIONS = 5;
+const STATEMENT_TIMEOUT_MS = 5_000;
+const FROZEN_SERVER_MARGIN_MS = 1_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const POOL_END_DEADLINE_MS = 1_000;
+const PAUSE_AFTER_ERROR_MS = 250;
+
+const onPostgres = withBackend(createPostgresBackend);
+
+/**
+ * The queue in the schema `bullmq` of the mirror's own database.
+ *
+ * Waits for the database, as BullMQ remembers a failed first look for ever and would never work again. Throws
+ * UnavailableError when it is away, and ConfigurationError when its queue tables are missing or not ours.
+ */
+export async function openPostgresBackend<Content>(
+  deps: BackendDeps & { readonly databaseUrl: string },
+): Promise<QueueBackend<Content>> {
+  const { databaseUrl, name, options, onError, clock } = deps;
+  const pool = makeQueuePool(databaseUrl, { purpose: "queue", max: QUEUE_CONNECTIONS });
+  const queue = new onPostgres.Queue<Content, void>(name, { ...options, connection: asPgPool(pool) });
+  queue.on("error", onError);
+  await waitForDatabase(() => queue.waitUntilReady(), pool);
+  return {
+    queue: queue as unknown as Queue<Content, void>,
+    hints: makePostgresHints({ pool, databaseUrl, onError, clock }),
+    isReachable: () => true,
+    async openWorker(process, workerOptions) {
+      const workerPool = makeQueuePool(databaseUrl, { purpose: "queue worker", max: WORKER_CONNECTIONS });
+      const worker = new onPostgres.Worker<Content, void>(name, process, {
+        ...workerOptions,
+        connection: asPgPool(pauseAfterErrors(workerPool)),
+        autorun: false,
+      });
+      worker.on("error", onError);
+      await waitForDatabase(() => worker.waitUntilReady(), workerPool);
+      void worker.run().catch(onError);
+      return {
+        worker: worker as unknown as Worker<Content, void>,
+        cut: () => endPool(workerPool),
+      };
+    },
+    check: () => checkSchema(pool),
+    cut: () => endPool(pool),
+  };
+}
+
+/**
+ * A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
+ *
+ * Its commits do not wait for the disk: a job stands for what the inbox holds durably, so one that a crash of the server
+ * takes back is found by the sweep, and one that runs again finds its events decided.
+ */
+function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
+  const url = new URL(databaseUrl);
+  // What stands in the address wins over the driver's settings, so it goes in there.
+  const given = url.searchParams.get("options") ?? "";
+  url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA} -c synchronous_commit=off`.trim());
+  const pool = new pg.Pool({
+    connectionString: url.href,
+    application_name: `order-mirror ${purpose}`,
+    max,
+    keepAlive: true,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+    query_timeout: STATEMENT_TIMEOUT_MS + FROZEN_SERVER_MARGIN_MS,
+  });
+  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  pool.on("error", () => undefined);
+  return prepareStatements(pool);
+}
+
+/**
+ * Has statements prepared: BullMQ's few dozen fixed ones would be parsed and planned each time, a quarter of what a job
+ * costs Postgres.
+ */
+function prepareStatements(pool: pg.Pool): pg.Pool {
+  const query = pool.query.bind(pool) as (statement: pg.QueryConfig) => Promise<unknown>;
+  const names = new Map<string, string>();
+  const queryPrepared = (text: string, values?: unknown[]) => {
+    const name = names.get(text) ?? `queue-${names.size}`;
+    names.set(text, name);
+    return query({ name, text, ...(values === undefined ? {} : { values }) });
+  };
+  return Object.assign(pool, { query: queryPrepared });
+}
+
+/**
+ * After any error but a refused connection BullMQ asks for a job again at once: a server that is starting up, or has
+ * no connection free, would be asked a thousand times a second.
+ */
+function pauseAfterErrors(pool: pg.Pool): pg.Pool {
+  const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
+  const pausing = async (...args: unknown[]) => {
+    try {
+      return await query(...args);
+    } catch (error) {
+      await systemClock.sleep(PAUSE_AFTER_ERROR_MS);
+      throw error;
+    }
+  };
+  return Object.assign(pool, { query: pausing });
+}
+
+/** BullMQ describes a pool in types of its own, which the driver's do not fit to the letter. */
+function asPgPool(pool: pg.Pool): PgPool {
+  return pool as unknown as PgPool;
+}
+
+async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promise<void> {
+  try {
+    await wait();
+  } catch (error) {
+    await endPool(pool);
+    if (isOfAnotherVersion(error)) {
+      throw new ConfigurationError("The queue's tables in Postgres are missing or of another version.", {
+        cause: error,
+        fix: "Run `order-mirror migrate`.",
+      });
+    }
+    throw new UnavailableError("The queue's database does not answer.", { cause: error });
+  }
+}
+
+function isOfAnotherVersion(error: unknown): boolean {
+  return error instanceof SchemaMigrationRequiredError || error instanceof SchemaVersionMismatchError;
+}
+
+async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
+  try {
+    await assertSchemaCompatibility(pool, QUEUE_SCHEMA);
+    return [];
+  } catch (error) {
+    if (isOfAnotherVersion(error)) {
+      const problem = "The queue's tables in Postgres are missing or of another version.";
+      return [{ problem, fix: "Run `order-mirror migrate`." }];
+    }
+    return [{ problem: "The queue's database does not answer.", fix: "Start Postgres; see DATABASE_URL." }];
+  }
+}
+
+/** A connection that hangs would keep `end` waiting for it. */
+async function endPool(pool: pg.Pool): Promise<void> {
+  await withDeadline(pool.end(), POOL_END_DEADLINE_MS);
+}

@@ -1,0 +1,36 @@
+import { UnavailableError } from "../../domain/errors.ts";
+import { APPLY_QUEUE, JOB_SEQS_MAX } from "../applyJob.ts";
+import type { ApplyQueue } from "../applyQueue.ts";
+import { withDeadline } from "./deadline.ts";
+
+const STEP_DEADLINE_MS = 10_000;
+
+/**
+ * Empties the queue of what waits in it and fills it anew from `pages` of inbox positions; returns how many it
+ * enqueued. Jobs under way go on, as an event that is applied twice changes nothing.
+ *
+ * Throws UnavailableError when the queue's server does not answer; running it again is safe.
+ */
+export async function rebuildQueue(
+  { bull }: Pick<ApplyQueue, "bull">,
+  pages: AsyncIterable<readonly number[]>,
+): Promise<number> {
+  await orFail(bull.drain(true));
+  let enqueued = 0;
+  for await (const seqs of pages) {
+    const jobs: { name: string; data: { seqs: readonly number[] } }[] = [];
+    for (let start = 0; start < seqs.length; start += JOB_SEQS_MAX) {
+      jobs.push({ name: APPLY_QUEUE, data: { seqs: seqs.slice(start, start + JOB_SEQS_MAX) } });
+    }
+    await orFail(bull.addBulk(jobs));
+    enqueued += seqs.length;
+  }
+  return enqueued;
+}
+
+async function orFail(step: Promise<unknown>): Promise<void> {
+  if ((await withDeadline(step, STEP_DEADLINE_MS)) !== "late") return;
+  throw new UnavailableError("The queue's server does not answer.", {
+    fix: "Start it, then run this again. Until then the worker's own sweep applies what waits.",
+  });
+}

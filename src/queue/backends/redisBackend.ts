@@ -1,0 +1,91 @@
+import { Queue, Worker } from "bullmq";
+import type { RedisOptions } from "ioredis";
+import type { BackendDeps, OnQueueError, QueueBackend } from "./backend.ts";
+import { checkRedis } from "./checkRedis.ts";
+import { connectRedis } from "./connectRedis.ts";
+import type { RedisClient } from "./connectRedis.ts";
+import { makeRedisHints } from "../hints/redisHints.ts";
+
+/** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
+const KEY_PREFIX = "{order-mirror}";
+
+/**
+ * Of the connection that hands over jobs: every command ends within a second, also when the server is frozen or
+ * the connection half open, which `enableOfflineQueue: false` alone does not achieve.
+ */
+const HANDING_OVER = {
+  commandTimeout: 1_000,
+  socketTimeout: 1_500,
+  connectTimeout: 2_000,
+  maxRetriesPerRequest: 1,
+  enableOfflineQueue: false,
+  autoResendUnfulfilledCommands: false,
+} as const satisfies RedisOptions;
+
+/**
+ * Of a worker: its commands wait for as long as Redis is away. It asks for work every 5 s, so a connection that is
+ * silent for 30 s is dead.
+ */
+const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
+
+/**
+ * The queue in one Redis, a cluster, or what sentinels name. Does not wait for it: while Redis is away, jobs are not rung, workers
+ * wait, and both recover by themselves.
+ */
+export function openRedisBackend<Content>(
+  deps: BackendDeps & { readonly redisUrls: readonly string[] },
+): QueueBackend<Content> {
+  const { redisUrls, name, options, onError, clock } = deps;
+  const client = connectRedis(redisUrls, HANDING_OVER, onError);
+  const queue = new Queue<Content, void>(name, {
+    ...options,
+    connection: client,
+    prefix: KEY_PREFIX,
+    // The version is asked once and the answer remembered for ever, also when it is that the command timed out.
+    skipVersionCheck: true,
+  });
+  queue.on("error", onError);
+  return {
+    queue,
+    hints: makeRedisHints({
+      key: `${KEY_PREFIX}:${name}:hints`,
+      client,
+      connect: () => connectRedis(redisUrls, WORKING, onError),
+      clock,
+    }),
+    isReachable: () => client.status === "ready",
+    openWorker(process, workerOptions) {
+      const workerClient = connectRedis(redisUrls, WORKING, onError);
+      const copies = watchCopies(workerClient, onError);
+      const worker = new Worker<Content, void>(name, process, {
+        ...workerOptions,
+        connection: workerClient,
+        prefix: KEY_PREFIX,
+      });
+      worker.on("error", onError);
+      const cut = () => {
+        for (const open of [workerClient, ...copies]) open.disconnect();
+      };
+      return Promise.resolve({ worker, cut });
+    },
+    check: () => checkRedis(client),
+    cut() {
+      client.disconnect();
+      return Promise.resolve();
+    },
+  };
+}
+
+/** BullMQ copies a worker's connection, to wait for jobs on the copy; that one must be cut with it. */
+function watchCopies(client: RedisClient, onError: OnQueueError): readonly RedisClient[] {
+  const copies: RedisClient[] = [];
+  const duplicate = client.duplicate.bind(client) as (...args: unknown[]) => RedisClient;
+  const watched = (...args: unknown[]) => {
+    const copy = duplicate(...args);
+    copy.on("error", onError);
+    copies.push(copy);
+    return copy;
+  };
+  Object.assign(client, { duplicate: watched });
+  return copies;
+}

@@ -1,0 +1,30 @@
+import type { ClientBase } from "pg";
+import type { Pool } from "../../database/database.ts";
+
+/** By which one who listens is told from other connections in pg_stat_activity. */
+export const HINT_LISTENER = "order-mirror hints";
+
+/** Tells all who listen on this database; at most 8,000 bytes, of which nothing is kept. */
+export async function notifyHint(pool: Pool, hint: string): Promise<void> {
+  await pool.query("select pg_notify('order_mirror_hints', $1)", [hint]);
+}
+
+/** Has the client hear what notifyHint tells, from now on and for as long as its connection lasts. */
+export async function listenForHints(client: ClientBase): Promise<void> {
+  await client.query("listen order_mirror_hints");
+}
+
+/** Who listens on this database: how many connections, and the place of this one among them, 0 first. */
+export interface ListenerPlace {
+  readonly place: number;
+  readonly listeners: number;
+}
+
+export async function readListenerPlace(client: ClientBase): Promise<ListenerPlace> {
+  const { rows } = await client.query<ListenerPlace>(
+    `select count(*)::int as listeners, (count(*) filter (where pid < pg_backend_pid()))::int as place
+     from pg_stat_activity where datname = current_database() and application_name = $1`,
+    [HINT_LISTENER],
+  );
+  return rows[0] ?? { place: 0, listeners: 1 };
+}

@@ -1,0 +1,79 @@
+import pg from "pg";
+import { HINT_LISTENER, listenForHints, notifyHint, readListenerPlace } from "./hints.sql.ts";
+import type { ListenerPlace } from "./hints.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { OnQueueError } from "../backends/backend.ts";
+import { withDeadline } from "../backends/deadline.ts";
+import { readHint, writeHint } from "./hints.ts";
+import type { Hint, Hints, Listener } from "./hints.ts";
+
+/** How soon a worker that came or went is noticed by the others, and a broken line by its own. */
+const LOOK_MS = 5_000;
+const PAUSE_AFTER_ERROR_MS = 1_000;
+const CONNECT_TIMEOUT_MS = 2_000;
+const STATEMENT_TIMEOUT_MS = 5_000;
+const END_DEADLINE_MS = 1_000;
+
+interface ListenDeps {
+  /** Leads to the server itself: a pooler in transaction mode passes no notifications on. */
+  readonly databaseUrl: string;
+  readonly onError: OnQueueError;
+  readonly clock: Clock;
+}
+
+/**
+ * Hints by NOTIFY. All workers hear all of them, and each takes its share: where two disagree about who listens, a hint
+ * is taken twice or by nobody, for some seconds, and the job that follows it makes up for that.
+ */
+export function makePostgresHints(deps: ListenDeps & { readonly pool: pg.Pool }): Hints {
+  return {
+    send: (hint) => notifyHint(deps.pool, writeHint(hint)),
+    listen: (onHint) => listenOn(deps, onHint),
+  };
+}
+
+function listenOn({ databaseUrl, onError, clock }: ListenDeps, onHint: (hint: Hint) => void): Listener {
+  const ending = new AbortController();
+  const { signal } = ending;
+
+  async function listenOnce(): Promise<void> {
+    let share: ListenerPlace = { place: 0, listeners: 1 };
+    const client = new pg.Client({
+      connectionString: databaseUrl,
+      application_name: HINT_LISTENER,
+      keepAlive: true,
+      connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+      query_timeout: STATEMENT_TIMEOUT_MS,
+    });
+    client.on("error", onError);
+    client.on("notification", ({ payload = "" }) => {
+      const hint = readHint(payload);
+      if (hint && (hint.seqs[0] ?? 0) % share.listeners === share.place) onHint(hint);
+    });
+    try {
+      await client.connect();
+      await listenForHints(client);
+      while (!signal.aborted) {
+        share = await readListenerPlace(client);
+        await clock.sleep(LOOK_MS, signal);
+      }
+    } finally {
+      await withDeadline(client.end(), END_DEADLINE_MS);
+    }
+  }
+
+  async function listenAlways(): Promise<void> {
+    while (!signal.aborted) {
+      await listenOnce().catch((error: unknown) => (signal.aborted ? undefined : onError(error as Error)));
+      await clock.sleep(PAUSE_AFTER_ERROR_MS, signal).catch(() => undefined);
+    }
+  }
+
+  const ended = listenAlways();
+  return {
+    close() {
+      ending.abort(new Error("closed"));
+      return ended;
+    },
+  };
+}

@@ -1,0 +1,42 @@
+import { hash } from "node:crypto";
+import type { IncomingMessage } from "node:http";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { IncomingEvent } from "../commit/inbox.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Refusal, Verifier } from "../../signature/verifier.ts";
+import type { ReceiveOutcome } from "./answers.ts";
+import { chooseEventId } from "./eventId.ts";
+
+const JSON_TYPE = /^\s*(?:application\/json|[\w.!#$&^+-]+\/[\w.!#$&^+-]+\+json)\s*(?:;|$)/i;
+
+/** An authenticated event, or why the request is refused. */
+export type Admission =
+  { readonly event: IncomingEvent } | { readonly outcome: ReceiveOutcome; readonly reason?: Refusal };
+
+/** What can be refused before the body is read: method, encoding and type. */
+export function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutcome | undefined {
+  if (method !== "POST") return "method_not_allowed";
+  const encoding = (headers["content-encoding"] ?? "identity").trim().toLowerCase();
+  if (encoding !== "identity") return "unsupported_encoding";
+  return JSON_TYPE.test(headers["content-type"] ?? "") ? undefined : "unsupported_type";
+}
+
+/** Verifies the bytes, and only then looks into them for the event's id. */
+export function admitEvent(
+  req: IncomingMessage,
+  deps: { sourceId: string; verifier: Verifier; clock: Clock; body: Buffer },
+): Admission {
+  const { sourceId, verifier, clock, body } = deps;
+  if (body.length === 0) return { outcome: "empty_body" };
+  const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
+  const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
+  if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
+  const bodyHash = hash("sha256", body, "buffer");
+  const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });
+  return { event: { sourceId, eventId, body, bodyHash, secretIndex: verdict.secretIndex } };
+}
+
+/** A header that is there twice proves nothing, whichever of its values is the right one. */
+function outcomeOf(reason: Refusal): ReceiveOutcome {
+  return reason.endsWith("_repeated") ? "ambiguous_headers" : "unauthorized";
+}

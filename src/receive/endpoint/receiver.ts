@@ -1,0 +1,143 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import type { IncomingEvent } from "../commit/inbox.sql.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Refusal, Verifier } from "../../signature/verifier.ts";
+import { admitEvent, refuseByHead } from "./admit.ts";
+import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
+import type { ReceiveOutcome } from "./answers.ts";
+import { makeByteBudget, readBody } from "./body.ts";
+import { InFlight } from "./inFlight.ts";
+import { makeRefusalLog } from "./refusalLog.ts";
+import { makeRefusalPace } from "./refusalPace.ts";
+import type { StoreReceipt } from "../commit/waitingRoom.ts";
+
+/** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
+const BODY_LIMIT_BYTES = 1_048_576;
+/** Of all requests together. */
+const BODIES_LIMIT_BYTES = 64 * 1_048_576;
+const WEBHOOK_PATH = /^\/webhooks\/([^/?#]+)\/?(?:\?|$)/;
+
+export interface ReceiverDeps {
+  /** By source id, as in the address `/webhooks/:source`. A source that is not in it has no address. */
+  readonly sources: ReadonlyMap<string, { readonly verifier: Verifier }>;
+  /** Resolves once the event is committed; `seq` is null when it was there already. */
+  readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
+  /** Tells the workers of new inbox positions; must neither throw nor wait. */
+  readonly ring: (seqs: readonly number[]) => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  /** For tests; the product runs on the defaults. */
+  readonly limits?: {
+    readonly bodyBytes?: number;
+    readonly bodiesBytes?: number;
+    /** Forged requests of a second that are answered at once. */
+    readonly promptRefusals?: number;
+  };
+}
+
+export interface Receiver {
+  /**
+   * Answers `POST /webhooks/:source`, called by `http.createServer` as well as mounted in Express before any
+   * body parser. A request for another path goes to `next`, or gets 404 where there is none.
+   */
+  (req: IncomingMessage, res: ServerResponse, next?: () => void): void;
+  /** From now on answers 503; resolves when every event that was being stored has its answer. */
+  drain(): Promise<void>;
+  /** How many requests ended in each way since the start. */
+  counts(): Readonly<Record<ReceiveOutcome, number>>;
+  /** How many did not verify since the start, by what was wrong; a reason that never came is not there. */
+  refusals(): Readonly<Partial<Record<Refusal, number>>>;
+}
+
+interface Ending {
+  readonly outcome: ReceiveOutcome;
+  readonly reason?: Refusal;
+  readonly error?: unknown;
+}
+
+/**
+ * The webhook endpoint: read the bytes, verify them, commit them to the inbox, answer 200, wake the workers.
+ *
+ * Nothing is parsed before it is verified, and nothing unauthenticated reaches the database. Whatever is
+ * authenticated is stored, also what is no JSON or of an unknown type: to sort that out is not the sender's
+ * business. 4xx is only for what can never be accepted; what is our fault is 5xx, which senders retry.
+ */
+export function makeReceiver(deps: ReceiverDeps): Receiver {
+  const { sources, clock, logger, limits = {} } = deps;
+  const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
+  const budget = makeByteBudget(bodiesBytes);
+  const inFlight = new InFlight();
+  const logRefusal = makeRefusalLog({ clock, logger });
+  const paceRefusal = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
+  const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
+  const refusals: Partial<Record<Refusal, number>> = {};
+
+  function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
+    const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
+    if (source === undefined && next) next();
+    else void serve(req, res, source ?? "");
+  }
+
+  async function serve(req: IncomingMessage, res: ServerResponse, source: string): Promise<void> {
+    const finish = (ending: Ending) => {
+      counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
+      if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
+      const answer = () => sendAnswer(res, ending.outcome);
+      if (ending.reason) paceRefusal(answer);
+      else answer();
+      logRefusal(req, { ...ending, source });
+    };
+    try {
+      await decide(req, source, finish);
+    } catch (error) {
+      finish({ outcome: "failed", error });
+    }
+  }
+
+  async function decide(req: IncomingMessage, sourceId: string, finish: (ending: Ending) => void) {
+    const verifier = sources.get(sourceId)?.verifier;
+    if (!verifier) return finish({ outcome: "not_found" });
+    const refusal = inFlight.isDraining ? "draining" : refuseByHead(req);
+    if (refusal) return finish({ outcome: refusal });
+    const body = await readBody(req, { limitBytes, budget });
+    if (typeof body === "string") return finish({ outcome: body });
+    try {
+      const admission = admitEvent(req, { sourceId, verifier, clock, body });
+      if ("outcome" in admission) return finish(admission);
+      if (!inFlight.begin()) return finish({ outcome: "draining" });
+      try {
+        finish(await storeEvent(deps, admission.event));
+      } finally {
+        inFlight.end();
+      }
+    } finally {
+      budget.giveBack(body.length);
+    }
+  }
+
+  return Object.assign(receive, {
+    drain: () => inFlight.drain(),
+    counts: () => ({ ...counts }) as Record<ReceiveOutcome, number>,
+    refusals: () => ({ ...refusals }),
+  });
+}
+
+async function storeEvent({ store, ring }: ReceiverDeps, event: IncomingEvent): Promise<Ending> {
+  try {
+    const { seq } = await store(event);
+    if (seq === null) return { outcome: "duplicate" };
+    ring([seq]);
+    return { outcome: "received" };
+  } catch (error) {
+    const hopeless = error instanceof OrderMirrorError && error.retry === "never";
+    return { outcome: hopeless ? "failed" : "unavailable", error };
+  }
+}
+
+/** Express cuts its mount path off `url`. */
+function addressOf(req: IncomingMessage): string {
+  const { originalUrl } = req as { originalUrl?: unknown };
+  return typeof originalUrl === "string" ? originalUrl : (req.url ?? "");
+}

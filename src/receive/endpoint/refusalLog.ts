@@ -1,0 +1,55 @@
+import type { IncomingMessage } from "node:http";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLogSampler } from "../../runtime/telemetry/logSampler.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { ReceiveOutcome } from "./answers.ts";
+
+const LOG_INTERVAL_MS = 10_000;
+const NAMES_MAX = 10;
+/** Where a signature may hide that our scheme does not look for: a hint to what is configured wrongly. */
+const TELLING_NAME = /sig|hmac|digest|timestamp/i;
+
+interface Refusal {
+  readonly outcome: ReceiveOutcome;
+  readonly source: string;
+  readonly reason?: string;
+  readonly error?: unknown;
+}
+
+/**
+ * Logs requests that were not accepted, at most one per outcome and source in 10 s: a flood of them must cost
+ * us nothing. Of the request only names of headers appear, never a value.
+ */
+export function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+
+  return (req: IncomingMessage, { outcome, source, reason, error }: Refusal): void => {
+    if (outcome === "received" || outcome === "duplicate" || outcome === "aborted") return;
+    // What is no source of ours is no key either: there would be as many as a scanner can think of.
+    const knownSource = outcome === "not_found" ? undefined : source;
+    const suppressed = sample(`${outcome} ${knownSource ?? ""}`);
+    if (suppressed === undefined) return;
+    const fields = {
+      outcome,
+      suppressed,
+      ...(knownSource === undefined ? {} : { source: knownSource }),
+      ...(reason === undefined ? {} : { reason }),
+      ...(outcome === "unauthorized" ? { header_names: listTellingNames(req) } : {}),
+      ...(error === undefined ? {} : { err: error }),
+    };
+    if (isOurFault(outcome)) logger.error(fields, "a webhook request could not be answered as it should");
+    else logger.warn(fields, "a webhook request was refused");
+  };
+}
+
+function isOurFault(outcome: ReceiveOutcome): boolean {
+  return (
+    outcome === "miswired" || outcome === "failed" || outcome === "overloaded" || outcome === "unavailable"
+  );
+}
+
+function listTellingNames(req: IncomingMessage): string[] {
+  return Object.keys(req.headers)
+    .filter((name) => TELLING_NAME.test(name))
+    .slice(0, NAMES_MAX);
+}

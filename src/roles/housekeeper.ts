@@ -1,0 +1,110 @@
+import { hostname } from "node:os";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Pool } from "../database/database.ts";
+import { acquireLease } from "../database/leases.sql.ts";
+import { endLongReads } from "../database/longReads.sql.ts";
+import { removeChanges, removeCoverage, removeEvents, removeHistory } from "../retention/retention.sql.ts";
+import type { RetentionRule } from "../retention/retention.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { resolveSince } from "../runtime/config/duration.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { openPool } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+const LOOK_INTERVAL_MS = 10_000;
+/** Nobody gives these leases back: of all workers one looks for long reads in this time, and one removes old rows. */
+const READS_TURN_MS = 20_000;
+const RETENTION_TURN_MS = 3_600_000;
+/** Longer than any limit that a reader's role has by itself, and shorter than what keeps a server from cleaning up. */
+const READ_SECONDS_MAX = 900;
+/** Windows are not needed beyond their proof: long enough to see what was read the day before. */
+const COVERAGE_KEPT_FOR = "P2D";
+/** Rows of one statement, and the rest after it: removing must not be felt by what is received and applied. */
+const STEP_ROWS = 2_000;
+const STEP_PAUSE_MS = 200;
+
+const HOUSEKEEPING_POOL = { purpose: "housekeeping", max: 1, statementTimeoutMs: 20_000 };
+
+/** Ends what reporting tools run for too long, and removes what is older than the configuration keeps. */
+export function startHousekeeper(deps: RoleDeps): void {
+  const { config, clock, logger, shutdown } = deps;
+  const pool = openPool(deps, HOUSEKEEPING_POOL);
+  const closing = new AbortController();
+  const keep = { pool, clock, logger, signal: closing.signal };
+  const holder = `${hostname()}:${process.pid}`;
+  const rules = listRules(config);
+  const watchReads = makeReadWatch(logger);
+
+  async function takeTurns(): Promise<void> {
+    if (await acquireLease(pool, { name: "long reads", holder, ttlMs: READS_TURN_MS }))
+      watchReads(await endLongReads(pool, READ_SECONDS_MAX));
+    if (await acquireLease(pool, { name: "retention", holder, ttlMs: RETENTION_TURN_MS }))
+      for (const { what, keptFor, rule } of rules)
+        await removeOld(keep, { what, rule, cutoff: resolveSince(keptFor, clock.now()) });
+  }
+  const running = (async () => {
+    while (!closing.signal.aborted) {
+      await takeTurns().catch((error: unknown) => {
+        if (!closing.signal.aborted) logger.warn({ err: error }, "housekeeping failed; another turn follows");
+      });
+      await clock.sleep(LOOK_INTERVAL_MS, closing.signal).catch(() => undefined);
+    }
+  })();
+  shutdown.onShutdown("housekeeper", async () => {
+    closing.abort(new Error("the housekeeper is closing"));
+    await running;
+  });
+}
+
+interface Rule {
+  readonly what: string;
+  readonly keptFor: string;
+  readonly rule: RetentionRule;
+}
+
+/** First what every worker may remove; changes before the history that they refer to. */
+function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
+  const all = [
+    { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
+    { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
+    { what: "history", keptFor: historyKeptFor, rule: removeHistory },
+    { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
+  ];
+  return all.flatMap(({ keptFor, ...rest }) => (keptFor === null ? [] : [{ ...rest, keptFor }]));
+}
+
+/** Removes in small steps whatever a rule says is older than `cutoff`; returns how many rows. */
+export async function removeOld(
+  deps: { pool: Pool; clock: Clock; logger: Logger; signal: AbortSignal },
+  {
+    what,
+    rule,
+    cutoff,
+    limit = STEP_ROWS,
+  }: { what: string; rule: RetentionRule; cutoff: Instant; limit?: number },
+): Promise<number> {
+  const { pool, clock, logger, signal } = deps;
+  let removed = 0;
+  for (let after: string | null = "0"; after !== null && !signal.aborted;) {
+    const step = await rule(pool, { cutoff, after, limit });
+    removed += step.removed;
+    after = step.after;
+    if (after !== null) await clock.sleep(STEP_PAUSE_MS, signal);
+  }
+  if (removed > 0) logger.info({ what, rows: removed }, "removed what was kept long enough");
+  return removed;
+}
+
+function makeReadWatch(logger: Logger) {
+  let told = false;
+  return ({ ended, permitted }: { ended: number; permitted: boolean }): void => {
+    if (ended > 0)
+      logger.warn({ sessions: ended, seconds: READ_SECONDS_MAX }, "ended reports that ran for too long");
+    if (permitted || told) return;
+    told = true;
+    logger.warn(
+      "reports that run for too long cannot be ended: grant pg_signal_backend and pg_read_all_stats to the role of DATABASE_URL",
+    );
+  };
+}

@@ -1,0 +1,231 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { Decision } from "../apply/applySubjects.ts";
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Pool } from "../database/database.ts";
+import { readOutgoingEndpoints } from "../outgoing/outgoingReads.sql.ts";
+import { readSourceFigures } from "../health/readMetrics.sql.ts";
+import type { SourceFigures } from "../health/readMetrics.sql.ts";
+import type { Budget } from "../provider/rate/budget.ts";
+import type { Answered } from "../provider/http/request.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { withDeadline } from "../queue/backends/deadline.ts";
+import type { Receiver } from "../receive/endpoint/receiver.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { SourceConfig } from "../runtime/config/config.ts";
+import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
+import type { Tracing } from "../runtime/telemetry/tracing.ts";
+
+/** However many ask, Postgres is read at most once in this time. */
+const FIGURES_HOLD_MS = 5_000;
+const QUEUE_DEADLINE_MS = 2_000;
+
+/** Has the receiver's endings shown, and how long each answer took. */
+export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver) {
+  metrics.observe((observe) => {
+    for (const [outcome, count] of Object.entries(receiver.counts())) {
+      observe("order_mirror_webhooks_received_total", count, { outcome });
+    }
+    for (const [reason, count] of Object.entries(receiver.refusals())) {
+      observe("order_mirror_webhook_refusals_total", count, { reason });
+    }
+  });
+  return (req: IncomingMessage, res: ServerResponse): void => {
+    const startedMs = clock.monotonicMs();
+    res.once("finish", () => {
+      metrics.record("order_mirror_webhook_ack_seconds", (clock.monotonicMs() - startedMs) / 1_000);
+    });
+    receiver(req, res);
+  };
+}
+
+/**
+ * Has each webhook request traced, where tracing is on: its event's job and what is applied belong to its trace. A
+ * trace that the sender names is not continued: whoever calls would decide what is sampled.
+ */
+export function traceReceiver(
+  tracing: Tracing | undefined,
+  receive: (req: IncomingMessage, res: ServerResponse) => void,
+): (req: IncomingMessage, res: ServerResponse) => void {
+  if (tracing === undefined) return receive;
+  return (req, res) => {
+    const attributes = { "http.request.method": req.method ?? "", "http.route": "/webhooks/:source" };
+    void tracing.inSpan("receive", { kind: "server", attributes }, async (note) => {
+      const closed = new Promise((resolve) => res.once("close", resolve));
+      receive(req, res);
+      await closed;
+      note({ "http.response.status_code": res.statusCode });
+    });
+  };
+}
+
+/** Counts decisions before they are passed on. */
+export function meterDecisions(
+  metrics: Metrics,
+  clock: Clock,
+  next?: (decisions: readonly Decision[]) => void,
+): (decisions: readonly Decision[]) => void {
+  return (decisions) => {
+    const now = clock.now();
+    countDecisions(metrics, decisions);
+    for (const { sourceId: source, via, verdict: outcome, version } of decisions) {
+      if (outcome !== "applied" || version === null) continue;
+      // The provider's clock may be ahead; and what a backfill brings is old by nature.
+      const lag = Math.max(0, Number(now - version) / Number(NANOS_PER_SECOND));
+      if (via !== "backfill") metrics.record("order_mirror_apply_lag_seconds", lag, { source, via });
+    }
+    next?.(decisions);
+  };
+}
+
+/** Once for all that are alike: each count looks for its labels. */
+function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void {
+  const groups = new Map<string, { decision: Decision; count: number }>();
+  for (const decision of decisions) {
+    const key = `${decision.sourceId} ${decision.via} ${decision.verdict}`;
+    const group = groups.get(key);
+    if (group) group.count += 1;
+    else groups.set(key, { decision, count: 1 });
+  }
+  for (const { decision, count } of groups.values()) {
+    const { sourceId: source, via, verdict: outcome } = decision;
+    metrics.count("order_mirror_events_applied_total", { source, via, outcome }, count);
+  }
+}
+
+/** Has the figures of the database shown, as far as it can be read. */
+export function meterDatabase(metrics: Metrics, clock: Clock, pool: Pool): void {
+  let held: Promise<SourceFigures[]> | undefined;
+  let heldMs = Number.NEGATIVE_INFINITY;
+  const read = () => {
+    if (held === undefined || clock.monotonicMs() - heldMs >= FIGURES_HOLD_MS) {
+      heldMs = clock.monotonicMs();
+      held = readSourceFigures(pool);
+    }
+    return held;
+  };
+  metrics.observe(async (observe) => {
+    let figures: SourceFigures[] = [];
+    let up = 1;
+    try {
+      figures = await read();
+    } catch {
+      // Nothing old is shown instead: a watermark that stands still would look like one that is fresh.
+      up = 0;
+    }
+    observe("order_mirror_database_up", up);
+    for (const each of figures) observeSource(observe, each);
+  });
+}
+
+function observeSource(observe: Observe, figures: SourceFigures): void {
+  const labels = { source: figures.sourceId };
+  const observeKnown = (name: Parameters<Observe>[0], seconds: number | null) => {
+    if (seconds !== null) observe(name, seconds, labels);
+  };
+  observeKnown("order_mirror_poll_watermark_timestamp_seconds", figures.polledThrough);
+  observeKnown("order_mirror_safe_through_timestamp_seconds", figures.safeThrough);
+  observeKnown("order_mirror_poll_last_cycle_timestamp_seconds", figures.lastCycleEndedAt);
+  observeKnown("order_mirror_last_event_timestamp_seconds", figures.lastEventAt);
+  observeKnown("order_mirror_pending_oldest_timestamp_seconds", figures.oldestPendingAt);
+  observeKnown("order_mirror_provider_changed_timestamp_seconds", figures.traitChangedAt);
+  observeKnown("order_mirror_poll_overlap_seconds", figures.overlapSeconds);
+  observeKnown("order_mirror_late_arrival_seconds", figures.lateTailSeconds);
+  observe("order_mirror_poll_failing", figures.lastError === null ? 0 : 1, labels);
+  observe("order_mirror_poll_window_gaps", figures.gaps, labels);
+  observe("order_mirror_lost_events_total", figures.lost, labels);
+  observe("order_mirror_announced_changes_total", figures.announced, labels);
+  observe("order_mirror_pending_events", figures.pending, labels);
+  observe("order_mirror_quarantined", figures.quarantined, labels);
+  observe("order_mirror_refetches_waiting", figures.refetches, labels);
+}
+
+/** What of a queue of ours is measured, whatever its jobs carry. */
+interface MeteredQueue {
+  readonly bull: Pick<ApplyQueue["bull"], "name" | "getJobCounts">;
+}
+
+/** Has the queue's jobs shown; when its server does not answer in time, they are left out. */
+export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
+  metrics.observe(async (observe) => {
+    const counts = await withDeadline(
+      bull.getJobCounts().catch(() => "late" as const),
+      QUEUE_DEADLINE_MS,
+    );
+    if (counts === "late") return;
+    const queue = bull.name;
+    for (const [state, count] of Object.entries(counts)) {
+      observe("order_mirror_queue_jobs", count, { queue, state });
+    }
+    observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
+  });
+}
+
+/** Has shown how the endpoints of outgoing webhooks are doing, as far as the database can be read. */
+export function meterOutgoing(metrics: Metrics, pool: Pool): void {
+  metrics.observe(async (observe) => {
+    const endpoints = await readOutgoingEndpoints(pool).catch(() => []);
+    for (const { endpointId: endpoint, pending, dead, oldestPendingAt } of endpoints) {
+      observe("order_mirror_outgoing_pending", pending, { endpoint });
+      observe("order_mirror_outgoing_dead", dead, { endpoint });
+      if (oldestPendingAt !== null)
+        observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, { endpoint });
+    }
+  });
+}
+
+/** Has the spending of a budget shown. One of several processes leads: the sum over all is what was sent. */
+export function meterBudget(
+  metrics: Metrics,
+  clock: Clock,
+  budget: Budget,
+  { organization, mode }: Pick<SourceConfig, "organization" | "mode">,
+): void {
+  metrics.observe((observe) => {
+    const now = Number(clock.now()) / Number(NANOS_PER_SECOND);
+    for (const { policy, requestsMax, used, spent, resetInMs } of budget.spent()) {
+      const labels = { organization, mode, policy };
+      observe("order_mirror_provider_ratelimit_limit", requestsMax, labels);
+      observe("order_mirror_provider_ratelimit_remaining", Math.max(0, requestsMax - used), labels);
+      if (resetInMs !== null) {
+        const resetsAt = now + resetInMs / 1_000;
+        observe("order_mirror_provider_ratelimit_reset_timestamp_seconds", resetsAt, labels);
+      }
+      for (const [purpose, count] of Object.entries(spent)) {
+        observe("order_mirror_provider_spent_total", count, { ...labels, purpose });
+      }
+    }
+  });
+}
+
+/** Counts answers of the provider, to be told of each. */
+export function meterAnswers(metrics: Metrics): (answered: Answered) => void {
+  return ({ endpoint, status }) => {
+    const code = status === null ? "none" : String(status);
+    metrics.count("order_mirror_provider_requests_total", { endpoint, code });
+  };
+}
+
+/** Runs a job of the queue and takes down how long that took, whatever became of it. */
+export async function meterJob(
+  { metrics, clock, queue }: { metrics: Metrics; clock: Clock; queue: string },
+  work: () => Promise<unknown>,
+): Promise<void> {
+  const startedMs = clock.monotonicMs();
+  try {
+    await work();
+  } finally {
+    const seconds = (clock.monotonicMs() - startedMs) / 1_000;
+    metrics.record("order_mirror_job_duration_seconds", seconds, { queue });
+  }
+}
+
+/** Counts what became of a hint. */
+export async function meterHint(metrics: Metrics, work: () => Promise<unknown>): Promise<void> {
+  try {
+    await work();
+    metrics.count("order_mirror_hints_total", { outcome: "applied" });
+  } catch (error) {
+    metrics.count("order_mirror_hints_total", { outcome: "failed" });
+    throw error;
+  }
+}

@@ -1,0 +1,120 @@
+import pg from "pg";
+import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
+import { sqlState } from "../database/databaseErrors.ts";
+import { migrate, pendingMigrations } from "../database/migrations.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+
+/** Name of the mirror's database in the embedded server. */
+const DATABASE = "order_mirror";
+const CONNECT_TIMEOUT_MS = 5_000;
+const INVALID_CATALOG_NAME = "3D000";
+const WRONG_CREDENTIALS = new Set(["28P01", "28000"]);
+
+export interface OpenDatabase {
+  /** Postgres itself, also where the roles' own connections go through a pooler. */
+  readonly url: string;
+  readonly embedded: boolean;
+  /** Stops the embedded server if this process started it. */
+  close(): Promise<void>;
+}
+
+/**
+ * The database of the configuration: DATABASE_DIRECT_URL, else DATABASE_URL, else the embedded server, started or
+ * joined.
+ *
+ * Throws UnavailableError when it cannot be reached, in one sentence that names host and database but no password.
+ */
+export async function openDatabase(config: Config, logger?: Logger): Promise<OpenDatabase> {
+  const given = config.databaseDirectUrl ?? config.databaseUrl;
+  if (given !== null) {
+    await assertReachable(given);
+    return { url: given, embedded: false, close: () => Promise.resolve() };
+  }
+  const server = await startEmbeddedPostgres({
+    dataDir: config.dataDir,
+    onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
+  });
+  const url = new URL(server.url);
+  url.pathname = `/${DATABASE}`;
+  try {
+    await createIfMissing(server.url);
+  } catch (error) {
+    await server.stop();
+    throw error;
+  }
+  return { url: url.href, embedded: true, close: server.stop };
+}
+
+/** Brings mirror and queue to the newest schema. */
+export async function migrateAll(databaseUrl: string, logger: Logger): Promise<string[]> {
+  const ran = await migrate(databaseUrl);
+  // Only here: a poller never needs BullMQ, which is a third of its memory.
+  const { migrateQueue } = await import("../queue/backends/migrateQueue.ts");
+  await migrateQueue(databaseUrl);
+  if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
+  return ran;
+}
+
+/** Throws ConfigurationError when the database lacks a migration: a role never starts on an older schema. */
+export async function assertMigrated(databaseUrl: string): Promise<void> {
+  const lacking = await pendingMigrations(databaseUrl);
+  if (lacking.length === 0) return;
+  throw new ConfigurationError(
+    `The database lacks ${lacking.length === 1 ? "a migration" : `${lacking.length} migrations`} (${lacking.join(", ")}).`,
+    {
+      fix: "Run `order-mirror migrate` first.",
+    },
+  );
+}
+
+async function assertReachable(databaseUrl: string): Promise<void> {
+  try {
+    await runOnce(databaseUrl, "select 1");
+  } catch (error) {
+    const { host, pathname } = new URL(databaseUrl);
+    const database = pathname.slice(1) || "the default database";
+    const code = sqlState(error);
+    if (code === INVALID_CATALOG_NAME) {
+      throw new ConfigurationError(`Postgres at ${host} has no database ${database}.`, {
+        fix: `Create it (createdb ${database}), or correct DATABASE_URL.`,
+      });
+    }
+    if (code !== undefined && WRONG_CREDENTIALS.has(code)) {
+      throw new ConfigurationError(`Postgres at ${host} refused the user or password of DATABASE_URL.`, {
+        fix: "Correct DATABASE_URL.",
+      });
+    }
+    throw new UnavailableError(`Postgres at ${host} cannot be reached (${reasonOf(error)}).`, {
+      fix: "Start it, or correct DATABASE_URL.",
+    });
+  }
+}
+
+function reasonOf(error: unknown): string {
+  const code = (error as { code?: unknown }).code;
+  if (typeof code === "string") return code;
+  return error instanceof Error && error.message !== "" ? error.message : "no reason given";
+}
+
+async function createIfMissing(serverUrl: string): Promise<void> {
+  const { rows } = await runOnce(serverUrl, `select 1 from pg_database where datname = '${DATABASE}'`);
+  if (rows.length > 0) return;
+  // Two processes may start at once: the one that comes second finds it made.
+  await runOnce(serverUrl, `create database ${DATABASE}`).catch((error: unknown) => {
+    if (sqlState(error) !== "42P04" && sqlState(error) !== "23505") throw error;
+  });
+}
+
+async function runOnce(url: string, sql: string): Promise<pg.QueryResult> {
+  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+  // The error comes out of connect or query; without a listener a late one would end the process.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return await client.query(sql);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}

@@ -1,0 +1,103 @@
+import { hostname } from "node:os";
+import { makeApply } from "../apply/apply.ts";
+import type { Pool } from "../database/database.ts";
+import { makePoller } from "../poll/leader/poller.ts";
+import type { Poller } from "../poll/leader/poller.ts";
+import { makeBudget } from "../provider/rate/budget.ts";
+import type { Budget } from "../provider/rate/budget.ts";
+import { makeProviderClient } from "../provider/client.ts";
+import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import type { SourceConfig } from "../runtime/config/config.ts";
+import { isSameSource } from "./liveSources.ts";
+import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
+import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+import { keepSpending, recordSpending } from "./spending.ts";
+import type { SpendingBook } from "./spending.ts";
+
+/** The other half is the writes' (roles/writes.ts); a poller needs a few requests per second at most. */
+const BESIDE_WRITES = {
+  ...SPEC_LIMITS,
+  sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },
+};
+
+/** Starts polling every configured source; of several processes one leads each source. */
+export async function startPoller(deps: RoleDeps): Promise<void> {
+  const { config, logger, shutdown } = deps;
+  const pool = openApplyPool(deps);
+  await recordConfiguredSources(pool, config);
+  const books: SpendingBook[] = [];
+  recordSpending(deps, books);
+  const start = makeStart(deps, pool, books);
+  const polled = new Map<string, { readonly source: SourceConfig; readonly poller: Poller }>();
+
+  async function poll(sources: readonly SourceConfig[]): Promise<void> {
+    for (const [sourceId, { source, poller }] of polled) {
+      if (sources.some((wanted) => isSameSource(wanted, source))) continue;
+      polled.delete(sourceId);
+      await poller.close();
+    }
+    for (const source of sources) {
+      if (!polled.has(source.sourceId)) polled.set(source.sourceId, { source, poller: start(source) });
+    }
+  }
+
+  await poll(config.sources);
+  deps.liveSources?.follow(async (sources) => {
+    await recordConfiguredSources(pool, { sources });
+    await poll(sources);
+  });
+  shutdown.onShutdown("pollers", async () => {
+    await Promise.all([...polled.values()].map(({ poller }) => poller.close()));
+  });
+  logger.info({ sources: [...polled.keys()] }, "poller is ready");
+}
+
+function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: SourceConfig) => Poller {
+  const { config, clock, logger, metrics } = deps;
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  // Never shortened: a source that was removed may still have a page under way.
+  const modes = new Map(modesOf(config));
+  const apply = makeApply({ pool, logger, modes, onDecisions });
+  const budgetOf = makeBudgets(deps);
+  const onAnswer = meterAnswers(metrics);
+  return (source) => {
+    const { sourceId, mode, baseUrl, apiKey, webhookSecrets } = source;
+    modes.set(sourceId, mode);
+    const book = keepSpending({ budget: budgetOf(source), pool, sourceId });
+    books.push(book);
+    const poller = makePoller({
+      source,
+      client: makeProviderClient({ baseUrl, apiKey, budget: book.budget, clock, logger, onAnswer }),
+      pool,
+      apply,
+      clock,
+      logger: logger.child({ source: sourceId }),
+      intervalSeconds: config.pollIntervalSeconds,
+      settleSeconds: config.pollSettleSeconds,
+      overlapSeconds: config.pollOverlapSeconds,
+      backfillSince: config.backfillSince,
+      pace: config.pollPace,
+      eventGraceSeconds: deps.eventGraceSeconds,
+      webhooksConfigured: webhookSecrets.length > 0,
+      holder: `${hostname()}:${process.pid}`,
+    });
+    poller.start();
+    return poller;
+  };
+}
+
+/** Limits apply to an organization and mode, all keys together (spec, "Limits"). */
+function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfig) => Budget {
+  const budgets = new Map<string, Budget>();
+  return ({ organization, mode }) => {
+    const owner = JSON.stringify([organization, mode]);
+    const known = budgets.get(owner);
+    if (known) return known;
+    const limits = config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS;
+    const budget = makeBudget({ clock, limits, share: config.rateShare });
+    meterBudget(metrics, clock, budget, { organization, mode });
+    budgets.set(owner, budget);
+    return budget;
+  };
+}

@@ -1,0 +1,94 @@
+import type { Decision } from "../apply/applySubjects.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { makePool } from "../database/database.ts";
+import type { Pool, PoolOptions } from "../database/database.ts";
+import { settleFeed } from "../changes/feedEpoch.sql.ts";
+import { recordSources } from "../sources/sources.sql.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Config } from "../runtime/config/config.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { Metrics } from "../runtime/telemetry/metrics.ts";
+import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
+import type { Tracing } from "../runtime/telemetry/tracing.ts";
+import type { LiveSources } from "./liveSources.ts";
+
+/** What every role of the product is started with. */
+export interface RoleDeps {
+  readonly config: Config;
+  readonly databaseUrl: string;
+  readonly clock: Clock;
+  readonly logger: Logger;
+  readonly shutdown: Shutdown;
+  /** The figures of this process. */
+  readonly metrics: Metrics;
+  /** Undefined: nobody asked for traces. */
+  readonly tracing?: Tracing | undefined;
+  /** Sources that may change while the process runs; undefined: those of the configuration stay. */
+  readonly liveSources?: LiveSources | undefined;
+  /** How long an event may come after the read that found its change; the poller's default where absent. */
+  readonly eventGraceSeconds?: number | undefined;
+  /** Told of every decision of this process. */
+  readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
+}
+
+const APPLY_CONNECTIONS = 2;
+const APPLY_TIMEOUT_MS = 15_000;
+
+/** What a pool of a process needs of what the process is started with. */
+export interface PoolDeps {
+  readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl" | "databaseReadUrl">;
+  readonly databaseUrl: string;
+  readonly shutdown: Pick<Shutdown, "onShutdown">;
+}
+
+/** Of a pool of this process; where it leads, the configuration says. */
+type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
+
+/** A pool that ends with the process. It goes through the pooler where there is one. */
+export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
+  const { databaseUrl, databaseDirectUrl } = deps.config;
+  const pooled = databaseDirectUrl !== null && databaseUrl !== null;
+  return openPoolAt(deps, { url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
+}
+
+/** A pool on the replica that readers may be sent to; undefined where there is none. */
+export function openReplicaPool(deps: PoolDeps, options: RolePoolOptions): Pool | undefined {
+  const { databaseReadUrl: url } = deps.config;
+  return url === null ? undefined : openPoolAt(deps, { url, ...options });
+}
+
+function openPoolAt({ shutdown }: PoolDeps, options: PoolOptions): Pool {
+  const pool = makePool(options);
+  shutdown.onShutdown(`pool ${options.purpose}`, () => pool.end());
+  return pool;
+}
+
+/** Two connections are what the apply path can use (measured); more only contend. */
+export function openApplyPool(deps: PoolDeps): Pool {
+  return openPool(deps, {
+    purpose: "apply",
+    max: APPLY_CONNECTIONS,
+    statementTimeoutMs: APPLY_TIMEOUT_MS,
+    keepsPlans: true,
+    plansForAnyValues: true,
+  });
+}
+
+/** Mode of each configured source. */
+export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, "live" | "test"> {
+  return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
+}
+
+/**
+ * Records the configured sources in the database, before anything refers to them, and notices when the database is
+ * another one than before (see settleFeed). Throws ConfigurationError when a source was of the other mode before: its
+ * orders would mix.
+ */
+export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
+  await settleFeed(pool);
+  const changed = await recordSources(pool, config.sources);
+  if (changed.length === 0) return;
+  throw new ConfigurationError(`The mode of source ${changed.join(", ")} differs from what is stored.`, {
+    fix: "Give the source of the other mode another name: test and live orders must never mix.",
+  });
+}

@@ -1,0 +1,77 @@
+import type { Pool } from "../database/database.ts";
+import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
+import type { RequestCount } from "../poll/ledger/providerRequests.sql.ts";
+import type { Budget } from "../provider/rate/budget.ts";
+import type { RoleDeps } from "./role.ts";
+
+/** A source's view of the budget that it shares, with a count of what it has sent. */
+export interface SpendingBook {
+  readonly budget: Budget;
+  /** Writes down what was sent since the last time; what cannot be written is kept for the next. */
+  readonly flush: () => Promise<void>;
+}
+
+const FLUSH_EVERY_MS = 20_000;
+
+/** `purpose` stands in for the priority of each request. */
+export function keepSpending(deps: {
+  readonly budget: Budget;
+  readonly pool: Pool;
+  readonly sourceId: string;
+  readonly purpose?: string;
+}): SpendingBook {
+  const { budget, pool, sourceId } = deps;
+  let sent = new Map<string, RequestCount>();
+
+  function add(count: RequestCount): void {
+    const key = `${count.policy} ${count.purpose}`;
+    sent.set(key, { ...count, requests: (sent.get(key)?.requests ?? 0) + count.requests });
+  }
+
+  return {
+    budget: {
+      ...budget,
+      async acquire(request) {
+        const permit = await budget.acquire(request);
+        add({ policy: request.policy, purpose: deps.purpose ?? request.priority, requests: 1 });
+        return permit;
+      },
+    },
+    async flush() {
+      const counts = [...sent.values()];
+      if (counts.length === 0) return;
+      sent = new Map();
+      try {
+        await recordRequests(pool, { sourceId, counts });
+      } catch (error) {
+        counts.forEach(add);
+        throw error;
+      }
+    },
+  };
+}
+
+/** Has the books written down now and then, and once more in the end. */
+export function recordSpending(
+  { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+  books: readonly SpendingBook[],
+): void {
+  const closing = new AbortController();
+  const flushAll = async () => {
+    for (const book of books) {
+      await book.flush().catch((error: unknown) => {
+        logger.debug({ err: error }, "could not write down what was sent to the provider; it is kept");
+      });
+    }
+  };
+  const running = (async () => {
+    while (!closing.signal.aborted) {
+      await clock.sleep(FLUSH_EVERY_MS, closing.signal).catch(() => undefined);
+      await flushAll();
+    }
+  })();
+  shutdown.onShutdown("spending", async () => {
+    closing.abort();
+    await running;
+  });
+}

@@ -1,0 +1,152 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import express from "express";
+import type { Express } from "express";
+import { takeShare } from "../domain/window/budget.ts";
+import { insertEvents } from "../receive/commit/inbox.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { makeHealthRouter } from "../ops/health/healthRouter.ts";
+import { makeDocsRouter } from "../ops/docs/docsRouter.ts";
+import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
+import { makeOpsRouter } from "../ops/opsRouter.ts";
+import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import { makeGroupCommit } from "../receive/commit/groupCommit.ts";
+import { makeReceiver } from "../receive/endpoint/receiver.ts";
+import type { Receiver } from "../receive/endpoint/receiver.ts";
+import { receiverServerOptions } from "../receive/endpoint/serverOptions.ts";
+import { makeChangeHub } from "../changes/changeHub.ts";
+import type { ChangeHub } from "../changes/changeHub.ts";
+import { describeApi } from "../api/openapi.ts";
+import { makeOrderWait } from "../orders/orderWait.ts";
+import type { OrderWait } from "../orders/orderWait.ts";
+import { makeReportRouter } from "../api/router.ts";
+import type { SourceConfig } from "../runtime/config/config.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { loadVerifier } from "../signature/verifier.ts";
+import { setAnswerHeaders } from "./answerHeaders.ts";
+import { listen } from "./httpServer.ts";
+import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
+import type { Queues } from "./queues.ts";
+import { openPool, openReplicaPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+import { composeWrites } from "./writes.ts";
+
+const RECEIVE_CONNECTIONS = 2;
+/** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
+const RECEIVE_TIMEOUT_MS = 1_500;
+const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
+/** The time is also how long a transaction may idle: an export waits that long for its client. */
+const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
+/** Both of their own, so that a slow count never takes a connection from a reader. */
+const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
+const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
+const WEBHOOK_PATH = "/webhooks/";
+
+/** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
+export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }> {
+  const { config, clock, logger, shutdown, metrics } = deps;
+  const receivePool = openPool(deps, {
+    purpose: "receive",
+    max: RECEIVE_CONNECTIONS,
+    statementTimeoutMs: RECEIVE_TIMEOUT_MS,
+    connectTimeoutMs: RECEIVE_TIMEOUT_MS,
+  });
+  const readPool = openPool(deps, READ_POOL);
+  const exportPool = openReplicaPool(deps, EXPORT_POOL) ?? openPool(deps, EXPORT_POOL);
+  await recordConfiguredSources(readPool, config);
+  const receiver = composeReceiver(deps, receivePool);
+  const hub = makeChangeHub({ pool: readPool, clock, logger });
+  const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
+  // Where the order is then read from: elsewhere it may not have arrived.
+  const orderWait = makeOrderWait({ pool: replicaPool, clock });
+  const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
+  meterQueue(metrics, deps.queue);
+  const figuresPool = openPool(deps, FIGURES_POOL);
+  meterDatabase(metrics, clock, figuresPool);
+  if (deps.outgoingQueue) {
+    meterQueue(metrics, deps.outgoingQueue);
+    meterOutgoing(metrics, figuresPool);
+  }
+  const opsPool = openPool(deps, OPS_POOL);
+  const app = composeApp(deps, { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait });
+  // The receiver comes before Express: its stack costs more than verification and commit together.
+  const listener = (req: IncomingMessage, res: ServerResponse) =>
+    req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
+  const { host, port } = config;
+  const server = await listen({
+    listener,
+    host,
+    port,
+    portVariable: "PORT",
+    serverOptions: receiverServerOptions,
+  });
+  shutdown.onShutdown("web server", async () => {
+    await receiver.drain();
+    await server.close();
+  });
+  // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
+  shutdown.onShutdown("change streams", async () => {
+    orderWait.close();
+    await hub.close();
+  });
+  logger.info({ url: server.url }, "web is ready");
+  return { url: server.url };
+}
+
+function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
+  const { config, clock, logger, queue } = deps;
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const sources = new Map(loadVerifiers(config.sources, logger));
+  deps.liveSources?.follow(async (changed) => {
+    await recordConfiguredSources(pool, { sources: changed });
+    const verifiers = loadVerifiers(changed, logger);
+    sources.clear();
+    for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
+  });
+  return makeReceiver({ sources, store: commit.store, ring: queue.ring, clock, logger });
+}
+
+/** A source without secrets is polled only: it has no webhook address. */
+function loadVerifiers(sources: readonly SourceConfig[], logger: Logger) {
+  const receiving = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
+  return receiving.map(({ sourceId, webhookScheme, webhookSecrets: secrets }) => {
+    const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets });
+    for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
+    return [sourceId, { verifier }] as const;
+  });
+}
+
+function composeApp(
+  deps: RoleDeps & Queues,
+  readers: {
+    receivePool: Pool;
+    readPool: Pool;
+    replicaPool: Pool;
+    exportPool: Pool;
+    opsPool: Pool;
+    hub: ChangeHub;
+    orderWait: OrderWait;
+  },
+): Express {
+  const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait } = readers;
+  const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
+  const app = express();
+  app.use(setAnswerHeaders);
+  const { apiTokens } = config;
+  const sources = [...config.sources];
+  deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
+  const writes = composeWrites(deps);
+  const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
+  // First of the routers, since each one before it costs every read.
+  app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
+  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
+  app.use(makeDocsRouter(describeApi()));
+  const outgoingQueue = deps.outgoingQueue?.bull;
+  const { signal } = shutdown;
+  const { bull, ring } = queue;
+  const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
+  const queues = { queue: bull, outgoingQueue, ring };
+  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, signal }));
+  return app;
+}

@@ -1,0 +1,52 @@
+import { makeApply } from "../apply/apply.ts";
+import { makeGroupApply } from "../apply/groupApply.ts";
+import { passOverHinted } from "../apply/passOverHinted.ts";
+import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
+import { takeOverdue } from "../receive/commit/inbox.sql.ts";
+import { inSpan } from "../runtime/telemetry/tracing.ts";
+import type { TracePoint } from "../runtime/telemetry/tracing.ts";
+import { meterDecisions, meterHint, meterJob } from "./metering.ts";
+import { startHousekeeper } from "./housekeeper.ts";
+import { startOutgoing } from "./outgoing.ts";
+import type { Queues } from "./queues.ts";
+import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+/** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and keeping house. */
+export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
+  const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  const pool = openApplyPool(deps);
+  await recordConfiguredSources(pool, config);
+  const modes = new Map(modesOf(config));
+  deps.liveSources?.follow(async (sources) => {
+    await recordConfiguredSources(pool, { sources });
+    modes.clear();
+    for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
+  });
+  const apply = makeApply({ pool, logger, modes, onDecisions });
+  const sweep = makeSweep({
+    takeOverdue: (query) =>
+      takeOverdue(pool, { ...query, sourceIds: [...modes.keys()], olderThanSeconds: OVERDUE_AFTER_SECONDS }),
+    applyEvents: apply.applyEvents,
+    clock,
+    logger,
+  });
+  sweep.start();
+  shutdown.onShutdown("sweep", () => sweep.close());
+  const { applyHint, applyJob } = passOverHinted(makeGroupApply(apply));
+  const traced = (events: number, follows: readonly TracePoint[], work: () => Promise<void>) =>
+    inSpan(tracing, "apply", { attributes: { "order_mirror.events": events }, follows }, work);
+  const hints = queue.listen(({ seqs, traceparent }) => {
+    const follows = tracing && traceparent !== undefined ? [tracing.carried(traceparent)] : [];
+    return meterHint(metrics, () => traced(seqs.length, follows, () => applyHint(seqs)));
+  });
+  shutdown.onShutdown("hints", () => hints.close());
+  const consumer = await queue.consume((seqs) =>
+    meterJob({ metrics, clock, queue: queue.bull.name }, () => traced(seqs.length, [], () => applyJob(seqs))),
+  );
+  shutdown.onShutdown("queue consumer", () => consumer.close());
+  await startOutgoing(deps);
+  startHousekeeper(deps);
+  logger.info({ sources: [...modes.keys()] }, "worker is ready");
+}

@@ -1,0 +1,62 @@
+import { makeApply } from "../apply/apply.ts";
+import { makeBudget } from "../provider/rate/budget.ts";
+import { makePassOn } from "../provider/passOn.ts";
+import type { PassOn } from "../provider/passOn.ts";
+import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import type { ReportDeps } from "../api/router.ts";
+import { meterAnswers, meterDecisions } from "./metering.ts";
+import { keepSpending, recordSpending } from "./spending.ts";
+import type { SpendingBook } from "./spending.ts";
+import { modesOf, openPool } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+
+const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
+const NANOS_PER_SECOND = 1e9;
+
+/**
+ * Half of what all requests may be: the other half is left to the poller, which knows nothing of this process. Only
+ * writes are searched for addresses, and they list no orders.
+ */
+const WRITE_LIMITS = {
+  ...SPEC_LIMITS,
+  sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },
+};
+
+/** What the read API needs to pass writes on; undefined when that is not switched on. */
+export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
+  const { config, clock, logger, metrics } = deps;
+  if (!config.writeThrough) return undefined;
+  const budgets = new Map<string, ReturnType<typeof makeBudget>>();
+  const pool = openPool(deps, WRITE_POOL);
+  const books: SpendingBook[] = [];
+  const senders = new Map<string, PassOn>();
+  for (const { sourceId, organization, mode, baseUrl, apiKey } of config.sources) {
+    // Limits apply to an organization and mode, all keys together (spec, "Limits").
+    const owner = JSON.stringify([organization, mode]);
+    const shared = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS, share: config.rateShare });
+    budgets.set(owner, shared);
+    const book = keepSpending({ budget: shared, pool, sourceId, purpose: "write" });
+    books.push(book);
+    const { budget } = book;
+    const onAnswer = meterAnswers(metrics);
+    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
+  }
+  recordSpending(deps, books);
+  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  const { applyReads } = makeApply({
+    pool,
+    logger,
+    modes: modesOf(config),
+    onDecisions,
+  });
+  return {
+    passOn: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
+    applyReads,
+    settleNanos: BigInt(Math.round(config.pollSettleSeconds * NANOS_PER_SECOND)),
+  };
+}
+
+/** Tokens are for configured sources only, so nobody gets here. */
+function refuseUnknown(sourceId: string): never {
+  throw new TypeError(`the source ${sourceId} is not configured`);
+}

@@ -1,0 +1,237 @@
+import { ConfigurationError } from "../../domain/errors.ts";
+import { ENV_FILE, readEnvironment } from "./environment.ts";
+import type { FoundText } from "./environment.ts";
+import type { LogFormat, LogLevel } from "../telemetry/logger.ts";
+import { readOutgoingFile } from "./outgoingFile.ts";
+import type { OutgoingWebhook } from "./outgoingFile.ts";
+import { listSourceProblems } from "./sourceChecks.ts";
+import type { CheckScheme } from "./sourceChecks.ts";
+import { keyVariable, MODES, readVariableSources } from "./sources.ts";
+import type { NamedSource, SourceConfig } from "./sources.ts";
+import { readFileSources } from "./sourcesFile.ts";
+import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
+import type { Values, VariableName } from "./variables.ts";
+
+export type { SourceConfig } from "./sources.ts";
+
+const SHOWN_LENGTH_MAX = 80;
+
+/** Everything that can be set from outside, parsed, checked and frozen. */
+export interface Config {
+  /** Null: the embedded Postgres under `dataDir`. */
+  readonly databaseUrl: string | null;
+  /** Set when `databaseUrl` leads to a pooler in transaction mode: Postgres itself. */
+  readonly databaseDirectUrl: string | null;
+  /** A replica for the read API; null: there is none. */
+  readonly databaseReadUrl: string | null;
+  readonly dataDir: string;
+  /** Empty: the queue is in Postgres. Several: nodes of a cluster. */
+  readonly redisUrls: readonly string[];
+  readonly host: string;
+  readonly port: number;
+  /** Of a worker or poller of its own; null: it serves nothing. */
+  readonly healthPort: number | null;
+  readonly sources: readonly SourceConfig[];
+  readonly pollIntervalSeconds: number;
+  readonly pollSettleSeconds: number;
+  readonly pollOverlapSeconds: number;
+  readonly pollPace: "cycle" | "request";
+  /** Share of the provider's rate limits that is ours, 0 to 1. */
+  readonly rateShare: number;
+  /** ISO 8601 duration or instant; see resolveSince. */
+  readonly backfillSince: string;
+  readonly apiTokens: readonly {
+    readonly token: string;
+    readonly sourceId: string;
+    readonly mayWrite: boolean;
+  }[];
+  readonly opsPassword: string | null;
+  readonly opsViewerPassword: string | null;
+  readonly metricsToken: string | null;
+  /** Where alerts go; null: nowhere. */
+  readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
+  readonly writeThrough: boolean;
+  /** How long things are kept: ISO 8601 durations; null: for ever. */
+  readonly eventsKeptFor: string | null;
+  readonly historyKeptFor: string | null;
+  readonly changesKeptFor: string | null;
+  /** Endpoints of the business's own that are told of changes. */
+  readonly outgoingWebhooks: readonly OutgoingWebhook[];
+  readonly sandboxPort: number;
+  readonly sandboxSeed: number;
+  readonly logLevel: LogLevel;
+  readonly logFormat: LogFormat;
+}
+
+export interface ConfigChecks {
+  readonly checkScheme: CheckScheme;
+  /** The `.env` file; null for none. Default: `.env` in the current folder, where there is one. */
+  readonly envFile?: string | null;
+}
+
+export interface ConfigRow {
+  readonly name: string;
+  /** Of a secret only its length. */
+  readonly value: string;
+  readonly source: "environment" | "file" | ".env" | "default";
+}
+
+/**
+ * Reads the configuration. No source at all is fine here: see requireSources.
+ * Throws ConfigurationError with one line per problem; no line holds a secret.
+ */
+export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
+  const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
+  const problems = [...environment.problems];
+  const values = parseValues(environment.found, problems);
+  const sources: NamedSource[] = [];
+  const outgoing: OutgoingWebhook[] = [];
+  // A secret whose file cannot be read would be told a second time, as a source that lacks it.
+  if (environment.problems.length === 0) {
+    sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
+    problems.push(...listSourceProblems(sources, values, checks.checkScheme));
+    const file = values.OUTGOING_WEBHOOKS_FILE;
+    // Without any, this is the demo or a command beside it, whose sources are named after the modes.
+    const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
+    outgoing.push(...readOutgoingFile({ file, sourceIds, checkScheme: checks.checkScheme, problems }));
+  }
+  if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
+    problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
+  }
+  for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"] as const) {
+    if (values[name] !== null && values.DATABASE_URL === null)
+      problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
+  }
+  problems.push(...listAlertProblems(values, checks.checkScheme));
+  if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
+  return freeze(makeConfig(values, sources, outgoing));
+}
+
+/** Throws ConfigurationError, with the fix, when no source is configured: for commands that need the provider. */
+export function requireSources({ sources }: Config): void {
+  if (sources.length > 0) return;
+  throw new ConfigurationError("No source is configured: there is no key of the provider.", {
+    fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
+  });
+}
+
+/** The configuration in force, variable by variable, and where each value comes from; then the sources of the file. */
+export function describeConfig(
+  config: Config,
+  env: NodeJS.Dict<string>,
+  envFile: string | null = ENV_FILE,
+): ConfigRow[] {
+  const { found } = readEnvironment(env, envFile);
+  const fromVariables: string[] = MODES.filter((mode) => found.has(keyVariable(mode)));
+  const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
+  return [
+    ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
+    ...listed.map((source) => describeSource(source)),
+  ];
+}
+
+function describeValue(name: VariableName, found: FoundText | undefined, config: Config): ConfigRow {
+  const variable = describeVariable(name);
+  if (!found) {
+    const inForce = name === "LOG_FORMAT" ? config.logFormat : variable.default;
+    return { name, value: inForce ?? variable.unset ?? "not set", source: "default" };
+  }
+  const value = variable.secret ? `set, ${found.text.length} characters` : found.text;
+  return { name, value, source: found.origin };
+}
+
+function describeSource({
+  sourceId,
+  mode,
+  organization,
+  baseUrl,
+  apiKey,
+  webhookSecrets,
+}: SourceConfig): ConfigRow {
+  const parts = [
+    `${mode} mode of ${organization} at ${baseUrl}`,
+    `key set, ${apiKey.length} characters`,
+    `${webhookSecrets.length} webhook secrets`,
+  ];
+  return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
+}
+
+/** Values of all variables; one that is not in order is told, and stands at its default meanwhile. */
+function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
+  const values: Record<string, unknown> = {};
+  for (const name of VARIABLE_NAMES) {
+    const variable = describeVariable(name);
+    const text = found.get(name)?.text;
+    const result = text === undefined ? undefined : variable.schema.safeParse(text);
+    if (text !== undefined && result?.success === false) {
+      for (const { message } of result.error.issues)
+        problems.push(`${name} ${message}${show(variable, text)}.`);
+    }
+    const fallback = variable.default === null ? null : variable.schema.parse(variable.default);
+    values[name] = result?.success === true ? result.data : fallback;
+  }
+  return values as Values;
+}
+
+function show({ secret }: { secret?: true }, text: string): string {
+  if (secret) return "";
+  return `, not ${JSON.stringify(text.length > SHOWN_LENGTH_MAX ? `${text.slice(0, SHOWN_LENGTH_MAX)}…` : text)}`;
+}
+
+function makeConfig(
+  values: Values,
+  sources: readonly NamedSource[],
+  outgoingWebhooks: readonly OutgoingWebhook[],
+): Config {
+  return {
+    databaseUrl: values.DATABASE_URL,
+    databaseDirectUrl: values.DATABASE_DIRECT_URL,
+    databaseReadUrl: values.DATABASE_READ_URL,
+    dataDir: values.DATA_DIR,
+    redisUrls: values.REDIS_URL ?? [],
+    host: values.HOST,
+    port: values.PORT,
+    healthPort: values.HEALTH_PORT,
+    sources: sources.map(({ names: _names, ...source }) => source),
+    pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
+    pollSettleSeconds: values.POLL_SETTLE_SECONDS,
+    pollOverlapSeconds: values.POLL_OVERLAP_SECONDS,
+    pollPace: values.POLL_PACE,
+    rateShare: values.RATE_SHARE_PERCENT / 100,
+    backfillSince: values.BACKFILL_SINCE,
+    apiTokens: values.API_TOKENS ?? [],
+    opsPassword: values.OPS_PASSWORD,
+    opsViewerPassword: values.OPS_VIEWER_PASSWORD,
+    metricsToken: values.METRICS_TOKEN,
+    alertWebhook: makeAlertWebhook(values),
+    writeThrough: values.WRITE_THROUGH,
+    eventsKeptFor: values.EVENTS_KEPT_FOR,
+    historyKeptFor: values.HISTORY_KEPT_FOR,
+    changesKeptFor: values.CHANGES_KEPT_FOR,
+    outgoingWebhooks,
+    sandboxPort: values.SANDBOX_PORT,
+    sandboxSeed: values.SANDBOX_SEED,
+    logLevel: values.LOG_LEVEL,
+    // Logs of commands and roles go to stderr, so that stdout stays for data.
+    logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
+  };
+}
+
+function makeAlertWebhook({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }: Values) {
+  return url === null || secret === null ? null : { url, secret };
+}
+
+function listAlertProblems(values: Values, checkScheme: CheckScheme): string[] {
+  const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
+  if (url === null && secret === null) return [];
+  if (secret === null)
+    return ["ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET. Alerts are signed; set both or none."];
+  if (url === null) return ["ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL. Set both or none."];
+  return checkScheme("standard-webhooks", [secret]).map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`);
+}
+
+function freeze<Value>(value: Value): Value {
+  if (typeof value !== "object" || value === null) return value;
+  for (const part of Object.values(value)) freeze(part);
+  return Object.freeze(value);
+}

@@ -1,0 +1,67 @@
+import { ConfigurationError } from "../../domain/errors.ts";
+import { instantFromMillis, millisFromInstant, parseInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+
+/** A calendar duration; every part is a whole number, 0 when left out. */
+export interface Duration {
+  readonly months: number;
+  readonly days: number;
+  readonly seconds: number;
+}
+
+const ISO_8601_DURATION =
+  /^P(?!$)(?:(\d{1,6})Y)?(?:(\d{1,6})M)?(?:(\d{1,6})W)?(?:(\d{1,6})D)?(?:T(?!$)(?:(\d{1,6})H)?(?:(\d{1,6})M)?(?:(\d{1,9})S)?)?$/;
+const MONTHS_PER_YEAR = 12;
+const DAYS_PER_WEEK = 7;
+const MINUTE_SECONDS = 60;
+const HOUR_SECONDS = 3_600;
+const DAY_MS = 86_400_000;
+
+/** The ISO 8601 duration that `text` names, such as `P30D`, `P1Y6M` or `PT12H`; undefined for anything else. */
+export function parseDuration(text: string): Duration | undefined {
+  const parts = ISO_8601_DURATION.exec(text);
+  if (!parts) return undefined;
+  const [years, months, weeks, days, hours, minutes, seconds] = parts
+    .slice(1)
+    .map((part) => Number(part ?? 0));
+  return {
+    months: (years ?? 0) * MONTHS_PER_YEAR + (months ?? 0),
+    days: (weeks ?? 0) * DAYS_PER_WEEK + (days ?? 0),
+    seconds: (hours ?? 0) * HOUR_SECONDS + (minutes ?? 0) * MINUTE_SECONDS + (seconds ?? 0),
+  };
+}
+
+/**
+ * `now` less `duration`, in UTC: months first, where a day that the month does not have becomes its last, then days
+ * and seconds. Never before 1970. Exact to milliseconds, which is enough for where a backfill ends.
+ */
+function subtractDuration(now: Instant, { months, days, seconds }: Duration): Instant {
+  const date = new Date(millisFromInstant(now));
+  const day = date.getUTCDate();
+  date.setUTCDate(1);
+  date.setUTCMonth(date.getUTCMonth() - months);
+  const lastDay = new Date(Date.UTC(date.getUTCFullYear(), date.getUTCMonth() + 1, 0)).getUTCDate();
+  date.setUTCDate(Math.min(day, lastDay));
+  const millis = date.getTime() - days * DAY_MS - seconds * 1_000;
+  return millis > 0 ? instantFromMillis(millis) : 0n;
+}
+
+/**
+ * The instant that BACKFILL_SINCE means at `now`: a duration counts back from it, an instant is taken as it is.
+ * Throws ConfigurationError for text that is neither.
+ */
+export function resolveSince(text: string, now: Instant): Instant {
+  if (text.startsWith("P")) {
+    const duration = parseDuration(text);
+    if (duration) return subtractDuration(now, duration);
+  } else {
+    try {
+      return parseInstant(text);
+    } catch {
+      // Said below, in words that fit both forms.
+    }
+  }
+  throw new ConfigurationError(`${JSON.stringify(text)} is neither an ISO 8601 duration nor an instant.`, {
+    fix: "Write a duration such as P30D, or an instant with its time zone such as 2026-01-31T00:00:00Z.",
+  });
+}

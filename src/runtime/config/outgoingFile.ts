@@ -1,0 +1,73 @@
+import path from "node:path";
+import { z } from "zod";
+import { OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
+import type { OutgoingType } from "../../domain/order/outgoing.ts";
+import { makeSecretReader, readListFile } from "./listFile.ts";
+import type { CheckScheme } from "./sourceChecks.ts";
+import { webAddress } from "./variableSchemas.ts";
+
+/** An endpoint of the business's own that is told of changes. */
+export interface OutgoingWebhook {
+  readonly endpointId: string;
+  readonly url: string;
+  /** Signs as Standard Webhooks do. */
+  readonly secret: string;
+  readonly sourceIds: readonly string[];
+  /** Null: all. */
+  readonly types: readonly OutgoingType[] | null;
+  /** Only changes to one of these statuses; null: all. */
+  readonly statuses: readonly string[] | null;
+}
+
+const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
+const STATUS_LENGTH_MAX = 255;
+
+const webhookSchema = z.strictObject({
+  name: z
+    .string()
+    .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
+  url: webAddress,
+  secret: z.string().trim().min(1).optional(),
+  secretFile: z.string().min(1).optional(),
+  sources: z.array(z.string()).min(1),
+  events: z.array(z.enum(OUTGOING_TYPES)).min(1).optional(),
+  statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).optional(),
+});
+
+/** The endpoints that OUTGOING_WEBHOOKS_FILE lists. Files that they name are looked for from the folder of that file. */
+export function readOutgoingFile(deps: {
+  file: string | null;
+  sourceIds: readonly string[];
+  checkScheme: CheckScheme;
+  problems: string[];
+}): OutgoingWebhook[] {
+  const { file, sourceIds, checkScheme, problems } = deps;
+  if (file === null) return [];
+  const listed = readListFile({ variable: VARIABLE, file, schema: webhookSchema, problems });
+  const names = new Set<string>();
+  return listed.flatMap((webhook) => {
+    const place = `${VARIABLE}, endpoint ${webhook.name},`;
+    const before = problems.length;
+    if (names.has(webhook.name)) problems.push(`${place} is listed twice. Give each a name of its own.`);
+    names.add(webhook.name);
+    for (const source of webhook.sources.filter((name) => !sourceIds.includes(name)))
+      problems.push(`${place} names the source ${source}, which is not configured.`);
+    if ((webhook.secret === undefined) === (webhook.secretFile === undefined))
+      problems.push(`${place} needs secret or secretFile, and one of them only.`);
+    const read = makeSecretReader({ folder: path.dirname(file), place, problems });
+    const secret = webhook.secret ?? read("secretFile", webhook.secretFile);
+    if (secret !== undefined)
+      problems.push(
+        ...checkScheme("standard-webhooks", [secret]).map((problem) => `${place} secret: ${problem}`),
+      );
+    if (problems.length > before || secret === undefined) return [];
+    return {
+      endpointId: webhook.name,
+      url: webhook.url,
+      secret,
+      sourceIds: [...new Set(webhook.sources)],
+      types: webhook.events ?? null,
+      statuses: webhook.statuses ?? null,
+    };
+  });
+}

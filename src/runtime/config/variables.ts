@@ -1,0 +1,275 @@
+import type { z } from "zod";
+import {
+  backfillSince,
+  keptFor,
+  DAY_SECONDS,
+  databaseUrl,
+  host,
+  HOUR_SECONDS,
+  list,
+  metricsToken,
+  oneOf,
+  redisUrls,
+  seconds,
+  text,
+  tokens,
+  webAddress,
+  wholeNumber,
+} from "./variableSchemas.ts";
+import { LOG_LEVELS } from "../telemetry/logger.ts";
+
+/** One environment variable of the product. */
+interface Variable {
+  /** Its text, trimmed and not empty, to its value. Messages continue "NAME …". */
+  readonly schema: z.ZodType<unknown, string>;
+  /** The text that stands in when it is not set; null when nothing does. */
+  readonly default: string | null;
+  /** True when it may not be shown; it can then also be given as NAME_FILE. */
+  readonly secret?: true;
+  /** What holds when it is not set and has no default. */
+  readonly unset?: string;
+  readonly meaning: string;
+}
+
+const PORT_MAX = 65_535;
+const SEED_MAX = 2 ** 31 - 1;
+const INTERVAL_SECONDS_MIN = 0.1;
+
+/** Every variable that the product reads, in the order in which people meet them. */
+export const VARIABLES = {
+  DELIVERY_BASE_URL: {
+    schema: text,
+    default: null,
+    meaning: "base address of the provider",
+  },
+  DELIVERY_LIVE_API_KEY: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "live key of the provider; makes the source live",
+  },
+  DELIVERY_TEST_API_KEY: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "test key of the provider; makes the source test",
+  },
+  DELIVERY_LIVE_WEBHOOK_SECRETS: {
+    schema: list,
+    default: null,
+    secret: true,
+    unset: "polled only",
+    meaning:
+      "secrets of the live webhook endpoint, comma separated, all valid; none: this source is polled only",
+  },
+  DELIVERY_TEST_WEBHOOK_SECRETS: {
+    schema: list,
+    default: null,
+    secret: true,
+    unset: "polled only",
+    meaning:
+      "secrets of the test webhook endpoint, comma separated, all valid; none: this source is polled only",
+  },
+  WEBHOOK_SCHEME: {
+    schema: text,
+    default: "standard-webhooks",
+    meaning: "how the provider signs: a preset's name or the JSON of a scheme (identify-signature finds it)",
+  },
+  SOURCES_FILE: {
+    schema: text,
+    default: null,
+    meaning: "JSON file that lists sources, for several organizations; read again at SIGHUP",
+  },
+  DATABASE_URL: {
+    schema: databaseUrl,
+    default: null,
+    secret: true,
+    unset: "embedded Postgres under DATA_DIR",
+    meaning: "Postgres that holds the mirror; none: an embedded one under DATA_DIR",
+  },
+  DATABASE_DIRECT_URL: {
+    schema: databaseUrl,
+    default: null,
+    secret: true,
+    unset: "DATABASE_URL is Postgres itself",
+    meaning:
+      "Postgres itself, when DATABASE_URL leads to a pooler in transaction mode; for migrations and the queue",
+  },
+  DATABASE_READ_URL: {
+    schema: databaseUrl,
+    default: null,
+    secret: true,
+    unset: "DATABASE_URL",
+    meaning: "one replica that answers orders, branches and exports of the read API; none: DATABASE_URL does",
+  },
+  DATA_DIR: {
+    schema: text,
+    default: ".data",
+    meaning: "folder of the embedded Postgres",
+  },
+  REDIS_URL: {
+    schema: redisUrls,
+    default: null,
+    secret: true,
+    unset: "queue in Postgres",
+    meaning:
+      "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: in Postgres",
+  },
+  HOST: {
+    schema: host,
+    default: "127.0.0.1",
+    meaning: "address that the web process listens on",
+  },
+  PORT: {
+    schema: wholeNumber(0, PORT_MAX),
+    default: "3000",
+    meaning: "port that the web process listens on; 0: a free one",
+  },
+  HEALTH_PORT: {
+    schema: wholeNumber(0, PORT_MAX),
+    default: null,
+    unset: "not served",
+    meaning: "port of a worker or poller of its own for /livez, /readyz and /metrics; none: not served",
+  },
+  POLL_INTERVAL_SECONDS: {
+    schema: seconds(INTERVAL_SECONDS_MIN, HOUR_SECONDS),
+    default: "30",
+    meaning: "how often the provider is polled; under 30 only for a provider on this machine",
+  },
+  POLL_SETTLE_SECONDS: {
+    schema: seconds(0, HOUR_SECONDS),
+    default: "5",
+    meaning: "how long a change may take to show in the provider's list, at first; tuned by itself",
+  },
+  POLL_OVERLAP_SECONDS: {
+    schema: seconds(0, DAY_SECONDS),
+    default: "60",
+    meaning: "how far each poll reaches back behind the last one, at first; tuned by itself",
+  },
+  POLL_PACE: {
+    schema: oneOf(["cycle", "request"]),
+    default: "cycle",
+    meaning: "what the interval spaces out: whole cycles, or single list reads (request)",
+  },
+  RATE_SHARE_PERCENT: {
+    schema: wholeNumber(1, 100),
+    default: "90",
+    meaning:
+      "share of the organization's rate limits that is ours, in percent; its other software has the rest",
+  },
+  BACKFILL_SINCE: {
+    schema: backfillSince,
+    default: "P30D",
+    meaning: "how far back the history of a new source is read: ISO 8601 duration or instant",
+  },
+  API_TOKENS: {
+    schema: tokens,
+    default: null,
+    secret: true,
+    unset: "read API on loopback only",
+    meaning:
+      "tokens of the read API, comma separated, TOKEN or TOKEN@SOURCE, with the right to write TOKEN@SOURCE+write; none: loopback only",
+  },
+  OPS_PASSWORD: {
+    schema: text,
+    default: null,
+    secret: true,
+    unset: "ops pages on loopback only",
+    meaning: "password of the ops pages; none: loopback only",
+  },
+  OPS_VIEWER_PASSWORD: {
+    schema: text,
+    default: null,
+    secret: true,
+    unset: "no viewers",
+    meaning: "password of the ops pages for those who may look but not act",
+  },
+  METRICS_TOKEN: {
+    schema: metricsToken,
+    default: null,
+    secret: true,
+    unset: "metrics on loopback only",
+    meaning: "bearer token of /metrics for other machines; none: loopback only",
+  },
+  ALERT_WEBHOOK_URL: {
+    schema: webAddress,
+    default: null,
+    secret: true,
+    unset: "no alerts are sent",
+    meaning: "address that alerts are sent to, firing and resolved; none: none are sent",
+  },
+  ALERT_WEBHOOK_SECRET: {
+    schema: text,
+    default: null,
+    secret: true,
+    meaning: "secret that alerts are signed with (Standard Webhooks, whsec_…)",
+  },
+  WRITE_THROUGH: {
+    schema: oneOf(["true", "false"]).transform((value) => value === "true"),
+    default: "false",
+    meaning: "pass writes on to the provider, for tokens with +write",
+  },
+  EVENTS_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning:
+      "how long events are kept whole, from when they were received: ISO 8601 duration; none: for ever",
+  },
+  HISTORY_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning:
+      "how long observations of orders are kept, beside the one that each order shows: ISO 8601 duration; none: for ever",
+  },
+  CHANGES_KEPT_FOR: {
+    schema: keptFor,
+    default: null,
+    unset: "kept for ever",
+    meaning: "how long the change feed can be read back: ISO 8601 duration; none: for ever",
+  },
+  OUTGOING_WEBHOOKS_FILE: {
+    schema: text,
+    default: null,
+    unset: "no webhooks are sent",
+    meaning: "JSON file that lists endpoints of your own that are told of changes; none: none are sent",
+  },
+  SANDBOX_PORT: {
+    schema: wholeNumber(0, PORT_MAX),
+    default: "4010",
+    meaning: "port of the sandbox provider",
+  },
+  SANDBOX_SEED: {
+    schema: wholeNumber(0, SEED_MAX),
+    default: "1",
+    meaning: "seed of the sandbox: the same seed makes the same orders",
+  },
+  LOG_LEVEL: {
+    schema: oneOf(LOG_LEVELS),
+    default: "info",
+    meaning: `one of ${LOG_LEVELS.join(", ")}`,
+  },
+  LOG_FORMAT: {
+    schema: oneOf(["json", "pretty"]),
+    default: null,
+    unset: "pretty on a terminal, else json",
+    meaning: "json or pretty; none: pretty on a terminal, else json",
+  },
+} as const satisfies Record<string, Variable>;
+
+export type VariableName = keyof typeof VARIABLES;
+
+/** What the variables hold once they are parsed; null where nothing was set and nothing stands in. */
+export type Values = {
+  readonly [Name in VariableName]:
+    | z.output<(typeof VARIABLES)[Name]["schema"]>
+    | ((typeof VARIABLES)[Name]["default"] extends null ? null : never);
+};
+
+export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
+
+/** The variable as the table describes it, whichever it is. */
+export function describeVariable(name: VariableName): Variable {
+  return VARIABLES[name];
+}

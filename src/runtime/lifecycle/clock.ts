@@ -1,0 +1,46 @@
+import { instantFromMillis } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+
+/** Time as a dependency: nothing else in the product reads the machine's clock. */
+export interface Clock {
+  /** Local wall clock. Never part of a version or of a window's bounds: those are provider time. */
+  readonly now: () => Instant;
+  /** Milliseconds since an arbitrary start; never goes back, so it is the one to measure spans with. */
+  readonly monotonicMs: () => number;
+  /** Resolves after at least `ms` milliseconds; rejects with the signal's reason when that is aborted first. */
+  readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;
+}
+
+/** A longer timeout overflows Node's timer, which then fires after 1 ms. */
+const TIMER_MAX_MS = 2 ** 31 - 1;
+
+export const systemClock: Clock = {
+  now: () => instantFromMillis(Date.now()),
+  monotonicMs: () => performance.now(),
+  sleep: async (ms, signal) => {
+    let leftMs = ms;
+    while (leftMs > TIMER_MAX_MS) {
+      await sleepOnce(TIMER_MAX_MS, signal);
+      leftMs -= TIMER_MAX_MS;
+    }
+    await sleepOnce(leftMs, signal);
+  },
+};
+
+function sleepOnce(ms: number, signal: AbortSignal | undefined): Promise<void> {
+  return new Promise((resolve, reject) => {
+    if (signal?.aborted) {
+      reject(signal.reason as Error);
+      return;
+    }
+    const abort = () => {
+      clearTimeout(timer);
+      reject(signal?.reason as Error);
+    };
+    const timer = setTimeout(() => {
+      signal?.removeEventListener("abort", abort);
+      resolve();
+    }, ms);
+    signal?.addEventListener("abort", abort, { once: true });
+  });
+}

@@ -1,0 +1,139 @@
+import { systemClock } from "./clock.ts";
+import type { Clock } from "./clock.ts";
+import type { Logger } from "../telemetry/logger.ts";
+
+export interface Shutdown {
+  /** Aborted as soon as the shutdown begins; its reason says why. */
+  readonly signal: AbortSignal;
+  /**
+   * Adds something to close. Closes run one after another, the last added first, so that what was built upon
+   * something is gone before it. What is added during a shutdown is closed by it; afterwards, at once.
+   */
+  readonly onShutdown: (name: string, close: () => Promise<void>) => void;
+  /**
+   * Closes everything and resolves, also when a close failed (it is logged and the next one runs). Later calls
+   * return the same promise. Beyond the deadline the process ends with code 1.
+   */
+  readonly run: (reason: string) => Promise<void>;
+  /**
+   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the
+   * parent sees the true cause (130, 143 in a shell); a second signal ends it at once. An error that nobody
+   * caught is logged and ends the process with code 1.
+   */
+  readonly listen: () => void;
+}
+
+export interface ShutdownOptions {
+  readonly logger: Logger;
+  /** Default 10 s: below the 30 s after which orchestrators kill. */
+  readonly deadlineMs?: number;
+  readonly clock?: Clock;
+  /** The process, or a stand-in for tests. */
+  readonly host?: ShutdownHost;
+}
+
+/** What of `process` is used. */
+export interface ShutdownHost {
+  readonly pid: number;
+  on(event: string, listener: (cause: unknown) => void): unknown;
+  off(event: string, listener: (cause: unknown) => void): unknown;
+  kill(pid: number, signal: NodeJS.Signals): unknown;
+  exit(code: number): unknown;
+}
+
+const DEADLINE_MS = 10_000;
+const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
+type EndSignal = keyof typeof SIGNAL_NUMBERS;
+/** npm passes on the Ctrl-C that the terminal has already sent to us: this close together they are one. */
+const SAME_SIGNAL_MS = 300;
+/** Process 1 of a container ignores a signal that it sends to itself; it then exits with the shell's code. */
+const IGNORED_SIGNAL_MS = 500;
+
+export function makeShutdown(options: ShutdownOptions): Shutdown {
+  const { logger, deadlineMs = DEADLINE_MS, clock = systemClock, host = process } = options;
+  const closing = new AbortController();
+  const closes: { name: string; close: () => Promise<void> }[] = [];
+  let running: Promise<void> | undefined;
+  let current: string | undefined;
+  let finished = false;
+
+  async function closeNext(): Promise<void> {
+    const next = closes.pop();
+    if (!next) return;
+    current = next.name;
+    const startedMs = clock.monotonicMs();
+    try {
+      await next.close();
+      logger.info({ name: next.name, duration_ms: Math.round(clock.monotonicMs() - startedMs) }, "closed");
+    } catch (error) {
+      logger.error({ name: next.name, err: error }, "could not be closed properly");
+    }
+    current = undefined;
+    await closeNext();
+  }
+
+  async function closeAll(reason: string): Promise<void> {
+    logger.info({ reason, closes: closes.length }, "shutting down");
+    // Kept alive on purpose: were a close to hang with nothing else going on, Node would end with success.
+    const deadline = setTimeout(() => {
+      logger.fatal({ name: current, deadline_ms: deadlineMs }, "shutdown took too long; ending without it");
+      host.exit(1);
+    }, deadlineMs);
+    closing.abort(new Error(`shutting down: ${reason}`));
+    await closeNext();
+    clearTimeout(deadline);
+    finished = true;
+    logger.info({ reason }, "shut down");
+  }
+
+  const run = (reason: string) => (running ??= closeAll(reason));
+
+  function onShutdown(name: string, close: () => Promise<void>): void {
+    closes.push({ name, close });
+    if (finished) void closeNext();
+  }
+
+  const listen = () => listenForTheEnd({ run, current: () => current, logger, clock, host });
+
+  return { signal: closing.signal, onShutdown, run, listen };
+}
+
+function listenForTheEnd(deps: {
+  run: (reason: string) => Promise<void>;
+  current: () => string | undefined;
+  logger: Logger;
+  clock: Clock;
+  host: ShutdownHost;
+}): void {
+  const { run, current, logger, clock, host } = deps;
+  const listeners = new Map<EndSignal, () => void>();
+  let first: { signal: EndSignal; atMs: number } | undefined;
+
+  const endBySignal = (signal: EndSignal) => {
+    for (const [name, listener] of listeners) host.off(name, listener);
+    host.kill(host.pid, signal);
+    setTimeout(() => host.exit(128 + SIGNAL_NUMBERS[signal]), IGNORED_SIGNAL_MS);
+  };
+  const receive = (signal: EndSignal) => {
+    const atMs = clock.monotonicMs();
+    if (!first) {
+      first = { signal, atMs };
+      void run(signal).then(() => endBySignal(signal));
+      return;
+    }
+    if (signal === first.signal && atMs - first.atMs < SAME_SIGNAL_MS) return;
+    logger.warn({ reason: signal, name: current() }, "second signal; ending at once");
+    endBySignal(signal);
+  };
+  for (const signal of Object.keys(SIGNAL_NUMBERS) as EndSignal[]) {
+    const listener = () => receive(signal);
+    listeners.set(signal, listener);
+    host.on(signal, listener);
+  }
+  const endByBug = (error: unknown) => {
+    logger.fatal({ err: error }, "an error that nobody caught");
+    host.exit(1);
+  };
+  host.on("uncaughtException", endByBug);
+  host.on("unhandledRejection", endByBug);
+}

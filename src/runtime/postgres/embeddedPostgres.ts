@@ -1,0 +1,232 @@
+import { open, rename, stat } from "node:fs/promises";
+import { UnavailableError } from "../../domain/errors.ts";
+import { systemClock } from "../lifecycle/clock.ts";
+import { findFreePort } from "./freePort.ts";
+import { withPidLock } from "./pidLock.ts";
+import { findServerUser, loadPostgresBinaries, runAsServerUser } from "./postgresBinaries.ts";
+import type { PostgresBinaries } from "./postgresBinaries.ts";
+import { isCluster, openPostgresFolder, readConnection, setUpCluster } from "./postgresFolder.ts";
+import type { PostgresFolder } from "./postgresFolder.ts";
+import { findPostmaster } from "./postmasterFile.ts";
+import { enterAsUser, hasUsers } from "./serverUsers.ts";
+
+const START_TIMEOUT_SECONDS = 60;
+const STOP_TIMEOUT_SECONDS = 10;
+const START_ATTEMPTS = 10;
+const START_RETRY_MS = 300;
+const SETTLE_POLL_MS = 100;
+const WATCH_INTERVAL_MS = 1_000;
+const LOG_BYTES_MAX = 10_000_000;
+const LOG_TAIL_BYTES = 65_536;
+
+/** A running Postgres under a folder of ours. */
+export interface EmbeddedPostgres {
+  /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Holds across restarts. */
+  readonly url: string;
+  /** True when another process was using the server already. */
+  readonly shared: boolean;
+  /** Stops using the server; the last process to do so stops it. Resolves when that is done. Safe to call twice. */
+  readonly stop: () => Promise<void>;
+}
+
+export interface EmbeddedPostgresOptions {
+  /** Folder for everything of the server; made when missing. */
+  readonly dataDir: string;
+  /** Port on 127.0.0.1; 0, the default, takes a free one. Ignored when a running server is joined. */
+  readonly port?: number;
+  /** False switches fsync off: for tests, whose data may die with the machine. Default true. */
+  readonly durable?: boolean;
+  /** Further `name=value` settings of the server. */
+  readonly settings?: readonly string[];
+  /** False leaves a server dead that died while in use. Default true. */
+  readonly revive?: boolean;
+  /** Told when this process has started a dead server again. */
+  readonly onRevive?: () => void;
+}
+
+interface Deps {
+  readonly folder: PostgresFolder;
+  readonly binaries: PostgresBinaries;
+  readonly options: EmbeddedPostgresOptions;
+}
+
+/**
+ * Starts the Postgres under `dataDir`, or joins the one that already runs there.
+ *
+ * Several processes may use one server: it is stopped by the last one, also when others were killed. One that dies
+ * is started again on the same port. It runs in a session of its own, so Ctrl-C in a terminal does not reach it
+ * before our own roles have finished. Throws ConfigurationError when the folder holds something else or cannot be
+ * used, and UnavailableError when the server does not come up.
+ */
+export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
+  const folder = await openPostgresFolder(options.dataDir);
+  const deps: Deps = { folder, binaries: await loadPostgresBinaries(), options };
+  const started = await withPidLock(folder.lock, async () => {
+    const shared = await hasUsers(folder.users);
+    if (!isCluster(folder.cluster)) {
+      const user = await findServerUser(folder.cluster);
+      await setUpCluster({ ...deps, user, durable: options.durable ?? true });
+    }
+    const makeUrl = await readConnection(folder);
+    const leave = await enterAsUser(folder.users);
+    try {
+      const port = await ensureRunning(deps, options.port ?? 0);
+      return { url: makeUrl(port), port, shared, leave };
+    } catch (error) {
+      await leave();
+      throw error;
+    }
+  });
+  let stopped: Promise<void> | undefined;
+  const unwatch = watch(deps, started.port, () => stopped !== undefined);
+  const leave = () =>
+    withPidLock(folder.lock, async () => {
+      await started.leave();
+      if (!(await hasUsers(folder.users))) await stopServer(deps);
+    });
+  const stop = () => {
+    unwatch();
+    return (stopped ??= leave());
+  };
+  return { url: started.url, shared: started.shared, stop };
+}
+
+/** Starts the server again whenever it has died, until the function that it returns is called. */
+function watch(deps: Deps, port: number, isStopped: () => boolean): () => void {
+  const { folder, options } = deps;
+  let looking = false;
+  const look = async () => {
+    if (looking || (await findPostmaster(folder.cluster))) return;
+    looking = true;
+    try {
+      const revived = await withPidLock(folder.lock, async () => {
+        if (isStopped() || (await findPostmaster(folder.cluster))) return false;
+        await start(deps, port);
+        return true;
+      });
+      if (revived) options.onRevive?.();
+    } catch {
+      // Whoever needs the server sees that it is away, and the next look tries again.
+    } finally {
+      looking = false;
+    }
+  };
+  if (options.revive === false) return () => undefined;
+  const timer = setInterval(() => void look(), WATCH_INTERVAL_MS);
+  timer.unref();
+  return () => clearInterval(timer);
+}
+
+/** The port of the running server, started on `wantedPort` (0: a free one) if none runs. Call it under the lock. */
+async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
+  const deadlineMs = systemClock.monotonicMs() + START_TIMEOUT_SECONDS * 1_000;
+  for (;;) {
+    const postmaster = await findPostmaster(deps.folder.cluster);
+    if (!postmaster) return start(deps, wantedPort);
+    if (postmaster.status === "ready") return postmaster.port;
+    // Its starter or stopper was killed half-way; the server itself goes on.
+    if (systemClock.monotonicMs() > deadlineMs) {
+      throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
+        fix: `Read ${deps.folder.serverLog}.`,
+      });
+    }
+    await systemClock.sleep(SETTLE_POLL_MS);
+  }
+}
+
+async function start(deps: Deps, wantedPort: number): Promise<number> {
+  const { folder, binaries, options } = deps;
+  const user = await findServerUser(folder.cluster);
+  for (let attempt = 1; ; attempt += 1) {
+    const port = wantedPort || (await findFreePort());
+    const settings = listSettings(options, port);
+    const flags = settings.map((setting) => `-c ${setting}`).join(" ");
+    const log = await openLog(folder.serverLog);
+    const args = [
+      "start",
+      "-D",
+      folder.cluster,
+      "-l",
+      folder.serverLog,
+      "-w",
+      "-t",
+      String(START_TIMEOUT_SECONDS),
+    ];
+    try {
+      await runAsServerUser(binaries.pg_ctl, [...args, "-o", flags], user);
+      return port;
+    } catch (error) {
+      const { sentence, passes } = explain(await log.readNew(), port);
+      if (attempt === START_ATTEMPTS || !passes || (wantedPort && passes === "port")) {
+        throw new UnavailableError(sentence, {
+          cause: error,
+          fix: `Read ${folder.serverLog}, or set DATABASE_URL to a Postgres of your own.`,
+        });
+      }
+      await systemClock.sleep(START_RETRY_MS);
+    }
+  }
+}
+
+function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port: number): string[] {
+  return [
+    `port=${port}`,
+    "listen_addresses=127.0.0.1",
+    "unix_socket_directories=",
+    "max_connections=200",
+    "timezone=UTC",
+    "log_timezone=UTC",
+    ...(durable === false ? ["fsync=off", "full_page_writes=off"] : []),
+    ...settings,
+  ];
+}
+
+/** Why a start failed, and what would pass by itself: a `port` taken meanwhile, or `children` of a killed server. */
+function explain(log: string, port: number): { sentence: string; passes: "port" | "children" | undefined } {
+  if (log.includes("Address already in use")) {
+    return {
+      sentence: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
+      passes: "port",
+    };
+  }
+  const fatal = log.split("\n").findLast((line) => line.includes("FATAL:"));
+  const reason = fatal?.replace(/^.*FATAL:\s*/, "");
+  const sentence = `The embedded Postgres could not start${reason === undefined ? "" : `: ${reason}`}.`;
+  return { sentence, passes: log.includes("pre-existing shared memory block") ? "children" : undefined };
+}
+
+/** The server's log, set aside when it has grown big; `readNew` reads what was added since. */
+async function openLog(file: string): Promise<{ readNew: () => Promise<string> }> {
+  const size = await stat(file).then(
+    (found) => found.size,
+    () => 0,
+  );
+  const full = size > LOG_BYTES_MAX;
+  if (full) await rename(file, `${file}.old`);
+  const readNew = async () => {
+    const handle = await open(file).catch(() => undefined);
+    if (!handle) return "";
+    try {
+      const { buffer, bytesRead } = await handle.read({
+        position: full ? 0 : size,
+        buffer: Buffer.alloc(LOG_TAIL_BYTES),
+      });
+      return buffer.toString("utf8", 0, bytesRead);
+    } finally {
+      await handle.close();
+    }
+  };
+  return { readNew };
+}
+
+async function stopServer({ folder, binaries }: Deps): Promise<void> {
+  if (!(await findPostmaster(folder.cluster))) return;
+  const user = await findServerUser(folder.cluster);
+  const args = ["stop", "-D", folder.cluster, "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
+  try {
+    await runAsServerUser(binaries.pg_ctl, [...args, "-m", "fast"], user);
+  } catch {
+    // A fast stop that hangs must not keep the process: an immediate one only costs crash recovery at next start.
+    await runAsServerUser(binaries.pg_ctl, [...args, "-m", "immediate"], user).catch(() => undefined);
+  }
+}

@@ -1,0 +1,70 @@
+import { open, readFile, rename, rm, stat } from "node:fs/promises";
+import { UnavailableError } from "../../domain/errors.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import { systemClock } from "../lifecycle/clock.ts";
+import { identifyProcess, isIdentityAlive } from "./processIdentity.ts";
+
+const RETRY_MS = 50;
+const WAIT_MAX_MS = 90_000;
+/** A lock without a name in it is being written right now, or its writer was killed at that very moment. */
+const NAMELESS_MAX_MS = 2_000;
+/** Longer than another waiter needs between reading a dead holder's name and removing the lock. */
+const SETTLE_MS = 25;
+
+/**
+ * Runs `work` while no other process, nor another call of this one, runs its own under the same file. A lock whose
+ * holder was killed is taken over. Throws UnavailableError when the holder does not let go within 90 s.
+ */
+export async function withPidLock<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
+  const identity = await identifyProcess();
+  for (let waitedMs = 0; !(await acquire(file, identity)); waitedMs += RETRY_MS) {
+    if (waitedMs >= WAIT_MAX_MS) {
+      throw new UnavailableError(`Another process holds ${file} and does not let go.`, {
+        fix: "End that process, whose number the file holds, or remove the file if there is none.",
+      });
+    }
+    await systemClock.sleep(RETRY_MS);
+  }
+  try {
+    return await work();
+  } finally {
+    await rm(file, { force: true });
+  }
+}
+
+async function acquire(file: string, identity: string): Promise<boolean> {
+  if (await create(file, identity)) return true;
+  const holder = await readHolder(file);
+  if (holder === undefined || (await isIdentityAlive(holder))) return false;
+  const stale = `${file}-stale-${process.pid}`;
+  await rename(file, stale).catch(() => undefined);
+  await rm(stale, { force: true });
+  if (!(await create(file, identity))) return false;
+  // Another waiter may have found the same dead holder, and then have moved our lock away instead of that one's.
+  await systemClock.sleep(SETTLE_MS);
+  return (await readHolder(file)) === identity;
+}
+
+async function create(file: string, identity: string): Promise<boolean> {
+  try {
+    const handle = await open(file, "wx", 0o600);
+    await handle.writeFile(identity);
+    await handle.close();
+    return true;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code === "EEXIST") return false;
+    throw error;
+  }
+}
+
+/** Who holds the lock; "" when it never will be told; undefined when it is not known yet, or nobody does. */
+async function readHolder(file: string): Promise<string | undefined> {
+  try {
+    const holder = await readFile(file, "utf8");
+    if (holder !== "") return holder;
+    const { mtimeMs } = await stat(file);
+    return millisFromInstant(systemClock.now()) - mtimeMs > NAMELESS_MAX_MS ? "" : undefined;
+  } catch {
+    return undefined;
+  }
+}

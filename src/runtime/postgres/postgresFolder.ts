@@ -1,0 +1,138 @@
+import { randomBytes } from "node:crypto";
+import { constants, existsSync } from "node:fs";
+import { access, chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
+import path from "node:path";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { runAsServerUser } from "./postgresBinaries.ts";
+import type { PostgresBinaries, ServerUser } from "./postgresBinaries.ts";
+
+const SUPERUSER = "postgres";
+const NEW_CLUSTER = "postgres-new";
+
+/** Where things lie under the data folder. */
+export interface PostgresFolder {
+  readonly root: string;
+  readonly cluster: string;
+  readonly serverLog: string;
+  readonly password: string;
+  /** Held while the server is set up, started or stopped. */
+  readonly lock: string;
+  /** One note per process that uses the server. */
+  readonly users: string;
+}
+
+/**
+ * The folder, made when missing. Throws ConfigurationError when it cannot be used, holds something else, or belongs
+ * to another account.
+ */
+export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
+  const root = path.resolve(dataDir);
+  const cluster = path.join(root, "postgres");
+  try {
+    await mkdir(root, { recursive: true });
+    await access(root, constants.R_OK | constants.W_OK | constants.X_OK);
+  } catch (error) {
+    throw new ConfigurationError(`DATA_DIR ${root} cannot be created or written to.`, {
+      cause: error,
+      fix: "Point DATA_DIR at a folder that this user may write to.",
+    });
+  }
+  await assertOurs(cluster);
+  return {
+    root,
+    cluster,
+    serverLog: path.join(cluster, "server.log"),
+    password: path.join(root, "postgres-password"),
+    lock: path.join(root, "postgres-lock"),
+    users: path.join(root, "postgres-users"),
+  };
+}
+
+async function assertOurs(cluster: string): Promise<void> {
+  const found = await stat(cluster).catch(() => undefined);
+  if (!found) return;
+  const uid = process.getuid?.();
+  if (uid !== undefined && uid !== 0 && uid !== found.uid) {
+    throw new ConfigurationError(`${cluster} belongs to another account, which set it up.`, {
+      fix: "Start as that account, or point DATA_DIR at another folder.",
+    });
+  }
+  if (!isCluster(cluster)) {
+    throw new ConfigurationError(`${cluster} exists but is not a Postgres data folder.`, {
+      fix: "Move it away, or point DATA_DIR at another folder.",
+    });
+  }
+}
+
+export function isCluster(cluster: string): boolean {
+  return existsSync(path.join(cluster, "PG_VERSION"));
+}
+
+/**
+ * Makes the connection string of the database `postgres`, as superuser, for a port. Throws ConfigurationError when
+ * the folder holds no password.
+ */
+export async function readConnection({
+  cluster,
+  password,
+}: PostgresFolder): Promise<(port: number) => string> {
+  try {
+    const secret = encodeURIComponent(await readFile(password, "utf8"));
+    return (port) => `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`;
+  } catch (error) {
+    throw new ConfigurationError(
+      `The password of the Postgres in ${cluster} cannot be read from ${password}.`,
+      {
+        cause: error,
+        fix: "Put the file back, or point DATA_DIR at another folder.",
+      },
+    );
+  }
+}
+
+/**
+ * Makes a new cluster with a password of its own. It is made beside its place and moved there whole, so that a kill
+ * half-way leaves nothing that looks ready. Throws UnavailableError when that fails. Call it under the lock.
+ */
+export async function setUpCluster(deps: {
+  folder: PostgresFolder;
+  binaries: PostgresBinaries;
+  user: ServerUser | undefined;
+  /** Whether the new files shall survive a power cut. */
+  durable: boolean;
+}): Promise<void> {
+  const { folder, binaries, user, durable } = deps;
+  await removeLeftovers(folder.root);
+  const fresh = path.join(folder.root, `${NEW_CLUSTER}-${process.pid}`);
+  const passwordFile = `${fresh}-password`;
+  const secret = randomBytes(24).toString("base64url");
+  try {
+    await mkdir(fresh, { mode: 0o700 });
+    await writeFile(passwordFile, secret, { mode: 0o600 });
+    if (user) {
+      await chown(fresh, user.uid, user.gid);
+      await chown(passwordFile, user.uid, user.gid);
+    }
+    const place = [`--pgdata=${fresh}`, `--username=${SUPERUSER}`, `--pwfile=${passwordFile}`];
+    const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
+    const safety = ["--auth=scram-sha-256", ...(durable ? [] : ["--no-sync"])];
+    await runAsServerUser(binaries.initdb, [...place, ...locale, ...safety], user);
+    await writeFile(folder.password, secret, { mode: 0o600 });
+    await rename(fresh, folder.cluster);
+  } catch (error) {
+    await rm(fresh, { recursive: true, force: true });
+    throw new UnavailableError(`The embedded Postgres could not be set up in ${folder.root}.`, {
+      cause: error,
+      fix: "See the reason below, or set DATABASE_URL to a Postgres of your own.",
+    });
+  } finally {
+    await rm(passwordFile, { force: true });
+  }
+}
+
+/** What processes left that were killed while they made a cluster; under the lock nobody makes one now. */
+async function removeLeftovers(root: string): Promise<void> {
+  for (const name of await readdir(root)) {
+    if (name.startsWith(NEW_CLUSTER)) await rm(path.join(root, name), { recursive: true, force: true });
+  }
+}

@@ -1,0 +1,131 @@
+import type { IncomingMessage } from "node:http";
+import type { Answer, Endpoint } from "./apiRequest.ts";
+import { matchEndpoint } from "../events/endpoints.ts";
+import { RefusedRequestError } from "./errors.ts";
+import { readBody } from "../http/readBody.ts";
+import { untouchedHeaders } from "./rateLimits.ts";
+import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
+import type { Caller } from "../world/directory.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+
+/** What is known of a request when its answer is ready; the journal keeps it. */
+export interface ApiOutcome {
+  readonly answer: Answer;
+  readonly endpoint: string;
+  readonly caller: Caller | undefined;
+}
+
+const SUSTAINED: readonly Policy[] = ["sustained"];
+const BEARER = /^bearer +(\S+)$/i;
+
+/**
+ * Answers one request to /v1: key, budget, path, body, endpoint, in this order. Never throws for what a client can
+ * do wrong. `interfere` may answer in the endpoint's place, once the caller and the endpoint are known.
+ */
+export async function answerApi(options: {
+  state: SandboxState;
+  endpoints: readonly Endpoint[];
+  limiter: RateLimiter;
+  request: IncomingMessage;
+  url: URL;
+  interfere: (endpoint: string) => Answer | undefined;
+}): Promise<ApiOutcome> {
+  const { state, endpoints, limiter, request, url, interfere } = options;
+  const { endpoint, reference, methods } = matchEndpoint(endpoints, request.method ?? "GET", url.pathname);
+  const name = endpoint?.name ?? "unknown";
+  const policies = endpoint?.policies ?? SUSTAINED;
+  const caller = findCaller(state, request.headers.authorization);
+  if (!caller) {
+    const answer = refuse(
+      new RefusedRequestError(401, "invalid_api_key", "The API key is missing or unknown.", {
+        "WWW-Authenticate": "Bearer",
+      }),
+    );
+    return { answer: withHeaders(answer, untouchedHeaders(policies)), endpoint: name, caller };
+  }
+  const allowance = limiter.take(accountOf(caller), policies);
+  const headers = { ...allowance.headers, ...(endpoint?.sells ? warnOf(caller) : {}) };
+  const answer = await answerAllowed({
+    allowance,
+    respond: async () => {
+      const forced = interfere(name);
+      if (forced) return forced;
+      if (!endpoint) throw refusePath(methods);
+      // The subscription comes before the plan (spec, "Errors": 402, not 403).
+      if (endpoint.sells) assertSubscribed(caller);
+      assertPlan(caller);
+      const body = endpoint.readsBody ? await readBody(request) : undefined;
+      return endpoint.answer({ caller, reference, query: url.searchParams, body });
+    },
+  });
+  return { answer: withHeaders(answer, headers), endpoint: name, caller };
+}
+
+/** The budget belongs to the organization, all keys together, with separate counters per mode (spec, "Limits"). */
+function accountOf({ organization, livemode }: Caller): string {
+  return `${organization.organizationId} ${livemode ? "live" : "test"}`;
+}
+
+/** The body of a refusal. Assumed: the spec does not show its shape. */
+export function refuse(error: RefusedRequestError): Answer {
+  const { status, code, message, headers } = error;
+  return { status, body: { error: { code, message } }, headers };
+}
+
+async function answerAllowed(options: {
+  allowance: Allowance;
+  respond: () => Promise<Answer>;
+}): Promise<Answer> {
+  const { refusal } = options.allowance;
+  try {
+    if (refusal) throw refuseRate(refusal);
+    return await options.respond();
+  } catch (error) {
+    if (error instanceof RefusedRequestError) return refuse(error);
+    throw error;
+  }
+}
+
+function refuseRate(refusal: NonNullable<Allowance["refusal"]>): RefusedRequestError {
+  const { policy, retryAfterSeconds } = refusal;
+  const message = `Rate limit of the policy "${policy}" exceeded; retry after ${retryAfterSeconds} s.`;
+  return new RefusedRequestError(429, "rate_limit_exceeded", message, {
+    "Retry-After": String(retryAfterSeconds),
+  });
+}
+
+function refusePath(methods: readonly string[]): RefusedRequestError {
+  // Assumed: both codes; the spec shows no error for a path or method that it does not have.
+  if (methods.length === 0) return new RefusedRequestError(404, "not_found", "There is no such endpoint.");
+  return new RefusedRequestError(405, "method_not_allowed", "The endpoint has no such method.", {
+    Allow: methods.join(", "),
+  });
+}
+
+/** Only what makes orders needs a paid subscription (spec, "Limits"). */
+function assertSubscribed({ organization }: Caller): void {
+  const { subscription } = organization;
+  if (subscription === "active" || subscription === "past_due") return;
+  throw new RefusedRequestError(402, "subscription_inactive", `The subscription is ${subscription}.`);
+}
+
+/** Assumed: an organization without either plan may call nothing. */
+function assertPlan({ organization }: Caller): void {
+  if (organization.plan !== "none") return;
+  throw new RefusedRequestError(403, "feature_not_available", "The organization's plan has no API.");
+}
+
+/** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */
+function findCaller(state: SandboxState, authorization: string | undefined): Caller | undefined {
+  const key = BEARER.exec(authorization ?? "")?.[1];
+  return key === undefined ? undefined : state.directory.findCaller(key);
+}
+
+/** Only on creation and quote, and only while past_due (spec, "Limits"). */
+function warnOf({ organization }: Caller): Record<string, string> {
+  return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
+}
+
+function withHeaders(answer: Answer, headers: Readonly<Record<string, string>>): Answer {
+  return { ...answer, headers: { ...headers, ...answer.headers } };
+}

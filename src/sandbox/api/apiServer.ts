@@ -1,0 +1,131 @@
+import { randomBytes } from "node:crypto";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { answerApi, refuse } from "./answerApi.ts";
+import type { ApiOutcome } from "./answerApi.ts";
+import { matchEndpoint } from "../events/endpoints.ts";
+import type { Answer, Endpoint } from "./apiRequest.ts";
+import { RefusedRequestError } from "./errors.ts";
+import type { Journal } from "../control/journal.ts";
+import { MARK } from "../world/mark.ts";
+import { untouchedHeaders } from "./rateLimits.ts";
+import type { RateLimiter } from "./rateLimits.ts";
+import { planRequestFaults } from "./requestFaults.ts";
+import type { RequestFaults } from "./requestFaults.ts";
+import { shownTime } from "../world/sandboxState.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+
+export interface ApiServerDeps {
+  readonly state: SandboxState;
+  readonly endpoints: readonly Endpoint[];
+  readonly limiter: RateLimiter;
+  readonly journal: Journal;
+  /** The machine's clock: latency and durations are real also when the provider's clock is virtual. */
+  readonly systemClock: Clock;
+  readonly signal: AbortSignal;
+}
+
+type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
+
+/** Makes the handler of everything under /v1. */
+export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
+  const { state, endpoints, journal, systemClock, signal } = deps;
+  return async (request, response, url) => {
+    const requestNumber = journal.next();
+    const startedMs = systemClock.monotonicMs();
+    const requestId = `req_${randomBytes(12).toString("hex")}`;
+    const { endpoint } = matchEndpoint(endpoints, request.method ?? "GET", url.pathname);
+    const plan = planRequestFaults({
+      faults: state.faults.current(),
+      seed: state.dials.seed,
+      requestNumber,
+      endpoint: endpoint?.name ?? "unknown",
+    });
+    if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
+    const outcome = plan.dropBefore ? undefined : await answerOrFail(deps, { request, url, plan });
+    const dropped = plan.dropBefore || plan.dropAfter;
+    if (outcome && !dropped) {
+      send({ state, request, response, answer: outcome.answer, requestId, truncate: plan.truncate });
+    } else request.socket.destroy();
+    const { answer, caller } = outcome ?? {};
+    journal.record({
+      requestNumber,
+      at: state.clock.now(),
+      organizationId: caller?.organization.organizationId ?? null,
+      mode: caller ? modeOf(caller.livemode) : null,
+      method: request.method ?? "",
+      path: url.pathname,
+      query: url.search,
+      endpoint: endpoint?.name ?? "unknown",
+      status: dropped ? 0 : (answer?.status ?? 0),
+      code: answer ? codeOf(answer) : null,
+      requestId,
+      durationMs: Math.round(systemClock.monotonicMs() - startedMs),
+      faults: namesOf(plan),
+    });
+  };
+}
+
+function modeOf(livemode: boolean): "live" | "test" {
+  return livemode ? "live" : "test";
+}
+
+/** The provider's time for the header Date, which has whole seconds. */
+function showDate(state: SandboxState): string {
+  const now = shownTime(state.clock.now(), state.faults.current());
+  return new Date(millisFromInstant(now)).toUTCString();
+}
+
+async function answerOrFail(
+  deps: ApiServerDeps,
+  asked: { request: IncomingMessage; url: URL; plan: RequestFaults },
+): Promise<ApiOutcome> {
+  const { state, endpoints, limiter } = deps;
+  const { request, url, plan } = asked;
+  try {
+    return await answerApi({ state, endpoints, limiter, request, url, interfere: () => plan.forced });
+  } catch (error) {
+    // A client that went away is no failure of ours; nobody reads this answer.
+    if (!request.socket.destroyed)
+      state.logger.error({ err: error, path: url.pathname }, "the sandbox failed");
+    const failure = new RefusedRequestError(500, "internal_error", "The sandbox failed; see its log.");
+    const answer = { ...refuse(failure), headers: untouchedHeaders(["sustained"]) };
+    return { answer, endpoint: "unknown", caller: undefined };
+  }
+}
+
+function send(options: {
+  state: SandboxState;
+  request: IncomingMessage;
+  response: ServerResponse;
+  answer: Answer;
+  requestId: string;
+  truncate: boolean;
+}): void {
+  const { state, request, response, answer, requestId, truncate } = options;
+  const whole = JSON.stringify({ ...answer.body, request_id: requestId });
+  const text = truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
+  response.writeHead(answer.status, {
+    ...MARK,
+    Date: showDate(state),
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(text),
+    "Cache-Control": "no-store",
+    ...answer.headers,
+  });
+  response.end(request.method === "HEAD" ? undefined : text);
+  // What the endpoint did not read would otherwise stand in the way of the connection's next request.
+  request.resume();
+}
+
+function codeOf({ body }: Answer): string | null {
+  const { error } = body as { error?: { code?: string } };
+  return error?.code ?? null;
+}
+
+function namesOf(plan: RequestFaults): string[] {
+  return Object.entries(plan)
+    .filter(([, value]) => value !== false && value !== undefined && value !== 0)
+    .map(([name]) => name);
+}

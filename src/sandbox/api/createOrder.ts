@@ -1,0 +1,102 @@
+import type { Answer, ApiRequest } from "./apiRequest.ts";
+import type { Connection } from "../world/database.ts";
+import { RefusedRequestError } from "./errors.ts";
+import { addOrders } from "./orderBook.ts";
+import { readLateOrder, readOrderByExternalId } from "./order.sql.ts";
+import { readAddress, readCreateOrder, readQuoteOrder } from "./requestBody.ts";
+import { routeOrder } from "../places/routeOrder.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { ADDRESS_MESSAGES, searchAddress } from "../places/searchAddress.ts";
+import { describeRoute, showAnswer } from "./singleOrders.ts";
+import { formatTime } from "../world/times.ts";
+
+/**
+ * POST /v1/orders. Assumed order of the checks: subscription, body, duplicate, branch, zone, address, shifts; so a
+ * retry of an order that was created is told so, even when its branch has closed meanwhile. Assumed: no quota of
+ * orders is enforced, as the spec only invoices extra ones.
+ */
+export async function createOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const { organization, livemode } = request.caller;
+  const order = readCreateOrder(request.body);
+  const externalOrderId = order.externalOrderId ?? null;
+  const { organizationId } = organization;
+  await assertNotDuplicate(state.pool, { organizationId, livemode, externalOrderId });
+  const route = await routeOrder(state, organizationId, order);
+  const row = await state.write(async (connection) => {
+    // Again, as two requests with the same identifier may both have come this far.
+    await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
+    const [created] = await addOrders(state, connection, [
+      {
+        organizationId,
+        livemode,
+        externalOrderId,
+        origin: "api",
+        firstName: order.customer.firstName,
+        phone: order.customer.phone,
+        scheduleMode: order.schedule.mode,
+        ...describeRoute(route),
+      },
+    ]);
+    return created;
+  });
+  if (!row) throw new TypeError("an order was added but none came back");
+  state.wake();
+  return showAnswer(state, row, 201);
+}
+
+/** POST /v1/orders/quote: the route of an order that is not made. */
+export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const { organization } = request.caller;
+  if (organization.plan !== "advanced") {
+    throw new RefusedRequestError(403, "feature_not_available", "The plan has no quotes.");
+  }
+  const order = readQuoteOrder(request.body);
+  const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order);
+  const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
+  return {
+    status: 200,
+    body: {
+      fleet: { name: zone.fleetName },
+      zone: { code: zone.code, name: zone.name },
+      distance: distanceKm,
+      schedule: {
+        mode: order.schedule.mode,
+        resolved: {
+          pickupTime: show(times.pickupTime),
+          deliveryTime: show(times.deliveryTime),
+          basis: times.basis,
+        },
+      },
+    },
+  };
+}
+
+/** POST /v1/addresses/validate: 200 whatever the address is. */
+export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const address = readAddress(request.body);
+  const found = await searchAddress(state, request.caller.organization.organizationId, address);
+  if (found.valid) {
+    return {
+      status: 200,
+      body: { valid: true, coordinates: found.coordinates, normalized: found.normalized },
+    };
+  }
+  return {
+    status: 200,
+    body: { valid: false, reason: found.reason, message: ADDRESS_MESSAGES[found.reason] },
+  };
+}
+
+/** Assumed: identifiers are unique per organization and mode, and those of cancelled orders stay taken. */
+async function assertNotDuplicate(
+  connection: Connection,
+  order: { organizationId: string; livemode: boolean; externalOrderId: string | null },
+): Promise<void> {
+  const { externalOrderId, ...owner } = order;
+  if (externalOrderId === null) return;
+  const name = { ...owner, name: externalOrderId };
+  const known = (await readOrderByExternalId(connection, name)) ?? (await readLateOrder(connection, name));
+  if (known?.externalOrderId === externalOrderId) {
+    throw new RefusedRequestError(409, "duplicate_external_order_id", "The externalOrderId is already used.");
+  }
+}

@@ -1,0 +1,75 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "../world/database.ts";
+import type { Faults } from "../control/faults.ts";
+import type { OrderRow, Status } from "./orderRow.ts";
+import { ORDER_FIELDS } from "./order.sql.ts";
+
+/** What GET /v1/orders is asked for; conditions that are undefined do not restrict. */
+export interface OrderFilter {
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly updatedSince: Instant | undefined;
+  readonly updatedUntil: Instant | undefined;
+  readonly pickupFrom: Instant | undefined;
+  readonly pickupUntil: Instant | undefined;
+  readonly deliveryFrom: Instant | undefined;
+  readonly deliveryUntil: Instant | undefined;
+  readonly status: Status | undefined;
+  readonly branchId: string | undefined;
+  readonly sort: "updatedAt" | "pickupTime";
+  readonly limit: number;
+  readonly offset: number;
+}
+
+type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;
+
+const SORT_COLUMNS = { updatedAt: "updated_at", pickupTime: "pickup_time" } as const;
+
+/** Half-open is the spec's rule; the others are what a provider may get wrong. */
+const BOUNDS = {
+  "half-open": { from: ">=", until: "<" },
+  inclusive: { from: ">=", until: "<=" },
+  exclusive: { from: ">", until: "<" },
+} as const;
+
+/** One page of orders, in the order that the faults tell. */
+export async function readOrders(
+  connection: Connection,
+  filter: OrderFilter,
+  faults: ListFaults,
+): Promise<OrderRow[]> {
+  const values: unknown[] = [filter.organizationId, filter.livemode];
+  const conditions = ["organization_id = $1", "livemode = $2"];
+  const restrict = (column: string, operator: string, value: unknown) => {
+    if (value === undefined) return;
+    values.push(value);
+    conditions.push(`${column} ${operator} $${values.length}`);
+  };
+  const { from, until } = BOUNDS[faults.listBounds];
+  restrict("updated_at", from, filter.updatedSince);
+  restrict("updated_at", until, filter.updatedUntil);
+  restrict("pickup_time", from, filter.pickupFrom);
+  restrict("pickup_time", until, filter.pickupUntil);
+  restrict("delivery_time", from, filter.deliveryFrom);
+  restrict("delivery_time", until, filter.deliveryUntil);
+  restrict("status", "=", filter.status);
+  restrict("branch_id", "=", filter.branchId);
+  values.push(filter.limit, filter.offset);
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders
+     where ${conditions.join(" and ")}
+     order by ${writeOrder(SORT_COLUMNS[filter.sort], faults)}
+     limit $${values.length - 1} offset $${values.length}`,
+    values,
+  );
+  return rows;
+}
+
+/** Assumed: ascending; the spec does not show the direction, nor what decides between equal timestamps. */
+function writeOrder(column: string, faults: ListFaults): string {
+  if (faults.listOrder === "unsorted") return "hashint8(number), number";
+  const direction = faults.listOrder === "ascending" ? "asc" : "desc";
+  return faults.listTies === "random"
+    ? `${column} ${direction}, random()`
+    : `${column} ${direction}, number ${direction}`;
+}

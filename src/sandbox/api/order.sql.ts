@@ -1,0 +1,217 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "../world/database.ts";
+import type { OrderRow } from "./orderRow.ts";
+
+/** Field of OrderRow to column. */
+const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
+  number: "number",
+  organizationId: "organization_id",
+  livemode: "livemode",
+  reference: "reference",
+  externalOrderId: "external_order_id",
+  origin: "origin",
+  status: "status",
+  branchId: "branch_id",
+  zoneCode: "zone_code",
+  firstName: "first_name",
+  phone: "phone",
+  street: "street",
+  city: "city",
+  postcode: "postcode",
+  latitude: "latitude",
+  longitude: "longitude",
+  distanceKm: "distance_km",
+  scheduleMode: "schedule_mode",
+  basis: "basis",
+  resolvedPickup: "resolved_pickup",
+  resolvedDelivery: "resolved_delivery",
+  pickupTime: "pickup_time",
+  deliveryTime: "delivery_time",
+  realPickup: "real_pickup",
+  realDelivery: "real_delivery",
+  createdAt: "created_at",
+  updatedAt: "updated_at",
+  nextMoveAt: "next_move_at",
+};
+const FIELDS = Object.keys(COLUMNS) as (keyof OrderRow)[];
+
+/** The select list that makes rows into OrderRow. */
+export const ORDER_FIELDS = FIELDS.map((field) => `${COLUMNS[field]} as "${field}"`).join(", ");
+
+const OVERWRITE = FIELDS.filter((field) => field !== "number")
+  .map((field) => `${COLUMNS[field]} = excluded.${COLUMNS[field]}`)
+  .join(", ");
+
+/** Rows as JSON for jsonb_populate_record. Nanoseconds exceed JSON's safe integers, so bigints go as text. */
+function writeRows(rows: readonly OrderRow[]): string {
+  const columns = rows.map((row) => Object.fromEntries(FIELDS.map((field) => [COLUMNS[field], row[field]])));
+  return JSON.stringify(columns, (_key, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
+}
+
+/** Inserts the orders, or replaces those that exist. */
+export async function putOrders(connection: Connection, rows: readonly OrderRow[]): Promise<void> {
+  await connection.query(
+    `insert into sandbox.orders select * from jsonb_populate_recordset(null::sandbox.orders, $1)
+     on conflict (number) do update set ${OVERWRITE}`,
+    [writeRows(rows)],
+  );
+}
+
+/** Keeps the new state of an order for putLateChanges; it is never seen before an earlier change of that order. */
+export async function insertLateChange(
+  connection: Connection,
+  row: OrderRow,
+  visibleAt: Instant,
+): Promise<void> {
+  await connection.query(
+    `insert into sandbox.late_changes (number, visible_at, row)
+     select $1, greatest($2, (select max(visible_at) from sandbox.late_changes where number = $1)), $3::jsonb -> 0`,
+    [row.number, visibleAt, writeRows([row])],
+  );
+}
+
+/** Lets readers see the changes that are due; of one order the last. Returns how many orders that were. */
+export async function putLateChanges(connection: Connection, now: Instant): Promise<number> {
+  const { rowCount } = await connection.query(
+    `with due as (
+       delete from sandbox.late_changes where visible_at <= $1 returning change_id, number, row
+     ), last as (
+       select distinct on (number) row from due order by number, change_id desc
+     )
+     insert into sandbox.orders
+     select (jsonb_populate_record(null::sandbox.orders, row)).* from last
+     on conflict (number) do update set ${OVERWRITE}`,
+    [now],
+  );
+  return rowCount ?? 0;
+}
+
+/** Which of the orders have changes that readers do not see yet. */
+export async function readLateNumbers(
+  connection: Connection,
+  numbers: readonly bigint[],
+): Promise<ReadonlySet<bigint>> {
+  const { rows } = await connection.query<{ number: bigint }>(
+    `select distinct number from sandbox.late_changes where number = any($1::bigint[])`,
+    [numbers],
+  );
+  return new Set(rows.map((row) => row.number));
+}
+
+/** The newest change of an order that readers do not see yet. */
+export async function readLateChange(connection: Connection, number: bigint): Promise<OrderRow | undefined> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from (
+       select (jsonb_populate_record(null::sandbox.orders, row)).*
+       from sandbox.late_changes where number = $1 order by change_id desc limit 1
+     ) latest`,
+    [number],
+  );
+  return rows[0];
+}
+
+/** How an order is named in a path, within what the caller's key can see. */
+export interface OrderName {
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly name: string;
+}
+
+/** By service reference or externalOrderId. Assumed: where one order's text is both, the reference wins. */
+export async function readOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from (
+       select 1 as place, o.* from sandbox.orders o
+       where reference = $3 and organization_id = $1 and livemode = $2
+       union all
+       select 2, o.* from sandbox.orders o
+       where external_order_id = $3 and organization_id = $1 and livemode = $2
+     ) named order by place limit 1`,
+    [order.organizationId, order.livemode, order.name],
+  );
+  return rows[0];
+}
+
+/** The order that has this externalOrderId already. */
+export async function readOrderByExternalId(
+  connection: Connection,
+  order: OrderName,
+): Promise<OrderRow | undefined> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders
+     where external_order_id = $3 and organization_id = $1 and livemode = $2`,
+    [order.organizationId, order.livemode, order.name],
+  );
+  return rows[0];
+}
+
+/** Like readOrder, among the orders that readers do not see yet: their maker may already change them. */
+export async function readLateOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from (
+       select (jsonb_populate_record(null::sandbox.orders, row)).*, change_id from sandbox.late_changes
+     ) late
+     where organization_id = $1 and livemode = $2 and (reference = $3 or external_order_id = $3)
+     order by change_id desc limit 1`,
+    [order.organizationId, order.livemode, order.name],
+  );
+  return rows[0];
+}
+
+/** The order with this service reference, in whatever organization and mode. For the control interface. */
+export async function readAnyOrder(connection: Connection, reference: string): Promise<OrderRow | undefined> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders where reference = $1`,
+    [reference],
+  );
+  return rows[0];
+}
+
+/** The next `count` order numbers with their references. */
+export async function takeOrderNumbers(
+  connection: Connection,
+  count: number,
+  seed: number,
+): Promise<{ number: bigint; reference: string }[]> {
+  const { rows } = await connection.query<{ number: bigint; reference: string }>(
+    `select number, sandbox.make_reference(number, $2) as reference
+     from (select nextval('sandbox.order_number') as number from generate_series(1, $1)) taken order by number`,
+    [count, seed],
+  );
+  return rows;
+}
+
+/** A charge is recorded when a live order is created, and stays (spec, "What the service does", rule 10). */
+export async function insertCharges(connection: Connection, rows: readonly OrderRow[]): Promise<void> {
+  const live = rows.filter((row) => row.livemode);
+  if (live.length === 0) return;
+  await connection.query(
+    `insert into sandbox.charges (number, organization_id, recorded_at)
+     select * from unnest($1::bigint[], $2::text[], $3::bigint[])`,
+    [live.map((row) => row.number), live.map((row) => row.organizationId), live.map((row) => row.createdAt)],
+  );
+}
+
+/** Live orders whose next step is due, the longest waiting first. */
+export async function readDueOrders(
+  connection: Connection,
+  now: Instant,
+  limit: number,
+): Promise<OrderRow[]> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders
+     where next_move_at is not null and next_move_at <= $1
+       and not exists (select from sandbox.late_changes l where l.number = orders.number)
+     order by next_move_at, number limit $2`,
+    [now, limit],
+  );
+  return rows;
+}
+
+/** How many orders were ever made: names the next one that the sandbox imagines. */
+export async function countOrders(connection: Connection): Promise<number> {
+  const { rows } = await connection.query<{ count: bigint }>(
+    `select case when is_called then last_value else 0 end as count from sandbox.order_number`,
+  );
+  return Number(rows[0]?.count ?? 0);
+}

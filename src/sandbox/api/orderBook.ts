@@ -1,0 +1,179 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import { NANOS_PER_MILLI } from "../../domain/order/instant.ts";
+import { chance } from "../world/chance.ts";
+import type { Connection } from "../world/database.ts";
+import { emitEvents } from "../events/emitEvents.ts";
+import type { DeliveryPlan } from "../events/emitEvents.ts";
+import { makeOrderNotFound } from "./errors.ts";
+import { planNextMove } from "../fleet/fleetPace.ts";
+import {
+  insertCharges,
+  insertLateChange,
+  putOrders,
+  readLateChange,
+  readLateNumbers,
+  readLateOrder,
+  readOrder,
+  takeOrderNumbers,
+} from "./order.sql.ts";
+import type { OrderName } from "./order.sql.ts";
+import type { OrderRow, Status } from "./orderRow.ts";
+import { addMillis } from "../world/sandboxClock.ts";
+import { shownTime } from "../world/sandboxState.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { cutTo } from "../world/times.ts";
+
+/** What is done to one change on purpose, whatever shares are switched on. */
+export interface ChangePlan extends DeliveryPlan {
+  /** Readers see the change only this long after its updatedAt. */
+  readonly lateMs?: number | undefined;
+  /** updatedAt is off by this. */
+  readonly misstampMs?: number | undefined;
+  /** Keeps the previous updatedAt: two changes within one timestamp. */
+  readonly sameTimestamp?: boolean | undefined;
+  /** The fleet leaves the order alone for so long after the change. */
+  readonly restMs?: number | undefined;
+}
+
+/** An order before it has a place in the book. */
+export type NewOrder = Omit<
+  OrderRow,
+  "number" | "reference" | "status" | "createdAt" | "updatedAt" | "realPickup" | "realDelivery" | "nextMoveAt"
+>;
+
+/** Fields that the business may change; see changeOrder. */
+export type OrderPatch = Partial<
+  Pick<
+    OrderRow,
+    | "branchId"
+    | "zoneCode"
+    | "firstName"
+    | "phone"
+    | "street"
+    | "city"
+    | "postcode"
+    | "latitude"
+    | "longitude"
+    | "distanceKm"
+    | "basis"
+    | "resolvedPickup"
+    | "resolvedDelivery"
+    | "pickupTime"
+    | "deliveryTime"
+  >
+>;
+
+/** Writes new orders with their charges, in the caller's transaction. No event: the spec lists none for it. */
+export async function addOrders(
+  state: SandboxState,
+  connection: Connection,
+  orders: readonly NewOrder[],
+  plan: ChangePlan = {},
+): Promise<OrderRow[]> {
+  const numbers = await takeOrderNumbers(connection, orders.length, state.dials.seed);
+  const rows = orders.map((order, index): OrderRow => {
+    const taken = numbers[index] ?? { number: 0n, reference: "" };
+    const { at, updatedAt } = stamp(state, { number: taken.number, step: "created", plan });
+    const row: OrderRow = {
+      ...order,
+      ...taken,
+      status: "created",
+      createdAt: cutTo(at, state.faults.current().timestampGranularity),
+      updatedAt,
+      realPickup: null,
+      realDelivery: null,
+      nextMoveAt: null,
+    };
+    return { ...row, nextMoveAt: planNextMove(row, state) };
+  });
+  await store(state, connection, rows, plan);
+  await insertCharges(connection, rows);
+  return rows;
+}
+
+/** The order as it stands for a writer, who also sees what readers do not see yet. Throws order_not_found. */
+export async function findForChange(connection: Connection, order: OrderName): Promise<OrderRow> {
+  const row = (await readOrder(connection, order)) ?? (await readLateOrder(connection, order));
+  if (!row) throw makeOrderNotFound();
+  return (await readLateChange(connection, row.number)) ?? row;
+}
+
+/** Moves orders to another status and records the events of it, in the caller's transaction. */
+export async function moveOrders(
+  state: SandboxState,
+  connection: Connection,
+  moves: readonly { row: OrderRow; status: Status }[],
+  plan: ChangePlan = {},
+): Promise<OrderRow[]> {
+  const steps = moves.map(({ row: before, status }) => {
+    const { at, updatedAt } = stamp(state, { number: before.number, step: status, plan, before });
+    const exact = cutTo(at, state.faults.current().timestampGranularity);
+    const row: OrderRow = {
+      ...before,
+      status,
+      updatedAt,
+      realPickup: status === "picked_up" ? exact : before.realPickup,
+      realDelivery: status === "delivered" ? exact : before.realDelivery,
+    };
+    return { row: { ...row, nextMoveAt: planNextMove(row, state, plan.restMs) }, at, plan };
+  });
+  const rows = steps.map(({ row }) => row);
+  await store(state, connection, rows, plan);
+  await emitEvents(state, connection, steps);
+  return rows;
+}
+
+/** Changes fields of an order, in the caller's transaction. No event. */
+export async function patchOrder(
+  state: SandboxState,
+  connection: Connection,
+  before: OrderRow,
+  patch: OrderPatch,
+): Promise<OrderRow> {
+  const { updatedAt } = stamp(state, { number: before.number, step: "patch", plan: {}, before });
+  const row = { ...before, ...patch, updatedAt };
+  await store(state, connection, [row], {});
+  return row;
+}
+
+/** The instant of a change by the provider's clock, and the updatedAt that it writes down. */
+function stamp(
+  state: SandboxState,
+  change: { number: bigint; step: string; plan: ChangePlan; before?: OrderRow },
+): { at: Instant; updatedAt: Instant } {
+  const { number, step, plan, before } = change;
+  const faults = state.faults.current();
+  const at = shownTime(state.clock.stamp(), faults);
+  if (plan.sameTimestamp && before) return { at, updatedAt: before.updatedAt };
+  const isHit = chance(state.dials.seed, "misstamp", number, step) < faults.misstampShare;
+  const offMs = plan.misstampMs ?? (isHit ? faults.misstampMs : 0);
+  const updatedAt = cutTo(at + BigInt(offMs) * NANOS_PER_MILLI, faults.timestampGranularity);
+  // Assumed: an order's updatedAt never decreases.
+  const goesBack = before !== undefined && updatedAt < before.updatedAt;
+  return { at, updatedAt: goesBack && !faults.versionsMayDecrease ? before.updatedAt : updatedAt };
+}
+
+/** Writes the rows for all to see, or keeps those back that are to be seen late. */
+async function store(
+  state: SandboxState,
+  connection: Connection,
+  rows: readonly OrderRow[],
+  plan: ChangePlan,
+): Promise<void> {
+  const faults = state.faults.current();
+  const now = state.clock.now();
+  const seen: OrderRow[] = [];
+  const waiting = await readLateNumbers(
+    connection,
+    rows.map((row) => row.number),
+  );
+  for (const row of rows) {
+    const isHit = chance(state.dials.seed, "late", row.number, row.status) < faults.lateCommitShare;
+    const lateMs = plan.lateMs ?? (isHit ? faults.lateCommitMs : 0);
+    // A change after one that readers do not see yet must not be seen before it.
+    const waits = waiting.has(row.number);
+    if (lateMs > 0 || waits) await insertLateChange(connection, row, addMillis(now, lateMs));
+    else seen.push(row);
+  }
+  if (seen.length > 0) await putOrders(connection, seen);
+}

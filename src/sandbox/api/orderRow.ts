@@ -1,0 +1,112 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { WireOrder } from "../../wire/order.ts";
+import type { Directory } from "../world/directory.ts";
+import type { Faults, Granularity } from "../control/faults.ts";
+import { formatTime } from "../world/times.ts";
+
+/** Where an order stands, in life-cycle order. Assumed: `delivered` ends it; the spec's list is incomplete. */
+export const STATUSES = [
+  "created",
+  "arrived_for_pickup",
+  "picked_up",
+  "arrived_for_delivery",
+  "delivered",
+  "cancelled",
+] as const;
+export type Status = (typeof STATUSES)[number];
+
+const NEXT: Readonly<Partial<Record<Status, Status>>> = {
+  created: "arrived_for_pickup",
+  arrived_for_pickup: "picked_up",
+  picked_up: "arrived_for_delivery",
+  arrived_for_delivery: "delivered",
+};
+
+/** The status after `status`, or undefined after the last one. */
+export function nextStatus(status: Status): Status | undefined {
+  return NEXT[status];
+}
+
+/** Who made the order; only orders of the sandbox's own traffic meet with accidents by themselves. */
+export type Origin = "api" | "traffic" | "seed";
+
+/** An order as the provider holds it. */
+export interface OrderRow {
+  readonly number: bigint;
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly reference: string;
+  readonly externalOrderId: string | null;
+  readonly origin: Origin;
+  readonly status: Status;
+  readonly branchId: string;
+  readonly zoneCode: string;
+  readonly firstName: string;
+  readonly phone: string;
+  readonly street: string;
+  readonly city: string;
+  readonly postcode: string;
+  readonly latitude: number;
+  readonly longitude: number;
+  readonly distanceKm: number;
+  readonly scheduleMode: string;
+  readonly basis: string;
+  readonly resolvedPickup: Instant;
+  readonly resolvedDelivery: Instant;
+  readonly pickupTime: Instant;
+  readonly deliveryTime: Instant;
+  readonly realPickup: Instant | null;
+  readonly realDelivery: Instant | null;
+  readonly createdAt: Instant;
+  readonly updatedAt: Instant;
+  /** When the fleet takes the next step; null when it will take none. */
+  readonly nextMoveAt: Instant | null;
+}
+
+/** What an answer or an event needs to show an order. */
+export interface Showing {
+  readonly directory: Directory;
+  readonly faults: Faults;
+  readonly utcOffsetMinutes: number;
+}
+
+/** The order object (spec, "Resources and their fields"), without request_id. */
+export function showOrder(row: OrderRow, showing: Showing, granularity?: Granularity): WireOrder {
+  const { directory, faults, utcOffsetMinutes } = showing;
+  const branch = directory.branchById(row.branchId);
+  const zone = directory.zoneByCode(row.zoneCode);
+  const planned = (instant: Instant) => formatTime(instant, "s", utcOffsetMinutes);
+  const exact = (instant: Instant) =>
+    formatTime(instant, granularity ?? faults.timestampGranularity, utcOffsetMinutes);
+  return {
+    reference: row.reference,
+    externalOrderId: row.externalOrderId,
+    status: row.status,
+    livemode: row.livemode,
+    fleet: { name: zone.fleetName },
+    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields. Assumed
+    // also: externalOrderId is null for a caller that sent none.
+    zone: { code: zone.code, name: zone.name },
+    branch: { id: branch.branchId, reference: branch.reference, name: branch.name },
+    customer: {
+      firstName: row.firstName,
+      phone: row.phone,
+      address: { street: row.street, city: row.city, postcode: row.postcode },
+    },
+    schedule: {
+      mode: row.scheduleMode,
+      resolved: {
+        pickupTime: planned(row.resolvedPickup),
+        deliveryTime: planned(row.resolvedDelivery),
+        basis: row.basis,
+      },
+    },
+    pickupTime: planned(row.pickupTime),
+    deliveryTime: planned(row.deliveryTime),
+    // Assumed: null until it has happened.
+    realPickupTime: row.realPickup === null ? null : exact(row.realPickup),
+    realDeliveryTime: row.realDelivery === null ? null : exact(row.realDelivery),
+    createdAt: exact(row.createdAt),
+    updatedAt: exact(row.updatedAt),
+  };
+}

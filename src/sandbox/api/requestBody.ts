@@ -1,0 +1,59 @@
+import type { z } from "zod";
+import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/api.ts";
+import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../wire/api.ts";
+import { makeInvalidRequest } from "./errors.ts";
+
+/** Assumed: the spec shows no maximum length of any field. */
+const TEXT_LENGTH_MAX = 255;
+const DEPTH_MAX = 16;
+
+/** Reads the body of POST /v1/orders. Throws invalid_request. */
+export function readCreateOrder(body: unknown): CreateOrderRequest {
+  const order = read(createOrderSchema, body);
+  if (order.externalOrderId === "") throw makeInvalidRequest("externalOrderId must not be empty.");
+  return order;
+}
+
+/** Reads the body of POST /v1/orders/quote, where externalOrderId is ignored whatever it is. */
+export function readQuoteOrder(body: unknown): CreateOrderRequest {
+  const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
+  return read(createOrderSchema, isObject ? { ...body, externalOrderId: undefined } : body);
+}
+
+/** Reads the body of PATCH /v1/orders/{reference}, an assumed endpoint. */
+export function readUpdateOrder(body: unknown): UpdateOrderRequest {
+  return read(updateOrderSchema, body);
+}
+
+/** Reads the body of POST /v1/addresses/validate. */
+export function readAddress(body: unknown): WireAddress {
+  return read(addressSchema, body);
+}
+
+function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
+  const result = schema.safeParse(body);
+  if (!result.success) throw makeInvalidRequest(describe(result.error));
+  assertStorable(result.data, "body", 0);
+  return result.data;
+}
+
+/** Names the fields that are wrong, never what they held. */
+function describe(error: z.ZodError): string {
+  const fields = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.code}`);
+  return `The request is not valid (${fields.join("; ")}).`;
+}
+
+/** The database's text holds neither NUL nor half a surrogate pair. */
+function assertStorable(value: unknown, path: string, depth: number): void {
+  if (depth > DEPTH_MAX) throw makeInvalidRequest(`${path} is nested too deeply.`);
+  if (typeof value === "string") {
+    if (value.length > TEXT_LENGTH_MAX) {
+      throw makeInvalidRequest(`${path} is longer than ${TEXT_LENGTH_MAX} characters.`);
+    }
+    if (value.includes("\0") || !value.isWellFormed()) {
+      throw makeInvalidRequest(`${path} holds characters that are not text.`);
+    }
+  } else if (typeof value === "object" && value !== null) {
+    for (const [key, member] of Object.entries(value)) assertStorable(member, `${path}.${key}`, depth + 1);
+  }
+}

@@ -1,0 +1,151 @@
+import type { WireAddress } from "../../wire/api.ts";
+import type { Answer, ApiRequest } from "./apiRequest.ts";
+import { RefusedRequestError, makeOrderNotFound } from "./errors.ts";
+import { findForChange, moveOrders, patchOrder } from "./orderBook.ts";
+import type { OrderPatch } from "./orderBook.ts";
+import { nextStatus, showOrder, STATUSES } from "./orderRow.ts";
+import type { OrderRow, Status } from "./orderRow.ts";
+import { readOrder } from "./order.sql.ts";
+import type { OrderName } from "./order.sql.ts";
+import { readUpdateOrder } from "./requestBody.ts";
+import { routeOrder } from "../places/routeOrder.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+
+/** Up to which status each may cancel, inclusive (spec, "States and transitions"). */
+const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
+
+/** GET /v1/orders/{reference}. */
+export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const name = nameOrder(request);
+  const row = await readOrder(state.pool, name);
+  if (!row) throw makeOrderNotFound();
+  return showAnswer(state, row);
+}
+
+/** POST /v1/orders/{reference}/cancel. */
+export async function cancelOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const name = nameOrder(request);
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    // The organization that delivers its own orders is their fleet (spec, "States and transitions", rule 2).
+    const isOwnFleet = state.directory.zoneByCode(before.zoneCode).fleetOwnerId === before.organizationId;
+    assertCancellable(before, isOwnFleet ? "fleet" : "business");
+    const [cancelled] = await moveOrders(state, connection, [{ row: before, status: "cancelled" }]);
+    return cancelled ?? before;
+  });
+  state.wake();
+  return showAnswer(state, row);
+}
+
+/** Throws order_not_cancellable when `by` may no longer cancel the order. */
+export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_LIMITS): void {
+  const limit = CANCELLATION_LIMITS[by];
+  if (row.status !== "cancelled" && STATUSES.indexOf(row.status) <= STATUSES.indexOf(limit)) return;
+  const message =
+    row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
+  throw new RefusedRequestError(422, "order_not_cancellable", message);
+}
+
+/**
+ * POST /v1/test/orders/{reference}/advance. Assumed: the answer is the order object, as elsewhere; a live key sees
+ * no test orders, so it is answered 404.
+ */
+export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const name = nameOrder(request);
+  if (request.caller.livemode) throw makeOrderNotFound();
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    const [advanced] = await moveOrders(state, connection, [{ row: before, status: mustAdvance(before) }]);
+    return advanced ?? before;
+  });
+  state.wake();
+  return showAnswer(state, row);
+}
+
+/** The status after the order's own. Throws order_not_advanceable when there is none. */
+export function mustAdvance(row: OrderRow): Status {
+  const next = nextStatus(row.status);
+  if (next) return next;
+  // Assumed: the code; the spec shows none for this endpoint.
+  throw new RefusedRequestError(422, "order_not_advanceable", `An order does not go on from ${row.status}.`);
+}
+
+/**
+ * PATCH /v1/orders/{reference}. Assumed whole: the spec says that orders can be changed, not how. Any part of the
+ * body of a creation, as long as the business could still cancel the order; another branch, zone or address is
+ * checked, routed and timed anew. No event, as for creation.
+ */
+export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+  const name = nameOrder(request);
+  const update = readUpdateOrder(request.body);
+  const row = await state.write(async (connection) => {
+    const before = await findForChange(connection, name);
+    if (before.status !== "created" && before.status !== "arrived_for_pickup") {
+      throw new RefusedRequestError(422, "order_not_changeable", `The order is ${before.status}.`);
+    }
+    const patch = await planPatch(state, before, update);
+    return Object.keys(patch).length === 0 ? before : patchOrder(state, connection, before, patch);
+  });
+  return showAnswer(state, row);
+}
+
+async function planPatch(
+  state: SandboxState,
+  before: OrderRow,
+  update: ReturnType<typeof readUpdateOrder>,
+): Promise<OrderPatch> {
+  const { branch, zoneCode, customer, schedule } = update;
+  const who = customer ? { firstName: customer.firstName, phone: customer.phone } : {};
+  const isElsewhere = customer !== undefined && !isSameAddress(before, customer.address);
+  if (branch === undefined && zoneCode === undefined && !isElsewhere && !schedule) return who;
+  const route = await routeOrder(state, before.organizationId, {
+    branch: branch ?? before.branchId,
+    // Another branch has other zones; the old one is only kept for the old branch.
+    zoneCode: zoneCode ?? (branch === undefined ? before.zoneCode : undefined),
+    schedule: schedule ?? { mode: before.scheduleMode },
+    customer: { address: customer?.address ?? keepAddress(before) },
+  });
+  return { ...who, ...describeRoute(route) };
+}
+
+function isSameAddress(row: OrderRow, address: WireAddress): boolean {
+  return row.street === address.street && row.city === address.city && row.postcode === address.postcode;
+}
+
+function keepAddress(row: OrderRow) {
+  const { street, city, postcode, latitude, longitude } = row;
+  return { street, city, postcode, coordinates: { latitude, longitude } };
+}
+
+/** The fields of an order that its route decides. */
+export function describeRoute(route: Awaited<ReturnType<typeof routeOrder>>) {
+  const { branch, zone, address, coordinates, distanceKm, times } = route;
+  return {
+    branchId: branch.branchId,
+    zoneCode: zone.code,
+    street: address.street,
+    city: address.city,
+    postcode: address.postcode,
+    latitude: coordinates.latitude,
+    longitude: coordinates.longitude,
+    distanceKm,
+    basis: times.basis,
+    resolvedPickup: times.pickupTime,
+    resolvedDelivery: times.deliveryTime,
+    pickupTime: times.pickupTime,
+    deliveryTime: times.deliveryTime,
+  };
+}
+
+/** The order object as an answer; the caller adds request_id. */
+export function showAnswer(state: SandboxState, row: OrderRow, status = 200): Answer {
+  const { directory, utcOffsetMinutes } = state;
+  const body = showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes });
+  return { status, body };
+}
+
+function nameOrder({ caller, reference }: ApiRequest): OrderName {
+  // The database's text cannot hold NUL, so no order has such a name.
+  if (reference.includes("\0")) throw makeOrderNotFound();
+  return { organizationId: caller.organization.organizationId, livemode: caller.livemode, name: reference };
+}

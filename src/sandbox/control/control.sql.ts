@@ -1,0 +1,249 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "../world/database.ts";
+import type { Plan, Subscription } from "../world/directory.sql.ts";
+import type { SentAs } from "../events/event.sql.ts";
+import type { Coordinates } from "../places/geocode.ts";
+import type { OrderRow } from "../api/orderRow.ts";
+import { ORDER_FIELDS } from "../api/order.sql.ts";
+import type { Shift } from "../fleet/schedule.ts";
+
+/** Changes what is not null. Returns whether the organization exists. */
+export async function updateOrganization(
+  connection: Connection,
+  organizationId: string,
+  change: { plan: Plan | null; subscription: Subscription | null },
+): Promise<boolean> {
+  const { rowCount } = await connection.query(
+    `update sandbox.organizations set plan = coalesce($2, plan), subscription = coalesce($3, subscription)
+     where organization_id = $1`,
+    [organizationId, change.plan, change.subscription],
+  );
+  return rowCount === 1;
+}
+
+export async function updateBranch(
+  connection: Connection,
+  branchId: string,
+  closed: boolean | null,
+): Promise<void> {
+  await connection.query(`update sandbox.branches set closed = coalesce($2, closed) where branch_id = $1`, [
+    branchId,
+    closed,
+  ]);
+}
+
+/** Null: the main address has no coordinates any more. */
+export async function updateBranchCoordinates(
+  connection: Connection,
+  branchId: string,
+  coordinates: Coordinates | null,
+): Promise<void> {
+  await connection.query(`update sandbox.branches set latitude = $2, longitude = $3 where branch_id = $1`, [
+    branchId,
+    coordinates?.latitude ?? null,
+    coordinates?.longitude ?? null,
+  ]);
+}
+
+/** Null takes the reference away, as before it was set in the dashboard. */
+export async function updateBranchReference(
+  connection: Connection,
+  branchId: string,
+  reference: string | null,
+): Promise<void> {
+  await connection.query(`update sandbox.branches set reference = $2 where branch_id = $1`, [
+    branchId,
+    reference,
+  ]);
+}
+
+/** Ends the branch's primary connection; no other becomes primary (spec, "Branch object"). */
+export async function deactivatePrimary(connection: Connection, branchId: string): Promise<void> {
+  await connection.query(
+    `update sandbox.connections set is_primary = false, active = false where branch_id = $1 and is_primary`,
+    [branchId],
+  );
+}
+
+/** Connects the branch to the zone, or again, as its primary connection or beside that. */
+export async function connectZone(
+  connection: Connection,
+  branchId: string,
+  zone: { zoneCode: string; isPrimary: boolean },
+): Promise<void> {
+  if (zone.isPrimary) {
+    await connection.query(`update sandbox.connections set is_primary = false where branch_id = $1`, [
+      branchId,
+    ]);
+  }
+  await connection.query(
+    `insert into sandbox.connections (branch_id, zone_code, position, is_primary)
+     values ($1, $2, 99, $3)
+     on conflict (branch_id, zone_code) do update set active = true, is_primary = excluded.is_primary`,
+    [branchId, zone.zoneCode, zone.isPrimary],
+  );
+}
+
+export async function updateShifts(
+  connection: Connection,
+  zoneCode: string,
+  shifts: readonly Shift[],
+): Promise<void> {
+  await connection.query(`update sandbox.zones set shifts = $2 where zone_code = $1`, [
+    zoneCode,
+    JSON.stringify(shifts),
+  ]);
+}
+
+export async function insertKey(
+  connection: Connection,
+  key: { apiKey: string; organizationId: string; livemode: boolean },
+): Promise<void> {
+  await connection.query(
+    `insert into sandbox.api_keys (api_key, organization_id, livemode) values ($1, $2, $3) on conflict do nothing`,
+    [key.apiKey, key.organizationId, key.livemode],
+  );
+}
+
+/** Returns whether there was such a key. */
+export async function deleteKey(connection: Connection, apiKey: string): Promise<boolean> {
+  const { rowCount } = await connection.query(`delete from sandbox.api_keys where api_key = $1`, [apiKey]);
+  return rowCount === 1;
+}
+
+/** Orders as readers see them, by number from after `after` on. */
+export async function readOrdersAfter(
+  connection: Connection,
+  from: { organizationId: string; livemode: boolean; after: bigint; limit: number },
+): Promise<OrderRow[]> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from sandbox.orders
+     where number > $3 and organization_id = $1 and livemode = $2 order by number limit $4`,
+    [from.organizationId, from.livemode, from.after, from.limit],
+  );
+  return rows;
+}
+
+/** The orders that changed last, of one organization. */
+export async function readNewestOrders(
+  connection: Connection,
+  organizationId: string,
+  limit: number,
+): Promise<OrderRow[]> {
+  const { rows } = await connection.query<OrderRow>(
+    `select ${ORDER_FIELDS} from (
+       (select * from sandbox.orders where organization_id = $1 and livemode order by updated_at desc limit $2)
+       union all
+       (select * from sandbox.orders where organization_id = $1 and not livemode order by updated_at desc limit $2)
+     ) newest order by updated_at desc, number desc limit $2`,
+    [organizationId, limit],
+  );
+  return rows;
+}
+
+export interface EventView {
+  readonly eventNumber: bigint;
+  readonly eventId: string;
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly reference: string;
+  readonly type: string;
+  readonly created: Instant;
+  readonly sentAs: SentAs;
+  readonly deliveries: readonly DeliveryView[];
+}
+
+/** One delivery with the outcome of its last attempt. */
+interface DeliveryView {
+  readonly deliveryId: number;
+  readonly endpointId: string;
+  readonly reason: string;
+  readonly state: string;
+  readonly attempts: number;
+  readonly status: number | null;
+  readonly error: string | null;
+}
+
+/** The newest events with their deliveries; of one order where `reference` is given. */
+export async function readEvents(
+  connection: Connection,
+  filter: { reference: string | null; limit: number },
+): Promise<EventView[]> {
+  const { rows } = await connection.query<EventView>(
+    `select event_number as "eventNumber", event_id as "eventId", organization_id as "organizationId", livemode,
+       reference, type, created, sent_as as "sentAs",
+       coalesce((
+         select jsonb_agg(jsonb_build_object('deliveryId', d.delivery_id, 'endpointId', d.endpoint_id,
+           'reason', d.reason, 'state', d.state, 'attempts', d.attempts, 'status', a.status, 'error', a.error)
+           order by d.delivery_id)
+         from sandbox.deliveries d left join lateral (
+           select status, error from sandbox.attempts where delivery_id = d.delivery_id
+           order by attempt_id desc limit 1
+         ) a on true
+         where d.event_id = e.event_id
+       ), '[]') as deliveries
+     from sandbox.events e where $1::text is null or reference = $1
+     order by event_number desc limit $2`,
+    [filter.reference, filter.limit],
+  );
+  return rows;
+}
+
+/** The attempts of one delivery, oldest first. */
+export async function readAttempts(connection: Connection, deliveryId: number): Promise<unknown[]> {
+  const { rows } = await connection.query<Record<string, unknown>>(
+    `select attempted_at as "attemptedAt", duration_ms as "durationMs", status, error
+     from sandbox.attempts where delivery_id = $1 order by attempt_id`,
+    [deliveryId],
+  );
+  return rows;
+}
+
+/** The organization and mode of an event, to resend it; undefined when there is no such event. */
+export async function readEventOwner(
+  connection: Connection,
+  eventId: string,
+): Promise<{ organizationId: string; livemode: boolean } | undefined> {
+  const { rows } = await connection.query<{ organizationId: string; livemode: boolean }>(
+    `select organization_id as "organizationId", livemode from sandbox.events where event_id = $1`,
+    [eventId],
+  );
+  return rows[0];
+}
+
+export interface OrganizationFigures {
+  readonly organizationId: string;
+  readonly orders: number;
+  readonly charges: number;
+  readonly searches: number;
+}
+
+export async function readFigures(connection: Connection): Promise<OrganizationFigures[]> {
+  const { rows } = await connection.query<OrganizationFigures>(
+    `select organization_id as "organizationId",
+       (select count(*)::integer from sandbox.orders o where o.organization_id = org.organization_id) as orders,
+       (select count(*)::integer from sandbox.charges c where c.organization_id = org.organization_id) as charges,
+       (select count(*)::integer from sandbox.searches s where s.organization_id = org.organization_id) as searches
+     from sandbox.organizations org order by organization_id`,
+  );
+  return rows;
+}
+
+/** Whether the order has a charge; it keeps it when it is cancelled. */
+export async function readCharge(connection: Connection, number: bigint): Promise<boolean> {
+  const { rowCount } = await connection.query(`select from sandbox.charges where number = $1`, [number]);
+  return rowCount === 1;
+}
+
+/** Gives moving orders a new date when the fleet's speed changes; without a speed they stand still. */
+export async function rescheduleMoves(
+  connection: Connection,
+  pace: { now: Instant; spreadNanos: bigint | null },
+): Promise<void> {
+  await connection.query(
+    `update sandbox.orders set next_move_at =
+       $1::bigint + (hashint8(number) & 1023) * ($2::bigint / 1024)
+     where livemode and status in ('created', 'arrived_for_pickup', 'picked_up', 'arrived_for_delivery')`,
+    [pace.now, pace.spreadNanos],
+  );
+}

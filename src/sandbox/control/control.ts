@@ -1,0 +1,65 @@
+import { z } from "zod";
+import type { Connection } from "../world/database.ts";
+import type { Journal } from "./journal.ts";
+import type { RateLimiter } from "../api/rateLimits.ts";
+import type { FaultTimer } from "./faultTimer.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import type { Traffic } from "../fleet/traffic.ts";
+import type { WorkLoop } from "../fleet/workLoop.ts";
+
+/** What the control interface works on. */
+export interface ControlDeps {
+  readonly state: SandboxState;
+  readonly loop: WorkLoop;
+  readonly traffic: Traffic;
+  readonly faultTimer: FaultTimer;
+  readonly journal: Journal;
+  readonly limiter: RateLimiter;
+}
+
+/** One action of the control interface. */
+export interface Control {
+  readonly method: "GET" | "POST" | "DELETE";
+  /** Below /_sandbox; `:name` stands for one path segment. */
+  readonly path: string;
+  readonly summary: string;
+  /** Runs with the path's parameters and the body or query, not yet checked. */
+  readonly run: (input: { params: Readonly<Record<string, string>>; given: unknown }) => Promise<unknown>;
+}
+
+/** Describes an action; what it is given is checked by `schema`, which refuses unknown fields. */
+export function control<Schema extends z.ZodType>(
+  [method, path, summary]: [Control["method"], string, string],
+  schema: Schema,
+  run: (given: z.infer<Schema>, params: Readonly<Record<string, string>>) => Promise<unknown>,
+): Control {
+  return {
+    method,
+    path,
+    summary,
+    run: ({ params, given }) => run(schema.parse(given ?? {}), params),
+  };
+}
+
+/** Runs a change of the dashboard, and lets the next request and the next event see it. */
+export async function applyChange(
+  state: SandboxState,
+  work: (connection: Connection) => Promise<unknown>,
+): Promise<void> {
+  await state.write(work);
+  await state.directory.reload(state.pool);
+  state.wake();
+}
+
+/** Fields that many actions share. Numbers and flags also come as the text of a form. */
+export const fields = {
+  organization: z.string().max(100).default("sandbox"),
+  mode: z.enum(["live", "test"]).default("live"),
+  count: (max: number) => z.coerce.number().int().min(1).max(max),
+  flag: z.union([z.boolean(), z.enum(["true", "false"]).transform((text) => text === "true")]),
+  ms: z.coerce
+    .number()
+    .int()
+    .min(0)
+    .max(86_400_000 * 366),
+} as const;

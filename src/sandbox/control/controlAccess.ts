@@ -1,0 +1,70 @@
+import { z } from "zod";
+import { makeCode } from "../world/chance.ts";
+import { applyChange, control, fields } from "./control.ts";
+import type { Control, ControlDeps } from "./control.ts";
+import { deleteKey, insertKey } from "./control.sql.ts";
+import { RefusedRequestError } from "../api/errors.ts";
+import { deleteEndpoint } from "../events/event.sql.ts";
+import { setWebhook } from "../events/webhooks.ts";
+
+const none = z.strictObject({});
+const webhookSchema = z.strictObject({
+  organization: fields.organization,
+  mode: fields.mode,
+  url: z.string().max(2_000),
+  secret: z.string().max(1_000),
+  scheme: z.string().max(4_000).optional(),
+  name: z.string().max(100).optional(),
+});
+const keySchema = z.strictObject({
+  organization: fields.organization,
+  mode: fields.mode,
+  apiKey: z
+    .string()
+    .regex(/^[a-z0-9]+_(live|test)_\w{1,100}$/)
+    .optional(),
+});
+
+/** The "Developers" part of the provider's dashboard: webhook endpoints and API keys. */
+export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
+  return [
+    control(
+      ["POST", "/webhooks", "Adds or replaces an endpoint"],
+      webhookSchema,
+      async ({ organization, ...wish }) => {
+        const endpoint = await setWebhook(state, { organizationId: organization, ...wish });
+        return { endpointId: endpoint.endpointId, url: endpoint.url };
+      },
+    ),
+    control(
+      ["DELETE", "/webhooks/:endpoint", "Removes an endpoint"],
+      none,
+      async (_given, { endpoint = "" }) => {
+        const existed = await state.write((connection) => deleteEndpoint(connection, endpoint));
+        if (!existed) throw new RefusedRequestError(404, "not_found", "There is no such endpoint.");
+        return { deleted: endpoint };
+      },
+    ),
+    control(["POST", "/keys", "Adds an API key"], keySchema, async ({ organization, mode, apiKey }) => {
+      if (!state.directory.findOrganization(organization)) {
+        throw new RefusedRequestError(404, "not_found", "There is no such organization.");
+      }
+      const made = apiKey ?? `dos_${mode}_${makeCode(16, state.dials.seed, "key", organization, mode)}`;
+      const livemode = mode === "live";
+      if (!made.includes(`_${mode}_`)) {
+        throw new RefusedRequestError(422, "wrong_mode", "The key's infix must name its mode.");
+      }
+      await applyChange(state, (connection) =>
+        insertKey(connection, { apiKey: made, organizationId: organization, livemode }),
+      );
+      return { apiKey: made };
+    }),
+    control(["DELETE", "/keys/:key", "Revokes an API key"], none, async (_given, { key = "" }) => {
+      await applyChange(state, async (connection) => {
+        const existed = await deleteKey(connection, key);
+        if (!existed) throw new RefusedRequestError(404, "not_found", "There is no such key.");
+      });
+      return { revoked: true };
+    }),
+  ];
+}

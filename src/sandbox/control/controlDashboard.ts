@@ -1,0 +1,131 @@
+import { z } from "zod";
+import { applyChange, control, fields } from "./control.ts";
+import type { Control, ControlDeps } from "./control.ts";
+import {
+  connectZone,
+  deactivatePrimary,
+  updateBranch,
+  updateBranchCoordinates,
+  updateBranchReference,
+  updateOrganization,
+  updateShifts,
+} from "./control.sql.ts";
+import type { Connection } from "../world/database.ts";
+import { isUuid } from "../world/directory.ts";
+import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
+import type { Branch } from "../world/directory.sql.ts";
+import { RefusedRequestError } from "../api/errors.ts";
+import { geocode } from "../places/geocode.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+
+const organizationSchema = z.strictObject({
+  plan: z.enum(PLANS).optional(),
+  subscription: z.enum(SUBSCRIPTIONS).optional(),
+});
+const branchSchema = z.strictObject({
+  organization: fields.organization,
+  closed: fields.flag.optional(),
+  /** Zone code of the connection that becomes primary; null or `none` ends the primary connection. */
+  primary: z.string().max(100).nullable().optional(),
+  /** Zone code of a further connection. */
+  connect: z.string().max(100).optional(),
+  reference: z.string().min(1).max(100).nullable().optional(),
+  /** Whether the main address has coordinates. */
+  located: fields.flag.optional(),
+});
+const MINUTE = /^([01]\d|2[0-4]):([0-5]\d)$/;
+const minute = z
+  .string()
+  .regex(MINUTE)
+  .transform((text) => Number(text.slice(0, 2)) * 60 + Number(text.slice(3)));
+const shiftsSchema = z.strictObject({
+  shifts: z.array(z.strictObject({ from: minute, until: minute })).max(20),
+});
+/** What the provider's dashboard sets: plans, subscriptions, branches, zones. */
+export function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
+  const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
+  return [
+    control(
+      ["POST", "/organizations/:organization", "Plan and subscription"],
+      organizationSchema,
+      async ({ plan = null, subscription = null }, { organization = "" }) => {
+        await apply(async (connection) => {
+          const exists = await updateOrganization(connection, organization, { plan, subscription });
+          if (!exists) throw new RefusedRequestError(404, "not_found", "There is no such organization.");
+        });
+        return state.directory.findOrganization(organization);
+      },
+    ),
+    control(
+      ["POST", "/branches/:branch", "Closes, connects or renames a branch (id or reference)"],
+      branchSchema,
+      async (change, { branch: name = "" }) => {
+        const { branchId } = findBranch(state, change.organization, name);
+        await apply((connection) => changeBranch(state, connection, branchId, change));
+        return state.directory.branchById(branchId);
+      },
+    ),
+    control(
+      ["POST", "/zones/:zone", 'Shifts of a zone, local time: {"shifts":[{"from":"08:00","until":"22:00"}]}'],
+      shiftsSchema,
+      async ({ shifts }, { zone = "" }) => {
+        assertZone(state, zone);
+        const minutes = shifts.map(({ from, until }) => ({ fromMinute: from, untilMinute: until }));
+        await apply((connection) => updateShifts(connection, zone, minutes));
+        return state.directory.zoneByCode(zone);
+      },
+    ),
+  ];
+}
+
+async function changeBranch(
+  state: SandboxState,
+  connection: Connection,
+  branchId: string,
+  change: z.infer<typeof branchSchema>,
+): Promise<void> {
+  const { closed = null, located, primary, connect, reference } = change;
+  await updateBranch(connection, branchId, closed);
+  if (located !== undefined) {
+    const found = geocode(state.directory.branchById(branchId).address);
+    const coordinates = located && found.valid ? found.coordinates : null;
+    await updateBranchCoordinates(connection, branchId, coordinates);
+  }
+  if (reference !== undefined) {
+    assertFreeReference(state, branchId, reference);
+    await updateBranchReference(connection, branchId, reference);
+  }
+  if (primary === null || primary === "none") await deactivatePrimary(connection, branchId);
+  else if (primary !== undefined) {
+    assertZone(state, primary);
+    await connectZone(connection, branchId, { zoneCode: primary, isPrimary: true });
+  }
+  if (connect !== undefined) {
+    assertZone(state, connect);
+    await connectZone(connection, branchId, { zoneCode: connect, isPrimary: false });
+  }
+}
+
+function assertFreeReference(state: SandboxState, branchId: string, reference: string | null): void {
+  if (reference === null) return;
+  // A value of a UUID's form is read as an id, so a reference can never be one (spec, "Branch object").
+  if (isUuid(reference)) {
+    throw new RefusedRequestError(422, "invalid_request", "A branch reference cannot be a UUID.");
+  }
+  const { organizationId } = state.directory.branchById(branchId);
+  const owner = state.directory.findBranch(organizationId, reference);
+  if (owner && owner.branchId !== branchId) {
+    throw new RefusedRequestError(409, "reference_taken", "Another branch has this reference.");
+  }
+}
+
+function findBranch(state: SandboxState, organization: string, name: string): Branch {
+  const branch = state.directory.findBranch(organization, name);
+  if (!branch) throw new RefusedRequestError(404, "branch_not_found", "There is no such branch.");
+  return branch;
+}
+
+function assertZone(state: SandboxState, code: string): void {
+  if (state.directory.zones().some((zone) => zone.code === code)) return;
+  throw new RefusedRequestError(404, "zone_not_found", "There is no such zone.");
+}

@@ -1,0 +1,158 @@
+import type { IncomingMessage, ServerResponse } from "node:http";
+import { z } from "zod";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import type { Control, ControlDeps } from "./control.ts";
+import { makeAccessControls } from "./controlAccess.ts";
+import { makeDashboardControls } from "./controlDashboard.ts";
+import { makeEventControls } from "./controlEvents.ts";
+import { makeOrderControls } from "./controlOrders.ts";
+import { makeWorldControls } from "./controlWorld.ts";
+import { RefusedRequestError } from "../api/errors.ts";
+import { MARK } from "../world/mark.ts";
+import { renderPage } from "../ui/page.ts";
+import { PAGE_STYLE } from "../ui/pageStyle.ts";
+import { matchPath } from "../world/paths.ts";
+import { readText } from "../http/readBody.ts";
+
+const PREFIX = "/_sandbox";
+const BODY_BYTES_MAX = 1_048_576;
+/** No script at all; forms only to ourselves. */
+const CONTENT_SECURITY_POLICY =
+  "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
+
+/**
+ * Makes the handler of everything under /_sandbox: JSON for programs, forms and a page for people.
+ *
+ * A form's POST is answered with a redirect to the page, so that it works without JavaScript. Requests that a
+ * browser marks as coming from another site are refused: any page could otherwise switch the sandbox.
+ */
+export function makeControlServer(
+  deps: ControlDeps,
+): (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void> {
+  const controls = [
+    ...makeWorldControls(deps),
+    ...makeDashboardControls(deps),
+    ...makeAccessControls(deps),
+    ...makeOrderControls(deps),
+    ...makeEventControls(deps),
+  ];
+  return async (request, response, url) => {
+    const path = url.pathname.slice(PREFIX.length);
+    let isForm = false;
+    try {
+      const text = await readText(request, BODY_BYTES_MAX);
+      isForm = isFormBody(request, text);
+      if (request.method === "GET" && (path === "" || path === "/")) {
+        const html = await renderPage(deps, { notice: url.searchParams.get("notice") });
+        send(response, 200, html, "text/html; charset=utf-8");
+      } else if (request.method === "GET" && path === "/style.css") {
+        send(response, 200, PAGE_STYLE, "text/css; charset=utf-8");
+      } else if (request.method === "GET" && path === "/help") {
+        sendJson(response, 200, listControls(controls));
+      } else {
+        assertSameSite(request);
+        const result = await runControl(controls, { request, url, path, text, isForm });
+        if (isForm) redirect(response, describeResult(result));
+        else sendJson(response, 200, result);
+      }
+    } catch (error) {
+      const { status, code, message } = explain(error);
+      if (status === 500) deps.state.logger.error({ err: error }, "a control of the sandbox failed");
+      if (isForm) redirect(response, message);
+      else sendJson(response, status, { error: { code, message } });
+    } finally {
+      request.resume();
+    }
+  };
+}
+
+async function runControl(
+  controls: readonly Control[],
+  asked: { request: IncomingMessage; url: URL; path: string; text: string; isForm: boolean },
+): Promise<unknown> {
+  const { request, url, path, text, isForm } = asked;
+  const found = controls.flatMap((each) => {
+    const params = matchPath(each.path, path);
+    return params ? [{ control: each, params }] : [];
+  });
+  const hit = found.find(({ control }) => control.method === request.method);
+  if (!hit) {
+    const code = found.length === 0 ? "not_found" : "method_not_allowed";
+    throw new RefusedRequestError(found.length === 0 ? 404 : 405, code, "See GET /_sandbox/help.");
+  }
+  const isRead = request.method === "GET";
+  const given = isRead ? Object.fromEntries(url.searchParams) : parseGiven(text, isForm);
+  return hit.control.run({ params: hit.params, given });
+}
+
+/** curl calls whatever it sends a form; JSON is known by its brace. */
+function isFormBody(request: IncomingMessage, text: string): boolean {
+  const type = request.headers["content-type"] ?? "";
+  return type.startsWith("application/x-www-form-urlencoded") && !text.trimStart().startsWith("{");
+}
+
+/** A field that a form leaves empty counts as absent. */
+function parseGiven(text: string, isForm: boolean): unknown {
+  if (isForm) return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
+  if (text.trim() === "") return {};
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new RefusedRequestError(400, "invalid_json", "The body is not JSON.");
+  }
+}
+
+function assertSameSite(request: IncomingMessage): void {
+  const site = request.headers["sec-fetch-site"];
+  if (site === undefined || site === "same-origin" || site === "none") return;
+  throw new RefusedRequestError(403, "cross_site", "The control interface answers no other site.");
+}
+
+function explain(error: unknown): { status: number; code: string; message: string } {
+  if (error instanceof RefusedRequestError) return error;
+  if (error instanceof z.ZodError) {
+    const issues = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
+    return { status: 422, code: "invalid_request", message: issues.join("; ") };
+  }
+  if (error instanceof OrderMirrorError && error.retry === "never") {
+    return { status: 422, code: "invalid_request", message: error.message };
+  }
+  return { status: 500, code: "internal_error", message: "The sandbox failed; see its log." };
+}
+
+function describeResult(result: unknown): string {
+  const { scenario, reference, expect } = (result ?? {}) as Record<string, unknown>;
+  if (typeof scenario === "string")
+    return `${scenario}: order ${String(reference)}. Expected: ${String(expect)}`;
+  return "Done.";
+}
+
+function listControls(controls: readonly Control[]) {
+  return controls.map(({ method, path, summary }) => ({ method, path: PREFIX + path, summary }));
+}
+
+function redirect(response: ServerResponse, notice: string): void {
+  response.writeHead(303, { ...MARK, Location: `${PREFIX}?notice=${encodeURIComponent(notice)}` });
+  response.end();
+}
+
+/** Nanoseconds exceed JSON's safe integers, so bigints go as text. */
+function sendJson(response: ServerResponse, status: number, value: unknown): void {
+  const text = JSON.stringify(value ?? null, (_key, member: unknown) =>
+    typeof member === "bigint" ? String(member) : member,
+  );
+  send(response, status, text, "application/json; charset=utf-8");
+}
+
+function send(response: ServerResponse, status: number, text: string, type: string): void {
+  response.writeHead(status, {
+    ...MARK,
+    "Content-Type": type,
+    "Content-Length": Buffer.byteLength(text),
+    "Cache-Control": "no-store",
+    "Content-Security-Policy": CONTENT_SECURITY_POLICY,
+    "X-Content-Type-Options": "nosniff",
+    "Referrer-Policy": "no-referrer",
+  });
+  response.end(text);
+}

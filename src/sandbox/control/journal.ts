@@ -1,0 +1,57 @@
+import type { Instant } from "../../domain/order/instant.ts";
+
+/** One request as it was answered; `status` 0: the connection was closed on purpose. */
+export interface JournalEntry {
+  readonly requestNumber: number;
+  readonly at: Instant;
+  readonly organizationId: string | null;
+  readonly mode: "live" | "test" | null;
+  readonly method: string;
+  readonly path: string;
+  readonly query: string;
+  readonly endpoint: string;
+  readonly status: number;
+  readonly code: string | null;
+  readonly requestId: string;
+  readonly durationMs: number;
+  readonly faults: readonly string[];
+}
+
+/** What came in, for tests and people; the newest entries only, and counts of all. */
+export interface Journal {
+  readonly next: () => number;
+  readonly record: (entry: JournalEntry) => void;
+  /** The newest first. */
+  readonly entries: () => readonly JournalEntry[];
+  /** How many requests of each endpoint got each status since the last clear: `listOrders 200`. */
+  readonly counts: () => Readonly<Record<string, number>>;
+  readonly clear: () => void;
+}
+
+const ENTRIES_MAX = 2_000;
+
+export function makeJournal(): Journal {
+  let number = 0;
+  let entries: JournalEntry[] = [];
+  let counts: Record<string, number> = {};
+  return {
+    next: () => {
+      number += 1;
+      return number;
+    },
+    record: (entry) => {
+      entries.push(entry);
+      // Cut in lots: a shift for every entry would move the whole list each time.
+      if (entries.length > 2 * ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX);
+      const name = `${entry.endpoint} ${entry.status}`;
+      counts[name] = (counts[name] ?? 0) + 1;
+    },
+    entries: () => entries.slice(-ENTRIES_MAX).reverse(),
+    counts: () => ({ ...counts }),
+    clear: () => {
+      number = 0;
+      entries = [];
+      counts = {};
+    },
+  };
+}

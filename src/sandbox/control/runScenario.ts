@@ -1,0 +1,161 @@
+import type { Connection } from "../world/database.ts";
+import { RefusedRequestError } from "../api/errors.ts";
+import { readEvents } from "./control.sql.ts";
+import type { FaultTimer } from "./faultTimer.ts";
+import { moveOrders, patchOrder } from "../api/orderBook.ts";
+import type { OrderRow } from "../api/orderRow.ts";
+import { readAnyOrder, readLateChange } from "../api/order.sql.ts";
+import { resendEvent } from "../events/resendEvent.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { SCENARIOS } from "./scenarios.ts";
+import type { Scenario, ScenarioOptions, ScenarioStep } from "./scenarios.ts";
+import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
+import { makeOrders } from "../fleet/traffic.ts";
+
+export interface ScenarioWish {
+  readonly name: string;
+  /** The order that it happens to; a new live order of the organization `sandbox` when left out. */
+  readonly reference?: string | undefined;
+  readonly options?: Readonly<Record<string, unknown>> | undefined;
+}
+
+/** What was done, for people. */
+export interface ScenarioReport {
+  readonly scenario: string;
+  readonly reference: string;
+  readonly summary: string;
+  readonly expect: string;
+  readonly options: ScenarioOptions;
+  /** The order's status before and after. */
+  readonly from: string;
+  readonly to: string;
+}
+
+/**
+ * Makes one scenario happen to one order. Throws RefusedRequestError for an unknown scenario, order or option, and
+ * for an order that has not enough statuses left; then nothing has happened.
+ */
+export async function runScenario(
+  state: SandboxState,
+  faultTimer: FaultTimer,
+  wish: ScenarioWish,
+): Promise<ScenarioReport> {
+  const scenario = findScenario(wish.name);
+  const options = readOptions(scenario, wish.options ?? {});
+  const reference = wish.reference ?? (await makeSubject(state));
+  const steps = scenario.steps(options);
+  const { before, after } = await state.write(async (connection) => {
+    const first = await findSubject(connection, reference);
+    assertPossible(first, steps);
+    for (const step of steps) {
+      if (step.kind === "faults") faultTimer.setFor(step.patch, step.forMs);
+    }
+    let row = first;
+    for (const step of steps) row = await doStep(state, connection, row, step);
+    return { before: first, after: row };
+  });
+  state.wake();
+  return {
+    scenario: scenario.name,
+    reference,
+    summary: scenario.summary,
+    expect: scenario.expect,
+    options,
+    from: before.status,
+    to: after.status,
+  };
+}
+
+/** Throws when there is no such scenario, with the names of all. */
+function findScenario(name: string): Scenario {
+  const scenario = SCENARIOS.find((each) => each.name === name);
+  if (scenario) return scenario;
+  const names = SCENARIOS.map((each) => each.name).join(", ");
+  throw new RefusedRequestError(404, "scenario_not_found", `There is no such scenario. There are: ${names}.`);
+}
+
+function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>>): ScenarioOptions {
+  const options: Record<string, number> = { ...scenario.options };
+  for (const [name, value] of Object.entries(given)) {
+    const number = typeof value === "string" && value.trim() !== "" ? Number(value) : value;
+    if (
+      !Object.hasOwn(options, name) ||
+      typeof number !== "number" ||
+      !(number >= 0 && number <= 86_400_000)
+    ) {
+      const known = Object.keys(scenario.options).join(", ") || "none";
+      throw new RefusedRequestError(
+        422,
+        "unknown_option",
+        `The scenario ${scenario.name} takes these options, each a number: ${known}.`,
+      );
+    }
+    options[name] = number;
+  }
+  return options;
+}
+
+async function makeSubject(state: SandboxState): Promise<string> {
+  const [row] = await makeOrders(state, {
+    organizationId: "sandbox",
+    livemode: true,
+    count: 1,
+    origin: "api",
+  });
+  if (!row) throw new TypeError("an order was added but none came back");
+  return row.reference;
+}
+
+async function findSubject(connection: Connection, reference: string): Promise<OrderRow> {
+  const row = await readAnyOrder(connection, reference);
+  if (!row) {
+    throw new RefusedRequestError(
+      404,
+      "order_not_found",
+      "No order that readers can see has this reference.",
+    );
+  }
+  return (await readLateChange(connection, row.number)) ?? row;
+}
+
+/** Goes through the statuses before anything is done. */
+function assertPossible(row: OrderRow, steps: readonly ScenarioStep[]): void {
+  let reached = row;
+  for (const step of steps) {
+    if (step.kind === "move") reached = { ...reached, status: mustAdvance(reached) };
+    if (step.kind === "cancel") assertCancellable(reached, "fleet");
+  }
+}
+
+async function doStep(
+  state: SandboxState,
+  connection: Connection,
+  row: OrderRow,
+  step: ScenarioStep,
+): Promise<OrderRow> {
+  switch (step.kind) {
+    case "move": {
+      const [moved] = await moveOrders(state, connection, [{ row, status: mustAdvance(row) }], step.plan);
+      return moved ?? row;
+    }
+    case "cancel": {
+      assertCancellable(row, "fleet");
+      const [cancelled] = await moveOrders(state, connection, [{ row, status: "cancelled" }], step.plan);
+      return cancelled ?? row;
+    }
+    case "change":
+      return patchOrder(state, connection, row, { phone: `+31 6 1111 ${String(row.number).slice(-4)}` });
+    case "resend": {
+      const events = await readEvents(connection, { reference: row.reference, limit: 100 });
+      const oldest = events.at(-1);
+      if (oldest) await resendEvent(state, connection, oldest.eventId);
+      return row;
+    }
+    case "faults":
+      return row;
+    default: {
+      const never: never = step;
+      return never;
+    }
+  }
+}

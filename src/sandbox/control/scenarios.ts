@@ -1,0 +1,193 @@
+import type { FaultsPatch } from "./faults.ts";
+import type { ChangePlan } from "../api/orderBook.ts";
+
+/** One thing that a scenario does, to its order or to the whole provider. */
+export type ScenarioStep =
+  | { readonly kind: "move"; readonly plan: ChangePlan }
+  | { readonly kind: "cancel"; readonly plan: ChangePlan }
+  /** Changes the customer's phone; no event announces it. */
+  | { readonly kind: "change" }
+  /** Sends the order's oldest event again. */
+  | { readonly kind: "resend" }
+  | { readonly kind: "faults"; readonly patch: FaultsPatch; readonly forMs: number };
+
+export type ScenarioOptions = Readonly<Record<string, number>>;
+
+/** A trouble that can be called up by name; see runScenario. */
+export interface Scenario {
+  readonly name: string;
+  /** What the provider does. */
+  readonly summary: string;
+  /** What a sound mirror makes of it. */
+  readonly expect: string;
+  /** Numbers that may be changed, with their defaults. */
+  readonly options: ScenarioOptions;
+  readonly steps: (options: ScenarioOptions) => readonly ScenarioStep[];
+}
+
+const move = (plan: ChangePlan = {}): ScenarioStep => ({ kind: "move", plan });
+/** Longer than polls lie apart: an event of the next status would tell the mirror what the lost one did not. */
+const REST_MS = 60_000;
+const STORM_MS = 20_000;
+
+export const SCENARIOS: readonly Scenario[] = [
+  {
+    name: "lost-webhook",
+    summary: "The order moves one status on and rests there for a minute; its event is never sent.",
+    expect: "The next poll brings the status and counts one lost event.",
+    options: {},
+    steps: () => [move({ lose: true, restMs: REST_MS })],
+  },
+  {
+    name: "lost-cancellation",
+    summary: "The fleet cancels the order; the event is never sent.",
+    expect: "The next poll brings the cancellation.",
+    options: {},
+    steps: () => [{ kind: "cancel", plan: { lose: true } }],
+  },
+  {
+    name: "duplicate",
+    summary: "The order moves one status on; its event is sent several times.",
+    expect: "One is applied, the others are duplicates that change nothing.",
+    options: { copies: 3 },
+    steps: ({ copies }) => [move({ copies })],
+  },
+  {
+    name: "out-of-order",
+    summary: "The order moves two statuses on; the first event comes after the second.",
+    expect: "The second is applied; the first is stale when it comes.",
+    options: { delayMs: 3_000 },
+    steps: ({ delayMs }) => [move({ delayMs }), move({ delayMs: 0 })],
+  },
+  {
+    name: "delayed-webhook",
+    summary: "The order moves one status on; its event is sent late.",
+    expect: "A poll is faster; the event then changes nothing, and no loss stays counted.",
+    options: { delayMs: 60_000 },
+    steps: ({ delayMs }) => [move({ delayMs })],
+  },
+  {
+    name: "bad-signature",
+    summary: "The order moves one status on; every attempt to send its event has a wrong signature.",
+    expect: "The receiver refuses each attempt; the next poll brings the status.",
+    options: {},
+    steps: () => [move({ corrupt: true })],
+  },
+  {
+    name: "stale-redelivery",
+    summary: "The order moves two statuses on; then its oldest event is sent once more.",
+    expect: "The old event is a duplicate and changes nothing.",
+    options: {},
+    steps: () => [move(), move(), { kind: "resend" }],
+  },
+  {
+    name: "silent-change",
+    summary: "The order's phone number changes, which no event announces.",
+    expect: "The next poll brings the change, and no lost event is counted.",
+    options: {},
+    steps: () => [{ kind: "change" }],
+  },
+  {
+    name: "late-commit",
+    summary:
+      "The order moves one status on without an event, and readers see it only later, under its old updatedAt.",
+    expect: "A poll that has passed that instant finds it by its overlap, or the delayed sweep does.",
+    options: { lateMs: 8_000 },
+    steps: ({ lateMs }) => [move({ lateMs, lose: true })],
+  },
+  {
+    name: "late-commit-announced",
+    summary: "The event of a change arrives before readers of the provider can see the change.",
+    expect: "The event is applied, and the older state that a poll still reads does not undo it.",
+    options: { lateMs: 8_000 },
+    steps: ({ lateMs }) => [move({ lateMs })],
+  },
+  {
+    name: "future-timestamp",
+    summary: "The order moves one status on; its updatedAt lies ahead of the provider's own clock.",
+    expect: "It is applied, and the polling window does not jump ahead with it.",
+    options: { aheadMs: 120_000 },
+    steps: ({ aheadMs }) => [move({ misstampMs: aheadMs })],
+  },
+  {
+    name: "past-timestamp",
+    summary:
+      "The order moves one status on without an event; its updatedAt lies behind the provider's clock.",
+    expect: "A sweep over the past finds it.",
+    options: { behindMs: 10_000 },
+    steps: ({ behindMs = 0 }) => [move({ misstampMs: -behindMs, lose: true })],
+  },
+  {
+    name: "same-timestamp",
+    summary: "The order moves two statuses on within one updatedAt; the second event is lost.",
+    expect: "A settled read decides; the history shows a conflict.",
+    options: {},
+    steps: () => [move(), move({ sameTimestamp: true, lose: true })],
+  },
+  {
+    name: "rate-limit-storm",
+    summary: "All requests are answered 429 for a while; meanwhile the order moves on without an event.",
+    expect: "Polling waits as told, goes on from where it was, and loses nothing.",
+    options: { forMs: STORM_MS, share: 1 },
+    steps: ({ forMs = STORM_MS, share }) => [
+      { kind: "faults", patch: { refuseShare: share, refuseRetryAfterSeconds: 5 }, forMs },
+      move({ lose: true }),
+    ],
+  },
+  {
+    name: "server-error-storm",
+    summary: "All requests are answered 503 for a while; meanwhile the order moves on without an event.",
+    expect: "Polling backs off, goes on from where it was, and loses nothing.",
+    options: { forMs: STORM_MS, share: 1 },
+    steps: ({ forMs = STORM_MS, share }) => [
+      { kind: "faults", patch: { failShare: share, failStatus: 503 }, forMs },
+      move({ lose: true }),
+    ],
+  },
+  {
+    name: "broken-answers",
+    summary:
+      "Answers of the order list break off half-way for a while; meanwhile the order moves on without an event.",
+    expect: "A broken page counts as no page; the window is read again.",
+    options: { forMs: STORM_MS, share: 0.5 },
+    steps: ({ forMs = STORM_MS, share }) => [
+      { kind: "faults", patch: { truncateShare: share, onlyEndpoints: "listOrders" }, forMs },
+      move({ lose: true }),
+    ],
+  },
+  {
+    name: "slow-provider",
+    summary: "Every answer takes long for a while; meanwhile the order moves on without an event.",
+    expect: "Requests time out or wait, but never pile up.",
+    options: { forMs: STORM_MS, latencyMs: 4_000 },
+    steps: ({ forMs = STORM_MS, latencyMs }) => [
+      { kind: "faults", patch: { latencyMs }, forMs },
+      move({ lose: true }),
+    ],
+  },
+  {
+    name: "clock-ahead",
+    summary: "The provider's clock is ahead for a while; the order moves on without an event.",
+    expect: "Windows follow the provider's clock; the skew is shown.",
+    options: { forMs: STORM_MS, skewMs: 30_000 },
+    steps: ({ forMs = STORM_MS, skewMs }) => [
+      { kind: "faults", patch: { clockSkewMs: skewMs }, forMs },
+      move({ lose: true }),
+    ],
+  },
+  {
+    name: "webhook-chaos",
+    summary: "For a while events are lost, doubled, late and out of order; the order moves on twice.",
+    expect: "After it has passed the mirror equals the provider.",
+    options: { forMs: STORM_MS, share: 0.3 },
+    steps: ({ forMs = STORM_MS, share }) => [
+      {
+        kind: "faults",
+        patch: { loseShare: share, duplicateShare: share, delayShare: share, reorderShare: share },
+        forMs,
+      },
+      move(),
+      move(),
+    ],
+  },
+];

@@ -1,0 +1,68 @@
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { settleDelivery, takeDueDeliveries } from "./delivery.sql.ts";
+import type { AttemptResult, DueDelivery } from "./delivery.sql.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { sendDelivery } from "./sendDelivery.ts";
+
+/** Sends events, some at once. */
+export interface Deliverer {
+  /** Begins those deliveries that are due, as far as there is room; on a virtual clock it waits for their end. */
+  readonly begin: () => Promise<void>;
+  /** Whether as many are under way as may be; the end of one wakes the loop. */
+  readonly isFull: () => boolean;
+  /** Waits until every delivery under way has ended; returns how many that were. */
+  readonly settle: () => Promise<number>;
+}
+
+const DELIVERIES_AT_ONCE_MAX = 16;
+const RECORD_PAUSE_MS = 1_000;
+
+export function makeDeliverer(deps: {
+  state: SandboxState;
+  systemClock: Clock;
+  signal: AbortSignal;
+}): Deliverer {
+  const { state, systemClock, signal } = deps;
+  const underWay = new Set<Promise<void>>();
+  /** Until it is written down: a delivery that stays taken would not be attempted again before the next start. */
+  const record = async (result: AttemptResult) => {
+    for (;;) {
+      try {
+        await settleDelivery(state.pool, result);
+        return;
+      } catch (error) {
+        if (signal.aborted) throw error;
+        state.logger.warn({ err: error }, "an attempt could not be written down yet");
+        await systemClock.sleep(RECORD_PAUSE_MS, signal);
+      }
+    }
+  };
+  const deliver = async (delivery: DueDelivery) => {
+    const result = await sendDelivery(state, delivery, { systemClock, signal });
+    // Ended by the shutdown, not by the receiver: it stays taken, and the next start attempts it again.
+    if (signal.aborted && result.status === null) return;
+    await record(result);
+    const { eventId, eventType, reference } = delivery;
+    state.logger.debug(
+      { event_id: eventId, event_type: eventType, reference, outcome: result.state, status: result.status },
+      "delivery attempted",
+    );
+    state.wake();
+  };
+  return {
+    isFull: () => underWay.size >= DELIVERIES_AT_ONCE_MAX,
+    begin: async () => {
+      // One at a time on a virtual clock, so that receivers see the same sequence in every run.
+      const room = state.clock.kind === "virtual" ? 1 : DELIVERIES_AT_ONCE_MAX - underWay.size;
+      if (room <= 0 || signal.aborted) return;
+      for (const delivery of await takeDueDeliveries(state.pool, state.clock.now(), room)) {
+        const task = deliver(delivery)
+          .catch((error: unknown) => state.logger.error({ err: error }, "a delivery was not written down"))
+          .finally(() => underWay.delete(task));
+        underWay.add(task);
+      }
+      if (state.clock.kind === "virtual") await Promise.all(underWay);
+    },
+    settle: async () => (await Promise.all(underWay)).length,
+  };
+}

@@ -1,0 +1,94 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "../world/database.ts";
+
+/** A delivery that is to be attempted now. */
+export interface DueDelivery {
+  readonly deliveryId: bigint;
+  readonly eventId: string;
+  readonly eventType: string;
+  readonly organizationId: string;
+  readonly reference: string;
+  readonly body: string;
+  readonly corrupt: boolean;
+  /** How often it was attempted before. */
+  readonly attempts: number;
+  readonly url: string;
+  readonly secret: string;
+  readonly scheme: string;
+}
+
+/** How an attempt ended: the response's status, or what went wrong before one came. */
+export interface AttemptResult {
+  readonly deliveryId: bigint;
+  readonly attemptedAt: Instant;
+  readonly durationMs: number;
+  readonly status: number | null;
+  readonly error: string | null;
+  readonly state: "delivered" | "failed" | "pending";
+  /** When a delivery that stays pending is due again. */
+  readonly dueAt: Instant;
+}
+
+/** Takes up to `limit` due deliveries, the longest due first; others do not get them until settleDelivery. */
+export async function takeDueDeliveries(
+  connection: Connection,
+  now: Instant,
+  limit: number,
+): Promise<DueDelivery[]> {
+  const { rows } = await connection.query<DueDelivery>(
+    `with taken as (
+       update sandbox.deliveries set taken = true
+       where delivery_id in (
+         select delivery_id from sandbox.deliveries
+         where state = 'pending' and not taken and due_at <= $1
+         order by due_at, delivery_id limit $2
+       )
+       returning delivery_id, event_id, endpoint_id, corrupt, attempts, due_at
+     )
+     select delivery_id as "deliveryId", event_id as "eventId", e.type as "eventType",
+       e.organization_id as "organizationId", e.reference, e.body,
+       t.corrupt, t.attempts, p.url, p.secret, p.scheme
+     from taken t join sandbox.events e using (event_id) join sandbox.endpoints p using (endpoint_id)
+     order by t.due_at, delivery_id`,
+    [now, limit],
+  );
+  return rows;
+}
+
+/** Writes down how an attempt ended. */
+export async function settleDelivery(connection: Connection, result: AttemptResult): Promise<void> {
+  const { deliveryId, attemptedAt, durationMs, status, error, state, dueAt } = result;
+  await connection.query(
+    `with settled as (
+       update sandbox.deliveries set taken = false, attempts = attempts + 1, state = $6, due_at = $7
+       where delivery_id = $1 returning delivery_id
+     )
+     insert into sandbox.attempts (delivery_id, attempted_at, duration_ms, status, error)
+     select delivery_id, $2, $3, $4, $5 from settled`,
+    [deliveryId, attemptedAt, durationMs, status, error, state, dueAt],
+  );
+}
+
+/** Gives back what a process that ended had taken: those are attempted again. */
+export async function releaseDeliveries(connection: Connection): Promise<void> {
+  await connection.query(`update sandbox.deliveries set taken = false where taken`);
+}
+
+/** The earliest instants at which anything is due; null where nothing is. */
+export interface DueTimes {
+  readonly delivery: Instant | null;
+  readonly move: Instant | null;
+  readonly lateChange: Instant | null;
+}
+
+export async function readDueTimes(connection: Connection): Promise<DueTimes> {
+  const { rows } = await connection.query<DueTimes>(
+    `select
+       (select min(due_at) from sandbox.deliveries where state = 'pending' and not taken) as delivery,
+       (select next_move_at from sandbox.orders o where next_move_at is not null
+          and not exists (select from sandbox.late_changes l where l.number = o.number)
+        order by next_move_at limit 1) as move,
+       (select min(visible_at) from sandbox.late_changes) as "lateChange"`,
+  );
+  return rows[0] ?? { delivery: null, move: null, lateChange: null };
+}

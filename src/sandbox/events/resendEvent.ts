@@ -1,0 +1,30 @@
+import { readEventOwner } from "../control/control.sql.ts";
+import type { Connection } from "../world/database.ts";
+import { RefusedRequestError } from "../api/errors.ts";
+import { insertDeliveries, readEndpoints } from "./event.sql.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+
+/**
+ * Sends an event once more, unchanged, to each endpoint of its mode, also one that was lost or refused before.
+ * Returns to how many. Throws feature_not_available when the plan has no webhooks any more.
+ */
+export async function resendEvent(
+  state: SandboxState,
+  connection: Connection,
+  eventId: string,
+): Promise<number> {
+  const owner = await readEventOwner(connection, eventId);
+  if (!owner) throw new RefusedRequestError(404, "event_not_found", "There is no such event.");
+  if (state.directory.findOrganization(owner.organizationId)?.plan !== "advanced") {
+    throw new RefusedRequestError(403, "feature_not_available", "The plan has no webhooks.");
+  }
+  const receivers = (await readEndpoints(connection)).filter(
+    (endpoint) => endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode,
+  );
+  const dueAt = state.clock.now();
+  await insertDeliveries(
+    connection,
+    receivers.map(({ endpointId }) => ({ eventId, endpointId, reason: "resend", corrupt: false, dueAt })),
+  );
+  return receivers.length;
+}

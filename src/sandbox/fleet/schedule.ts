@@ -1,0 +1,91 @@
+import { addSeconds, ceilTo, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { chance } from "../world/chance.ts";
+import type { Coordinates } from "../places/geocode.ts";
+
+/** A span of the local day in which couriers of a zone work, as minutes since midnight; `until` exclusive. */
+export interface Shift {
+  readonly fromMinute: number;
+  readonly untilMinute: number;
+}
+
+export interface ResolvedTimes {
+  readonly pickupTime: Instant;
+  readonly deliveryTime: Instant;
+  readonly basis: "asap" | "busy_hours";
+}
+
+/** Lunch and dinner, local time. */
+const BUSY_HOURS: readonly Shift[] = [
+  { fromMinute: 11 * 60 + 30, untilMinute: 13 * 60 + 30 },
+  { fromMinute: 17 * 60 + 30, untilMinute: 20 * 60 + 30 },
+];
+const PREPARATION_MINUTES = 10;
+const PREPARATION_SPREAD_MINUTES = 10;
+const BUSY_EXTRA_MINUTES = 15;
+const HANDOVER_MINUTES = 5;
+const MINUTES_PER_KILOMETRE = 4;
+/** Coarse, so that a quote and the order that follows it agree. */
+const ROUNDING_SECONDS = 300;
+const MINUTES_PER_DAY = 1_440;
+
+const EARTH_RADIUS_KM = 6_371;
+/** Streets are longer than the straight line. */
+const DETOUR = 1.3;
+
+/**
+ * The times that the service agrees to for mode `asap`. Assumed: what the spec leaves open about `basis` is that
+ * it is `busy_hours` at lunch and dinner time, when it takes longer, and `asap` at all others.
+ *
+ * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the times of
+ * the order (spec, "POST /v1/orders/quote", rule 2).
+ */
+export function resolveTimes(options: {
+  seed: number;
+  branchId: string;
+  distanceKm: number;
+  now: Instant;
+  utcOffsetMinutes: number;
+  fleetSpeed: number;
+}): ResolvedTimes {
+  const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
+  // A fleet that works faster than life also promises faster; otherwise every order would be absurdly early.
+  const pace = Math.max(1, options.fleetSpeed);
+  const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
+  const start = ceilTo(now, roundingNanos);
+  const busy = covers(BUSY_HOURS, minuteOfDay(start, utcOffsetMinutes));
+  const spread = Math.floor(chance(seed, "preparation", branchId) * PREPARATION_SPREAD_MINUTES);
+  const preparation = PREPARATION_MINUTES + spread + (busy ? BUSY_EXTRA_MINUTES : 0);
+  const pickupTime = addSeconds(start, Math.round((preparation * 60) / pace));
+  const travel = HANDOVER_MINUTES + Math.ceil(distanceKm * MINUTES_PER_KILOMETRE);
+  const deliveryTime = addSeconds(pickupTime, Math.round((travel * 60) / pace));
+  return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
+}
+
+/** Whether couriers work at `instant`. A shift may pass midnight. */
+export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
+  return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
+}
+
+/** Kilometres with two decimals (spec, "POST /v1/orders/quote"). */
+export function measureDistance(from: Coordinates, to: Coordinates): number {
+  const radians = (degrees: number) => (degrees * Math.PI) / 180;
+  const height = Math.sin(radians(to.latitude - from.latitude) / 2) ** 2;
+  const width = Math.sin(radians(to.longitude - from.longitude) / 2) ** 2;
+  const shrink = Math.cos(radians(from.latitude)) * Math.cos(radians(to.latitude));
+  const straight = 2 * EARTH_RADIUS_KM * Math.asin(Math.sqrt(height + shrink * width));
+  return Number((straight * DETOUR).toFixed(2));
+}
+
+function covers(shifts: readonly Shift[], minute: number): boolean {
+  return shifts.some(({ fromMinute, untilMinute }) =>
+    fromMinute <= untilMinute
+      ? minute >= fromMinute && minute < untilMinute
+      : minute >= fromMinute || minute < untilMinute,
+  );
+}
+
+function minuteOfDay(instant: Instant, utcOffsetMinutes: number): number {
+  const minutes = Number(instant / (60n * NANOS_PER_SECOND)) + utcOffsetMinutes;
+  return ((minutes % MINUTES_PER_DAY) + MINUTES_PER_DAY) % MINUTES_PER_DAY;
+}

@@ -1,0 +1,169 @@
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { chance, choose } from "../world/chance.ts";
+import { GAZETTEER } from "../places/gazetteer.ts";
+import { geocode } from "../places/geocode.ts";
+import { addOrders } from "../api/orderBook.ts";
+import type { NewOrder } from "../api/orderBook.ts";
+import type { OrderRow, Origin } from "../api/orderRow.ts";
+import { addMillis } from "../world/sandboxClock.ts";
+import { shownTime } from "../world/sandboxState.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { measureDistance, resolveTimes } from "./schedule.ts";
+import type { Branch } from "../world/directory.sql.ts";
+import { countOrders } from "../api/order.sql.ts";
+
+const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
+const ORDERS_PER_BATCH_MAX = 500;
+
+/** Orders that the business makes by itself, at a steady pace. */
+export interface Traffic {
+  /** Makes the orders that are due; returns how many. */
+  readonly run: () => Promise<number>;
+  /** When the next one is due; null when the traffic is off. */
+  readonly dueAt: () => Instant | null;
+  /** Starts to count afresh, after the pace, the clock or the world has changed. */
+  readonly restart: () => void;
+}
+
+const ORGANIZATION_ID = "sandbox";
+/** After a pause of the process the missed orders are not all made up for. */
+const CATCH_UP_MAX = 100;
+const MINUTE_MS = 60_000;
+
+export function makeTraffic(state: SandboxState): Traffic {
+  let startedAt = state.clock.now();
+  let pace = state.dials.ordersPerMinute;
+  let made = 0;
+  const dueOf = (place: number) => addMillis(startedAt, Math.ceil((place * MINUTE_MS) / pace));
+  const restart = () => {
+    startedAt = state.clock.now();
+    pace = state.dials.ordersPerMinute;
+    made = 0;
+  };
+  return {
+    dueAt: () => (pace > 0 ? dueOf(made + 1) : null),
+    restart,
+    run: async () => {
+      if (pace <= 0) return 0;
+      const now = state.clock.now();
+      // An estimate, corrected by dueOf itself: the two must agree, or the loop would call again without end.
+      let total = Math.ceil((millisFromInstant(now - startedAt) * pace) / MINUTE_MS) + 1;
+      while (total > made && dueOf(total) > now) total -= 1;
+      const missing = total - made;
+      made += Math.max(0, missing - CATCH_UP_MAX);
+      const count = Math.min(Math.max(0, missing), CATCH_UP_MAX);
+      made += count;
+      // The business would be refused.
+      if (count === 0 || !isPaid(state)) return 0;
+      await makeOrders(state, { organizationId: ORGANIZATION_ID, livemode: true, count, origin: "traffic" });
+      return count;
+    },
+  };
+}
+
+function isPaid({ directory }: SandboxState): boolean {
+  const subscription = directory.findOrganization(ORGANIZATION_ID)?.subscription;
+  return subscription === "active" || subscription === "past_due";
+}
+
+/** Makes plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
+export async function makeOrders(
+  state: SandboxState,
+  wish: {
+    organizationId: string;
+    livemode: boolean;
+    count: number;
+    origin: Origin;
+    branchId?: string | undefined;
+  },
+): Promise<OrderRow[]> {
+  const branches = state.directory
+    .branchesOf(wish.organizationId)
+    .filter((branch) =>
+      wish.branchId === undefined ? canTakeOrders(branch) : branch.branchId === wish.branchId,
+    );
+  if (branches.length === 0) return [];
+  const rows: OrderRow[] = [];
+  while (rows.length < wish.count) {
+    const batch = Math.min(ORDERS_PER_BATCH_MAX, wish.count - rows.length);
+    const added = await state.write(async (connection) => {
+      const known = await countOrders(connection);
+      const orders = Array.from({ length: batch }, (_, index) =>
+        imagineOrder(state, { ...wish, branches, place: known + index }),
+      );
+      return addOrders(state, connection, orders);
+    });
+    rows.push(...added);
+  }
+  state.wake();
+  return rows;
+}
+
+/** Whether a creation without a zoneCode could succeed. */
+export function canTakeOrders(branch: Branch): boolean {
+  return (
+    !branch.closed &&
+    branch.coordinates !== null &&
+    branch.connections.some((connection) => connection.isPrimary)
+  );
+}
+
+function imagineOrder(
+  state: SandboxState,
+  wish: {
+    organizationId: string;
+    livemode: boolean;
+    origin: Origin;
+    branches: readonly Branch[];
+    place: number;
+  },
+): NewOrder {
+  const { seed, fleetSpeed } = state.dials;
+  const { place, branches, origin, organizationId, livemode } = wish;
+  const branch = choose(branches, seed, "branch", place);
+  const street = chooseStreet(seed, branch, place);
+  const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);
+  const found = geocode({ ...street, street: `${street.street} ${house}` });
+  const coordinates = found.valid
+    ? found.coordinates
+    : { latitude: street.latitude, longitude: street.longitude };
+  const distanceKm = measureDistance(branch.coordinates ?? coordinates, coordinates);
+  const { clock, faults, utcOffsetMinutes } = state;
+  const now = shownTime(clock.now(), faults.current());
+  const times = resolveTimes({
+    seed,
+    branchId: branch.branchId,
+    distanceKm,
+    now,
+    utcOffsetMinutes,
+    fleetSpeed,
+  });
+  return {
+    organizationId,
+    livemode,
+    externalOrderId: `WEB-${String(place + 1).padStart(6, "0")}`,
+    origin,
+    branchId: branch.branchId,
+    zoneCode: branch.connections.find((each) => each.isPrimary)?.zoneCode ?? "",
+    firstName: choose(FIRST_NAMES, seed, "name", place),
+    phone: `+31 6 0000 ${String(place % 10_000).padStart(4, "0")}`,
+    street: `${street.street} ${house}`,
+    city: street.city,
+    postcode: street.postcode,
+    ...coordinates,
+    distanceKm,
+    scheduleMode: "asap",
+    basis: times.basis,
+    resolvedPickup: times.pickupTime,
+    resolvedDelivery: times.deliveryTime,
+    pickupTime: times.pickupTime,
+    deliveryTime: times.deliveryTime,
+  };
+}
+
+/** Near the branch, where the gazetteer knows streets there. */
+function chooseStreet(seed: number, branch: Branch, place: number) {
+  const near = GAZETTEER.filter((street) => street.city === branch.address.city);
+  return choose(near.length > 0 ? near : GAZETTEER, seed, "street", place);
+}

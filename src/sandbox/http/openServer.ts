@@ -1,0 +1,73 @@
+import http from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { UnavailableError } from "../../domain/errors.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+export interface SandboxServer {
+  readonly url: string;
+  readonly port: number;
+  readonly close: () => Promise<void>;
+}
+
+type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
+
+/** Starts to listen. Throws UnavailableError when the port is taken. */
+export async function openServer(deps: {
+  answerApi: AnswerHttp;
+  answerControl: AnswerHttp;
+  logger: Logger;
+  signal: AbortSignal;
+  host: string;
+  port: number;
+}): Promise<SandboxServer> {
+  const { answerApi, answerControl, logger, signal, host, port } = deps;
+  const server = http.createServer((request, response) => {
+    const url = readUrl(request);
+    const answer = isControl(url.pathname) ? answerControl : answerApi;
+    answer(request, response, url).catch((error: unknown) => {
+      // Latency that the shutdown cut short, or a client that is gone.
+      if (!signal.aborted) logger.error({ err: error }, "a request could not be answered");
+      request.socket.destroy();
+    });
+  });
+  await listen(server, host, port);
+  const address = server.address() as AddressInfo;
+  return {
+    url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`,
+    port: address.port,
+    close: () =>
+      new Promise((resolve) => {
+        server.close(() => resolve());
+        server.closeAllConnections();
+      }),
+  };
+}
+
+function isControl(path: string): boolean {
+  return path === "/_sandbox" || path.startsWith("/_sandbox/");
+}
+
+/** A target that is no path, such as `//` or `*`, is answered like a path that does not exist. */
+function readUrl(request: IncomingMessage): URL {
+  const target = request.url ?? "/";
+  const base = "http://sandbox";
+  return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/*", base);
+}
+
+function listen(server: http.Server, host: string, port: number): Promise<void> {
+  return new Promise((resolve, reject) => {
+    const fail = (error: Error) =>
+      reject(
+        new UnavailableError(`The sandbox cannot listen on ${host}:${port}.`, {
+          cause: error,
+          fix: "Choose another port with SANDBOX_PORT.",
+        }),
+      );
+    server.once("error", fail);
+    server.listen(port, host, () => {
+      server.off("error", fail);
+      resolve();
+    });
+  });
+}

@@ -1,0 +1,37 @@
+import type { IncomingMessage } from "node:http";
+import { RefusedRequestError } from "../api/errors.ts";
+
+/** Assumed: the spec shows no size limit of bodies. */
+const BODY_BYTES_MAX = 65_536;
+
+/** The body's bytes as text. Throws payload_too_large; rejects when the client goes away. */
+export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<string> {
+  const chunks: Buffer[] = [];
+  let length = 0;
+  // Left undestroyed, or the refusal of a body that is too long could not be sent.
+  const body = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
+  for await (const chunk of body) {
+    length += chunk.length;
+    if (length > bytesMax) {
+      throw new RefusedRequestError(413, "payload_too_large", `The body exceeds ${bytesMax} bytes.`, {
+        Connection: "close",
+      });
+    }
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks).toString("utf8");
+}
+
+/**
+ * The parsed JSON body, undefined when there is none. Assumed: whatever the Content-Type says, and 400 for a body
+ * that is not JSON.
+ */
+export async function readBody(request: IncomingMessage): Promise<unknown> {
+  const text = await readText(request);
+  if (text.trim() === "") return undefined;
+  try {
+    return JSON.parse(text) as unknown;
+  } catch {
+    throw new RefusedRequestError(400, "invalid_json", "The body is not JSON.");
+  }
+}

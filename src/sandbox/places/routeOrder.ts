@@ -1,0 +1,102 @@
+import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
+import type { Branch, Zone } from "../world/directory.sql.ts";
+import { makeInvalidRequest, RefusedRequestError } from "../api/errors.ts";
+import type { Coordinates } from "./geocode.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { shownTime } from "../world/sandboxState.ts";
+import { isCovered, measureDistance, resolveTimes } from "../fleet/schedule.ts";
+import type { ResolvedTimes } from "../fleet/schedule.ts";
+import { ADDRESS_MESSAGES, searchAddress } from "./searchAddress.ts";
+
+/** Where an order goes and when; the same for a quote and the order that follows it. */
+export interface Route {
+  readonly branch: Branch;
+  readonly zone: Zone;
+  readonly address: WireAddress;
+  readonly coordinates: Coordinates;
+  readonly distanceKm: number;
+  readonly times: ResolvedTimes;
+}
+
+/**
+ * Checks and routes an order (spec, "POST /v1/orders"); stores nothing but the result of an address search.
+ * Throws RefusedRequestError with the code of the first thing that is wrong.
+ */
+export async function routeOrder(
+  state: SandboxState,
+  organizationId: string,
+  order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
+    customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
+  },
+): Promise<Route> {
+  // Assumed: asap is the only mode.
+  if (order.schedule.mode !== "asap") throw makeInvalidRequest("schedule.mode must be asap.");
+  const branch = findOpenBranch(state, organizationId, order.branch);
+  const zone = chooseZone(state, branch, order.zoneCode);
+  const found = await locate(state, organizationId, order.customer.address);
+  return { branch, zone, ...found, ...planTrip(state, { branch, zone, coordinates: found.coordinates }) };
+}
+
+/** Distance and times of a trip. Throws no_shift_coverage. */
+function planTrip(
+  state: SandboxState,
+  trip: { branch: Branch; zone: Zone; coordinates: Coordinates },
+): { distanceKm: number; times: ResolvedTimes } {
+  const { branch, zone, coordinates } = trip;
+  const { utcOffsetMinutes, dials } = state;
+  if (branch.coordinates === null) {
+    // Assumed: the code; the spec only lists the coordinates among what an organization must have.
+    throw new RefusedRequestError(422, "branch_not_located", "The branch's main address has no coordinates.");
+  }
+  const distanceKm = measureDistance(branch.coordinates, coordinates);
+  const times = resolveTimes({
+    seed: dials.seed,
+    branchId: branch.branchId,
+    distanceKm,
+    now: shownTime(state.clock.now(), state.faults.current()),
+    utcOffsetMinutes,
+    fleetSpeed: dials.fleetSpeed,
+  });
+  if (!isCovered(zone.shifts, times.pickupTime, utcOffsetMinutes)) {
+    // Assumed: 422; the spec does not show the status.
+    throw new RefusedRequestError(422, "no_shift_coverage", "No courier shift covers the order.");
+  }
+  return { distanceKm, times };
+}
+
+/** The address's corrected form and place. Throws address_*. */
+async function locate(
+  state: SandboxState,
+  organizationId: string,
+  given: WireAddress & { coordinates?: Coordinates | undefined },
+): Promise<{ address: WireAddress; coordinates: Coordinates }> {
+  const { coordinates, ...address } = given;
+  // Assumed: `customer.address.coordinates`; the spec only says that the caller's coordinates cost no search.
+  if (coordinates) return { address, coordinates };
+  const found = await searchAddress(state, organizationId, address);
+  // Assumed: 422; the spec does not show the status of the address_* codes.
+  if (!found.valid) throw new RefusedRequestError(422, found.reason, ADDRESS_MESSAGES[found.reason]);
+  return { address: found.normalized, coordinates: found.coordinates };
+}
+
+function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
+  const branch = state.directory.findBranch(organizationId, name);
+  // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
+  if (!branch) throw new RefusedRequestError(422, "branch_not_found", "No branch has this reference or id.");
+  if (branch.closed) throw new RefusedRequestError(422, "branch_closed", "The branch is closed.");
+  return branch;
+}
+
+function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | undefined): Zone {
+  const primary = branch.connections.find((connection) => connection.isPrimary);
+  // Assumed: also with a zoneCode. The spec's prerequisites ask for a primary connection of the branch.
+  if (!primary) {
+    throw new RefusedRequestError(422, "branch_not_connected", "The branch has no primary connection.");
+  }
+  const code = zoneCode ?? primary.zoneCode;
+  if (!branch.connections.some((connection) => connection.zoneCode === code)) {
+    // Assumed: the code and the status; the spec only says which values are accepted.
+    throw new RefusedRequestError(422, "zone_not_connected", "The branch is not connected to this zone.");
+  }
+  return state.directory.zoneByCode(code);
+}

@@ -1,0 +1,29 @@
+import type { WireAddress } from "../../wire/api.ts";
+import { geocode, searchKey } from "./geocode.ts";
+import type { AddressReason, Geocoded } from "./geocode.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { insertSearch, readSearch } from "./search.sql.ts";
+
+/** What the address check tells people; creation and quote use the same text. */
+export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
+  address_not_found: "The address cannot be found.",
+  address_ambiguous: "The address matches several places; the postcode would tell which.",
+  address_low_confidence: "The address could only be found approximately; check street and house number.",
+};
+
+/**
+ * Looks an address up for an organization. A search costs one, and its result is kept, whatever it is: the same
+ * address, however it is written, is not paid for again (spec, "POST /v1/orders"). Assumed: both modes share it.
+ */
+export async function searchAddress(
+  state: SandboxState,
+  organizationId: string,
+  address: WireAddress,
+): Promise<Geocoded> {
+  const key = searchKey(address);
+  const known = await readSearch(state.pool, organizationId, key);
+  if (known) return known;
+  const result = geocode(address);
+  await insertSearch(state.pool, { organizationId, key, result, searchedAt: state.clock.now() });
+  return result;
+}

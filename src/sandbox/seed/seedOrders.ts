@@ -1,0 +1,94 @@
+import { addSeconds } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "../world/database.ts";
+import { GAZETTEER } from "../places/gazetteer.ts";
+import { ORDER_INDEXES } from "../world/schema.ts";
+import { insertPastOrders } from "./seed.sql.ts";
+import type { Way } from "./seed.sql.ts";
+import type { SandboxState } from "../world/sandboxState.ts";
+import { measureDistance } from "../fleet/schedule.ts";
+import { canTakeOrders } from "../fleet/traffic.ts";
+
+/** A past that is made up: `count` orders whose creation is spread evenly over [since, until). */
+export interface PastWish {
+  readonly organizationId: string;
+  readonly livemode: boolean;
+  readonly count: number;
+  readonly since: Instant;
+  readonly until: Instant;
+}
+
+/** From here on it is faster to make the indexes anew than to keep them up row by row. */
+const REINDEX_COUNT_MIN = 50_000;
+/** Orders younger than this when the period ends are still on their way. */
+const LIFE_SECONDS = 2_400;
+/** The fleet takes the first step of an open order within this time at speed 1. */
+const STAY_NANOS = 600_000_000_000;
+const SPEED_MIN = 0.001;
+
+/**
+ * Makes the orders of a past in one statement: finished ones, and those of the last forty minutes at all stages.
+ * No events, as they would have been sent long ago; charges as for any live order. Returns the count.
+ */
+export async function seedOrders(state: SandboxState, wish: PastWish): Promise<number> {
+  return state.write(async (connection) => {
+    const reindexes = wish.count >= REINDEX_COUNT_MIN;
+    if (reindexes) await dropIndexes(connection);
+    const made = await insertPast(state, connection, wish);
+    if (reindexes) await createIndexes(connection);
+    return made;
+  });
+}
+
+async function dropIndexes(connection: Connection): Promise<void> {
+  for (const name of Object.keys(ORDER_INDEXES)) await connection.query(`drop index sandbox.${name}`);
+}
+
+async function createIndexes(connection: Connection): Promise<void> {
+  await connection.query("set local maintenance_work_mem = '256MB'");
+  for (const statement of Object.values(ORDER_INDEXES)) await connection.query(statement);
+  await connection.query("analyze sandbox.orders");
+}
+
+async function insertPast(state: SandboxState, connection: Connection, wish: PastWish): Promise<number> {
+  const { organizationId, livemode, count, since, until } = wish;
+  const { seed, fleetSpeed } = state.dials;
+  const ways = listWays(state, organizationId);
+  return insertPastOrders(connection, {
+    organizationId,
+    livemode,
+    count,
+    since,
+    until,
+    moves: livemode && fleetSpeed > 0,
+    now: state.clock.now(),
+    seed,
+    lifeSeconds: LIFE_SECONDS,
+    stayNanos: BigInt(Math.round(STAY_NANOS / Math.max(fleetSpeed, SPEED_MIN))),
+    ways,
+  });
+}
+
+/** Every street near every branch that takes orders, as far as the gazetteer knows them. */
+function listWays(state: SandboxState, organizationId: string): Way[] {
+  return state.directory
+    .branchesOf(organizationId)
+    .filter(canTakeOrders)
+    .flatMap((branch) =>
+      GAZETTEER.filter((street) => street.city === branch.address.city).map((street) => ({
+        branch_id: branch.branchId,
+        zone_code: branch.connections.find((connection) => connection.isPrimary)?.zoneCode ?? "",
+        street: street.street,
+        city: street.city,
+        postcode: street.postcode,
+        latitude: street.latitude,
+        longitude: street.longitude,
+        distance_km: measureDistance(branch.coordinates ?? street, street),
+      })),
+    );
+}
+
+/** The last thirty days up to now. */
+export function defaultPast(now: Instant): { since: Instant; until: Instant } {
+  return { since: addSeconds(now, -30 * 86_400), until: now };
+}

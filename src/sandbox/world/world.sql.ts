@@ -1,0 +1,111 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Connection } from "./database.ts";
+import { ORDER_INDEXES, SCHEMA_SQL, SCHEMA_VERSION } from "./schema.ts";
+import { seedBranches, SEED_FLEETS, SEED_ORGANIZATIONS, SEED_ZONES } from "../seed/seedWorld.ts";
+
+export interface World {
+  readonly seed: number;
+  /** Where the virtual clock stood; null when the world never had one. */
+  readonly clockNow: Instant | null;
+  /** At which speed the fleet's next steps were planned; null in a new world. */
+  readonly fleetSpeed: number | null;
+}
+
+/** The world that the database holds, or undefined when it holds none that this version can read. */
+export async function readWorld(connection: Connection): Promise<World | undefined> {
+  const found = await connection.query<{ exists: boolean }>(
+    `select to_regclass('sandbox.world') is not null as exists`,
+  );
+  if (!found.rows[0]?.exists) return undefined;
+  const versions = await connection.query<{ version: number }>(
+    `select schema_version as version from sandbox.world`,
+  );
+  if (versions.rows[0]?.version !== SCHEMA_VERSION) return undefined;
+  const { rows } = await connection.query<World>(
+    `select seed, clock_now as "clockNow", fleet_speed as "fleetSpeed" from sandbox.world`,
+  );
+  return rows[0];
+}
+
+/** Drops whatever the schema holds and makes a new world of `seed`, in the caller's transaction. */
+export async function createWorld(connection: Connection, seed: number): Promise<void> {
+  await connection.query("set local client_min_messages = warning");
+  await connection.query("drop schema if exists sandbox cascade");
+  await connection.query(`${SCHEMA_SQL}; ${Object.values(ORDER_INDEXES).join("; ")}`);
+  await connection.query(`insert into sandbox.world (schema_version, seed) values ($1, $2)`, [
+    SCHEMA_VERSION,
+    seed,
+  ]);
+  await insertOrganizations(connection);
+  await insertZones(connection);
+  await insertBranches(connection, seed);
+}
+
+/** Remembers where the virtual clock stands, so that a restart goes on from there. */
+export async function saveClock(connection: Connection, now: Instant): Promise<void> {
+  await connection.query(`update sandbox.world set clock_now = $1`, [now]);
+}
+
+/** Remembers at which speed the fleet's next steps are planned. */
+export async function saveFleetSpeed(connection: Connection, speed: number): Promise<void> {
+  await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
+}
+
+async function insertOrganizations(connection: Connection): Promise<void> {
+  await connection.query(
+    `insert into sandbox.organizations (organization_id, name, plan, subscription)
+     select "organizationId", name, plan, 'active'
+     from jsonb_to_recordset($1) as o ("organizationId" text, name text, plan text)`,
+    [JSON.stringify(SEED_ORGANIZATIONS)],
+  );
+  const keys = SEED_ORGANIZATIONS.flatMap(({ organizationId, keys: own }) =>
+    own.map((key) => ({ organizationId, ...key })),
+  );
+  await connection.query(
+    `insert into sandbox.api_keys (api_key, organization_id, livemode)
+     select "apiKey", "organizationId", livemode
+     from jsonb_to_recordset($1) as k ("apiKey" text, "organizationId" text, livemode boolean)`,
+    [JSON.stringify(keys)],
+  );
+}
+
+async function insertZones(connection: Connection): Promise<void> {
+  await connection.query(
+    `insert into sandbox.fleets (fleet_id, name, owner_organization_id)
+     select "fleetId", name, owner from jsonb_to_recordset($1) as f ("fleetId" text, name text, owner text)`,
+    [JSON.stringify(SEED_FLEETS)],
+  );
+  await connection.query(
+    `insert into sandbox.zones (zone_code, name, fleet_id, shifts)
+     select code, name, "fleetId", shifts
+     from jsonb_to_recordset($1) as z (code text, name text, "fleetId" text, shifts jsonb)`,
+    [JSON.stringify(SEED_ZONES)],
+  );
+}
+
+async function insertBranches(connection: Connection, seed: number): Promise<void> {
+  const branches = seedBranches(seed);
+  const rows = branches.map(({ address, coordinates, ...branch }, position) => ({
+    ...branch,
+    ...address,
+    ...coordinates,
+    position,
+  }));
+  await connection.query(
+    `insert into sandbox.branches
+       (branch_id, organization_id, position, reference, name, street, city, postcode, latitude, longitude, closed)
+     select "branchId", "organizationId", position, reference, name, street, city, postcode, latitude, longitude, closed
+     from jsonb_to_recordset($1) as b ("branchId" uuid, "organizationId" text, position integer, reference text,
+       name text, street text, city text, postcode text, latitude float8, longitude float8, closed boolean)`,
+    [JSON.stringify(rows)],
+  );
+  const connections = branches.flatMap(({ branchId, zones, primary }) =>
+    zones.map((code, position) => ({ branchId, code, position, isPrimary: code === primary })),
+  );
+  await connection.query(
+    `insert into sandbox.connections (branch_id, zone_code, position, is_primary)
+     select "branchId", code, position, "isPrimary"
+     from jsonb_to_recordset($1) as c ("branchId" uuid, code text, position integer, "isPrimary" boolean)`,
+    [JSON.stringify(connections)],
+  );
+}

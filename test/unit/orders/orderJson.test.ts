@@ -1,0 +1,39 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { withRequestId } from "../../../src/http/requestId.ts";
+import { writePage } from "../../../src/orders/orderJson.ts";
+
+describe("adding request_id", () => {
+  it("leaves the order's own text as it is", () => {
+    expect(withRequestId('{ "n": 1.10,\n"2":0 } \n', "req_1")).toBe(
+      '{ "n": 1.10,\n"2":0,"request_id":"req_1"}',
+    );
+    expect(withRequestId("{}", "req_1")).toBe('{"request_id":"req_1"}');
+    expect(withRequestId("{ }", "req_1")).toBe('{"request_id":"req_1"}');
+  });
+
+  it("replaces one that the order has, and only at the top", () => {
+    expect(withRequestId('{"a":{"request_id":"x"},"request_id":"y"}', "z")).toBe(
+      '{"a":{"request_id":"x"},"request_id":"z"}',
+    );
+  });
+
+  it("changes nothing else of any JSON object", () => {
+    fc.assert(
+      fc.property(fc.dictionary(fc.string(), fc.jsonValue()), fc.string(), (order, requestId) => {
+        const { request_id: _, ...rest } = order;
+        expect(JSON.parse(withRequestId(JSON.stringify(order, null, 1), requestId))).toEqual(
+          JSON.parse(JSON.stringify({ ...rest, request_id: requestId })),
+        );
+      }),
+    );
+  });
+});
+
+it("writes a page of any number of orders", () => {
+  const paging = { hasMore: true, limit: 2, offset: 3 };
+  expect(writePage({ orders: [], ...paging })).toBe('{"data":[],"hasMore":true,"limit":2,"offset":3}');
+  expect(writePage({ orders: ["{}", '{"a":1}'], ...paging })).toBe(
+    '{"data":[{},{"a":1}],"hasMore":true,"limit":2,"offset":3}',
+  );
+});

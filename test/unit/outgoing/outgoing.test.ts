@@ -1,0 +1,69 @@
+import { describe, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import type { Change } from "../../../src/changes/changeFeed.sql.ts";
+import { judge } from "../../../src/outgoing/outgoingDelivery.ts";
+import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
+
+describe("the answer of an endpoint", () => {
+  const after = (status: number, retryAfterMs: number | null = null) =>
+    judge({ kind: "answered", status, retryAfterMs }, { waitSeconds: 30, chance: 0 }).result;
+
+  it.each([200, 204, 299])("%s is delivered", (status) => {
+    expect(after(status)).toBe("delivered");
+  });
+
+  it.each([199, 300, 302, 400, 404, 429, 500, 503])("%s is tried again", (status) => {
+    expect(after(status)).toEqual({ retryAfterMs: 30_000 });
+  });
+
+  it("410 is the end at once, and so is the last failure", () => {
+    expect(after(410)).toBe("dead");
+    const last = { waitSeconds: undefined, chance: 0 };
+    expect(judge({ kind: "failed", code: "ECONNRESET" }, last)).toEqual({
+      outcome: "ECONNRESET",
+      result: "dead",
+    });
+    expect(judge({ kind: "answered", status: 200, retryAfterMs: null }, last).result).toBe("delivered");
+  });
+
+  it("may ask for a longer wait, not for a shorter one", () => {
+    expect(after(503, 90_000)).toEqual({ retryAfterMs: 90_000 });
+    expect(after(503, 1_000)).toEqual({ retryAfterMs: 30_000 });
+  });
+
+  it("is waited for a little longer at random, so that failures do not come back together", () => {
+    const wait = (chance: number) => judge({ kind: "failed", code: "x" }, { waitSeconds: 10, chance }).result;
+    expect([wait(0), wait(0.5), wait(1)]).toEqual([
+      { retryAfterMs: 10_000 },
+      { retryAfterMs: 11_000 },
+      { retryAfterMs: 12_000 },
+    ]);
+  });
+});
+
+it("a message is the change as the feed tells it, under an id that stays the same", () => {
+  const change: Change = {
+    at: { tx: 7n, position: 12n },
+    sourceId: "live",
+    reference: "A",
+    revision: 2,
+    status: "picked_up",
+    previousStatus: "created",
+    via: "webhook",
+    eventId: "evt_1",
+    eventType: "order.picked_up",
+    version: parseInstant("2026-03-01T09:00:01.000000001Z"),
+    changedAt: parseInstant("2026-03-01T09:00:02Z"),
+    before: '{"reference":"A","n": 1.0}',
+    after: '{"reference":"A","n": 12345678901234567890}',
+  };
+  const { id, body } = writeMessage({ epoch: "0123456789ab", type: "order.status_changed", change });
+  expect(id).toBe("msg_0123456789ab_12");
+  expect(body.toString()).toContain('"after":{"reference":"A","n": 12345678901234567890}');
+  expect(JSON.parse(body.toString())).toMatchObject({
+    type: "order.status_changed",
+    timestamp: "2026-03-01T09:00:02Z",
+    source: "live",
+    data: { position: "0123456789ab.7.12", revision: 2, previousStatus: "created", changedFields: ["/n"] },
+  });
+});
