@@ -3,6 +3,7 @@ import { readMargins } from "../../src/poll/ledger/arrivals.sql.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
+const LOOK_EVERY_MS = 15_000;
 
 it("reaches back further where changes appear late in the list, and takes none for late where they do not", async () => {
   const { clock, pool, sandbox, differences, startPoller } = await startVirtualWorld({
@@ -21,4 +22,34 @@ it("reaches back further where changes appear late in the list, and takes none f
   expect(margins!.overlapSeconds).toBe(2 * margins!.tailSeconds);
   expect(margins!.settleSeconds).toBe(15);
   expect(await differences(sandbox.now() - 120n * 10n ** 9n)).toEqual([]);
+}, 300_000);
+
+it("claims nothing false after a change of leader, since a term begins with the margins that were learned", async () => {
+  const { clock, pool, sandbox, differences, startPoller } = await startVirtualWorld({
+    speed: 4,
+    trafficPerMinute: 6,
+  });
+  async function countFalseClaims(lookMs: number): Promise<number[]> {
+    const counts: number[] = [];
+    for (const endMs = clock.monotonicMs() + lookMs; clock.monotonicMs() < endMs;) {
+      await clock.runUntil(clock.monotonicMs() + LOOK_EVERY_MS);
+      const { rows } = await pool.query<{ safe: string }>(
+        "select coalesce(safe_through, 0) as safe from mirror.poll_state",
+      );
+      counts.push((await differences(BigInt(rows[0]!.safe))).length);
+    }
+    return counts;
+  }
+  const none = (counts: readonly number[]) => counts.map(() => 0);
+
+  sandbox.setFaults({ lateCommitShare: 0.3, lateCommitMs: 240_000 });
+  const first = startPoller("first");
+  await clock.runUntil(30 * MINUTE_MS);
+  expect(await readMargins(pool, "live")).toMatchObject({ settleSeconds: 15, overlapSeconds: 600 });
+  const before = await countFalseClaims(2 * MINUTE_MS);
+  expect(before).toEqual(none(before));
+  first.kill();
+  startPoller("second");
+  const after = await countFalseClaims(4 * MINUTE_MS);
+  expect(after).toEqual(none(after));
 }, 300_000);

@@ -1,13 +1,15 @@
 import { lateTailSeconds, tuneMargins } from "../../domain/window/lateness.ts";
 import type { Margins } from "../../domain/window/lateness.ts";
-import { readArrivals, recordArrivals, recordMargins } from "../ledger/arrivals.sql.ts";
+import { readArrivals, readMargins, recordArrivals, recordMargins } from "../ledger/arrivals.sql.ts";
 import type { ArrivalLog } from "./arrivalLog.ts";
 import type { Chore } from "../tasks/chores.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
 export interface Tuner {
-  /** The margins in force: the configured ones, until the first run of the chore. */
+  /** The margins in force: the configured ones, until `resume` or the chore has run. */
   current(): Margins;
+  /** Takes over what the leaders before have learned: a term begins with it, before anything is proved. */
+  resume(): Promise<void>;
   readonly chore: Chore;
 }
 
@@ -22,6 +24,14 @@ export function makeTuner(
   let margins: Margins = { settleSeconds, overlapSeconds };
   return {
     current: () => margins,
+    async resume() {
+      const stored = await readMargins(pool, sourceId);
+      // Configuration may have been raised since.
+      margins = {
+        settleSeconds: Math.max(settleSeconds, stored?.settleSeconds ?? 0),
+        overlapSeconds: Math.max(overlapSeconds, stored?.overlapSeconds ?? 0),
+      };
+    },
     chore: {
       name: "tune settle time and overlap",
       everyMs: EVERY_MS,

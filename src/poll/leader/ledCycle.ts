@@ -15,6 +15,7 @@ import { makeProviderGauge } from "../behaviour/measureProvider.ts";
 import { makeAwaitTurn } from "../cycle/pace.ts";
 import { synchronizeClock } from "../cycle/synchronizeClock.ts";
 import { makeTuner } from "../behaviour/tuneMargins.ts";
+import type { Tuner } from "../behaviour/tuneMargins.ts";
 
 type LedCycleResult =
   | { readonly kind: "polled"; readonly counts: CycleCounts }
@@ -34,8 +35,8 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
-  const { cycle, chores } = makeWork(deps);
-  let quietTerm: Term | undefined;
+  const { cycle, chores, tuner } = makeWork(deps);
+  let begunTerm: Term | undefined;
 
   async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
     try {
@@ -52,8 +53,11 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   async function runIfDue(term: Term, signal: AbortSignal): Promise<LedCycleResult> {
     await synchronizeClock(client, signal);
     const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
-    if (quietTerm !== term) await waitForQuiet(state, signal);
-    quietTerm = term;
+    if (begunTerm !== term) {
+      await tuner.resume();
+      await waitForQuiet(state, signal);
+      begunTerm = term;
+    }
     const dueMs = clock.monotonicMs() + intervalMs;
     const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
     if (waitMs > 0) return { kind: "not_due", waitMs };
@@ -83,7 +87,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
 }
 
 /** The cycle and the chores, with what they learn of the provider and are tuned by. */
-function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores } {
+function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner } {
   const { clock } = deps;
   const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
   const awaitTurn = makeAwaitTurn({ clock, gapMs });
@@ -109,5 +113,5 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores } {
       if (whole && begunAt !== undefined) arrivals.noteRead({ window, begunAt });
     },
   });
-  return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]) };
+  return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]), tuner };
 }
