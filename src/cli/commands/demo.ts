@@ -1,5 +1,5 @@
 import { randomBytes } from "node:crypto";
-import { mkdir, readFile, writeFile } from "node:fs/promises";
+import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
@@ -9,6 +9,7 @@ import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/environment.ts";
 import { findFreePort } from "../../runtime/postgres/freePort.ts";
+import { openDataFolder } from "../../runtime/postgres/postgresFolder.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
@@ -137,12 +138,11 @@ interface DemoSecrets {
 
 /** Webhook secrets of this folder's demo, made at its first start: a second start goes on with the first's events. */
 async function readDemoSecrets(dataDir: string): Promise<DemoSecrets> {
-  const file = path.join(dataDir, "demo-secrets.json");
+  const file = path.join(await openDataFolder(dataDir), "demo-secrets.json");
   const stored = await readFile(file, "utf8").catch(() => undefined);
   if (stored !== undefined) return JSON.parse(stored) as DemoSecrets;
   const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
   const secrets = { live: makeSecret(), test: makeSecret() };
-  await mkdir(dataDir, { recursive: true });
   await writeFile(file, JSON.stringify(secrets), { mode: 0o600 });
   return secrets;
 }

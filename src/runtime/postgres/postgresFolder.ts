@@ -3,11 +3,15 @@ import { constants, existsSync } from "node:fs";
 import { access, chown, mkdir, readdir, readFile, rename, rm, stat, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
-import { runAsServerUser } from "./postgresBinaries.ts";
-import type { PostgresBinaries, ServerUser } from "./postgresBinaries.ts";
+import type { PostgresBinaries } from "./postgresBinaries.ts";
+import { nameOfCurrent, runServerProgram } from "./serverAccount.ts";
+import type { ServerUser } from "./serverAccount.ts";
+import { describeFailure, findFix } from "./serverFailure.ts";
 
 const SUPERUSER = "postgres";
 const NEW_CLUSTER = "postgres-new";
+/** Within the cluster. */
+export const SERVER_LOG = "server.log";
 
 /** Where things lie under the data folder. */
 export interface PostgresFolder {
@@ -26,26 +30,36 @@ export interface PostgresFolder {
  * to another account.
  */
 export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
-  const root = path.resolve(dataDir);
+  const root = await openDataFolder(dataDir);
   const cluster = path.join(root, "postgres");
-  try {
-    await mkdir(root, { recursive: true });
-    await access(root, constants.R_OK | constants.W_OK | constants.X_OK);
-  } catch (error) {
-    throw new ConfigurationError(`DATA_DIR ${root} cannot be created or written to.`, {
-      cause: error,
-      fix: "Point DATA_DIR at a folder that this user may write to.",
-    });
-  }
   await assertOurs(cluster);
   return {
     root,
     cluster,
-    serverLog: path.join(cluster, "server.log"),
+    serverLog: path.join(cluster, SERVER_LOG),
     password: path.join(root, "postgres-password"),
     lock: path.join(root, "postgres-lock"),
     users: path.join(root, "postgres-users"),
   };
+}
+
+/**
+ * The absolute path of the folder, made when missing and then open to nobody else. Throws ConfigurationError when it
+ * cannot be made or written to.
+ */
+export async function openDataFolder(dataDir: string): Promise<string> {
+  const root = path.resolve(dataDir);
+  try {
+    // Node says ENOENT of a read-only file system when it makes the folders above too; alone it says the cause.
+    await mkdir(root, { recursive: true, mode: 0o700 }).catch(() => mkdir(root));
+    await access(root, constants.R_OK | constants.W_OK | constants.X_OK);
+    return root;
+  } catch (error) {
+    throw new ConfigurationError(
+      `DATA_DIR ${root} cannot be created or written to: ${describeFailure(error)}.`,
+      { cause: error, fix: "Point DATA_DIR at a folder that this account may write to." },
+    );
+  }
 }
 
 async function assertOurs(cluster: string): Promise<void> {
@@ -102,31 +116,36 @@ export async function setUpCluster(deps: {
   durable: boolean;
 }): Promise<void> {
   const { folder, binaries, user, durable } = deps;
-  await removeLeftovers(folder.root);
   const fresh = path.join(folder.root, `${NEW_CLUSTER}-${process.pid}`);
-  const passwordFile = `${fresh}-password`;
+  const cluster = path.join(fresh, "cluster");
   const secret = randomBytes(24).toString("base64url");
   try {
-    await mkdir(fresh, { mode: 0o700 });
-    await writeFile(passwordFile, secret, { mode: 0o600 });
+    await removeLeftovers(folder.root);
+    await mkdir(cluster, { recursive: true, mode: 0o700 });
+    await writeFile(path.join(fresh, "password"), secret, { mode: 0o600 });
     if (user) {
-      await chown(fresh, user.uid, user.gid);
-      await chown(passwordFile, user.uid, user.gid);
+      for (const name of ["", "cluster", "password"]) await chown(path.join(fresh, name), user.uid, user.gid);
     }
-    const place = [`--pgdata=${fresh}`, `--username=${SUPERUSER}`, `--pwfile=${passwordFile}`];
+    const place = [
+      `--pgdata=${nameOfCurrent(cluster, user)}`,
+      `--username=${SUPERUSER}`,
+      "--pwfile=../password",
+    ];
     const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
     const safety = ["--auth=scram-sha-256", ...(durable ? [] : ["--no-sync"])];
-    await runAsServerUser(binaries.initdb, [...place, ...locale, ...safety], user);
+    await runServerProgram(binaries.initdb, [...place, ...locale, ...safety], { folder: cluster, user });
     await writeFile(folder.password, secret, { mode: 0o600 });
-    await rename(fresh, folder.cluster);
+    await rename(cluster, folder.cluster);
   } catch (error) {
-    await rm(fresh, { recursive: true, force: true });
-    throw new UnavailableError(`The embedded Postgres could not be set up in ${folder.root}.`, {
-      cause: error,
-      fix: "See the reason below, or set DATABASE_URL to a Postgres of your own.",
-    });
+    throw new UnavailableError(
+      `The embedded Postgres could not be set up in ${folder.root}: ${describeFailure(error)}.`,
+      {
+        cause: error,
+        fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, or set DATABASE_URL to a Postgres of your own.`,
+      },
+    );
   } finally {
-    await rm(passwordFile, { force: true });
+    await rm(fresh, { recursive: true, force: true });
   }
 }
 

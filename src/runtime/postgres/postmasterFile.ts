@@ -1,6 +1,7 @@
 import { readFile, rm } from "node:fs/promises";
 import path from "node:path";
 import { isPidAlive, readCommandLine } from "./processIdentity.ts";
+import { CURRENT_FOLDER } from "./serverAccount.ts";
 
 /** What the server says of itself in `postmaster.pid`. */
 export interface Postmaster {
@@ -19,7 +20,8 @@ const STATUS_LINE = 7;
  *
  * The file alone does not tell: it stays behind when the server is killed, and its pid may have gone to a stranger
  * since, above all after a restart of the machine or container. So the process must also name the folder that the
- * file names in its command line, where the system shows that. The file of a stranger is removed, as Postgres would
+ * file names in its command line, where the system shows that, or the port where the folder has no name of its own. The
+ * file of a stranger is removed, as Postgres would
  * refuse to start; that of a dead process is left to Postgres, which first makes sure that its children are gone.
  */
 export async function findPostmaster(cluster: string): Promise<Postmaster | undefined> {
@@ -30,10 +32,12 @@ export async function findPostmaster(cluster: string): Promise<Postmaster | unde
   const pid = Number(lines[0]);
   if (!isPidAlive(pid)) return undefined;
   const commandLine = await readCommandLine(pid);
+  const port = Number(lines[PORT_LINE]);
   const folder = lines[DATA_FOLDER_LINE];
-  if (commandLine !== undefined && folder && !commandLine.includes(folder)) {
+  const mark = folder === CURRENT_FOLDER ? `port=${port}` : folder;
+  if (commandLine !== undefined && mark && !commandLine.includes(mark)) {
     await rm(file, { force: true });
     return undefined;
   }
-  return { pid, port: Number(lines[PORT_LINE]), status: lines[STATUS_LINE] ?? "" };
+  return { pid, port, status: lines[STATUS_LINE] ?? "" };
 }
