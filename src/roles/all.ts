@@ -3,10 +3,11 @@ import { startPoller } from "./poller.ts";
 import { openQueues } from "./queues.ts";
 import type { RoleDeps } from "./role.ts";
 import { startWeb } from "./web.ts";
+import type { WebAddress } from "./web.ts";
 import { startWorker } from "./worker.ts";
 
 /** All roles in this process, over one connection to the queues. Returns the address of the web part. */
-export async function startAll(deps: RoleDeps): Promise<{ url: string }> {
+export async function startAll(deps: RoleDeps): Promise<WebAddress> {
   const queues = await openQueues(deps);
   await startWorker({ ...deps, ...queues });
   const web = await startWeb({ ...deps, ...queues });

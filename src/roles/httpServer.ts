@@ -1,6 +1,9 @@
-import { createServer } from "node:http";
-import type { RequestListener, Server, ServerOptions } from "node:http";
+import type { RequestListener, Server } from "node:http";
 import { UnavailableError } from "../domain/errors.ts";
+import type { Config } from "../runtime/config/config.ts";
+import { makeHttpServer } from "../runtime/http/httpServer.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
 
@@ -9,20 +12,25 @@ export interface ListeningServer {
   /** `http://host:port` that a program on this machine can use. */
   readonly url: string;
   /** Stops accepting, lets running requests end, and cuts what is left after 3 s. */
-  close(): Promise<void>;
+  readonly close: () => Promise<void>;
 }
 
-/** Listens on `host` and `port` (0 for a free one). Throws UnavailableError when the port is taken or not allowed. */
-export async function listen(options: {
-  listener: RequestListener;
-  host: string;
-  port: number;
-  /** Variable that sets the port, for the fix. */
-  portVariable: string;
-  serverOptions?: ServerOptions;
-}): Promise<ListeningServer> {
-  const { listener, host, port, portVariable, serverOptions = {} } = options;
-  const server = createServer(serverOptions, listener);
+/** Listens on HOST and `port` (0 for a free one). Throws UnavailableError when the port is taken or not allowed. */
+export async function listen(
+  listener: RequestListener,
+  options: {
+    config: Pick<Config, "host" | "connectionsMax" | "connectionsPerAddressMax">;
+    port: number;
+    /** Variable that sets the port, for the fix. */
+    portVariable: string;
+    clock: Clock;
+    logger: Logger;
+  },
+): Promise<ListeningServer> {
+  const { config, port, portVariable, clock, logger } = options;
+  const { host, connectionsMax, connectionsPerAddressMax } = config;
+  const limits = { connectionsMax, connectionsPerAddressMax };
+  const server = makeHttpServer(listener, { limits, clock, logger });
   await new Promise<void>((resolve, reject) => {
     const refuse = (error: NodeJS.ErrnoException) => reject(explain(error, { host, port, portVariable }));
     server.once("error", refuse);

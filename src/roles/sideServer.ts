@@ -10,15 +10,15 @@ const HEALTH_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
 /** Health and metrics of a process that serves nothing else, where HEALTH_PORT asks for them. */
 export async function startSideServer(deps: RoleDeps): Promise<void> {
-  const { config, databaseUrl, logger, shutdown, metrics } = deps;
+  const { config, databaseUrl, clock, logger, shutdown, metrics } = deps;
   if (config.healthPort === null) return;
   const pool = openPool(deps, HEALTH_POOL);
   const app = express();
   app.use(setAnswerHeaders);
   app.use(makeHealthRouter({ pool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ metrics, metricsToken: config.metricsToken, logger }));
-  const { host, healthPort: port } = config;
-  const server = await listen({ listener: app, host, port, portVariable: "HEALTH_PORT" });
+  const { healthPort: port } = config;
+  const server = await listen(app, { config, port, portVariable: "HEALTH_PORT", clock, logger });
   shutdown.onShutdown("health server", () => server.close());
   logger.info({ url: server.url }, "health and metrics are served");
 }

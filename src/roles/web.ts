@@ -1,4 +1,4 @@
-import type { IncomingMessage, ServerResponse } from "node:http";
+import type { RequestListener } from "node:http";
 import express from "express";
 import type { Express } from "express";
 import { takeShare } from "../domain/window/budget.ts";
@@ -12,7 +12,6 @@ import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import { makeGroupCommit } from "../receive/commit/groupCommit.ts";
 import { makeReceiver } from "../receive/endpoint/receiver.ts";
 import type { Receiver } from "../receive/endpoint/receiver.ts";
-import { receiverServerOptions } from "../receive/endpoint/serverOptions.ts";
 import { makeChangeHub } from "../changes/changeHub.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
 import { describeApi } from "../api/openapi.ts";
@@ -20,11 +19,13 @@ import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
+import { shedWhenBusy } from "../runtime/http/shedding.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
+import type { ListeningServer } from "./httpServer.ts";
 import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
 import type { Queues } from "./queues.ts";
 import { openPool, openReplicaPool, recordConfiguredSources } from "./role.ts";
@@ -42,8 +43,14 @@ const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
 
-/** Starts the web process: webhooks, read API, health and ops pages on one port. Returns its address. */
-export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }> {
+/** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
+export interface WebAddress {
+  readonly url: string;
+  readonly webhooksUrl: string;
+}
+
+/** Starts the web process: webhooks, read API, health and ops pages. Returns its address. */
+export async function startWeb(deps: RoleDeps & Queues): Promise<WebAddress> {
   const { config, clock, logger, shutdown, metrics } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
@@ -69,28 +76,43 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<{ url: string }
   }
   const opsPool = openPool(deps, OPS_POOL);
   const app = composeApp(deps, { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait });
-  // The receiver comes before Express: its stack costs more than verification and commit together.
-  const listener = (req: IncomingMessage, res: ServerResponse) =>
-    req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : app(req, res);
-  const { host, port } = config;
-  const server = await listen({
-    listener,
-    host,
-    port,
-    portVariable: "PORT",
-    serverOptions: receiverServerOptions,
-  });
+  const listeners = await openListeners(deps, { receive, answer: shedWhenBusy(app) });
   shutdown.onShutdown("web server", async () => {
     await receiver.drain();
-    await server.close();
+    await listeners.close();
   });
   // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
   shutdown.onShutdown("change streams", async () => {
     orderWait.close();
     await hub.close();
   });
-  logger.info({ url: server.url }, "web is ready");
-  return { url: server.url };
+  const { url, webhooksUrl } = listeners;
+  logger.info({ url, webhooks: webhooksUrl }, "web is ready");
+  return { url, webhooksUrl };
+}
+
+/** One listener for everything; or, with WEBHOOK_PORT, one for webhooks and one for everything else. */
+async function openListeners(
+  { config, clock, logger }: RoleDeps,
+  { receive, answer }: { receive: RequestListener; answer: RequestListener },
+): Promise<WebAddress & Pick<ListeningServer, "close">> {
+  const open = (listener: RequestListener, port: number, portVariable: string) =>
+    listen(listener, { config, port, portVariable, clock, logger });
+  const { port, webhookPort } = config;
+  if (webhookPort === null) {
+    // The receiver comes before Express: its stack costs more than verification and commit together.
+    const answerAll: RequestListener = (req, res) =>
+      req.url?.startsWith(WEBHOOK_PATH) ? receive(req, res) : answer(req, res);
+    const { url, close } = await open(answerAll, port, "PORT");
+    return { url, webhooksUrl: url, close };
+  }
+  const webhooks = await open(receive, webhookPort, "WEBHOOK_PORT");
+  const others = await open(answer, port, "PORT").catch(async (error: unknown) => {
+    await webhooks.close();
+    throw error;
+  });
+  const close = async () => void (await Promise.all([webhooks.close(), others.close()]));
+  return { url: others.url, webhooksUrl: webhooks.url, close };
 }
 
 function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {

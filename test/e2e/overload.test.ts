@@ -1,4 +1,3 @@
-import { readFile } from "node:fs/promises";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
@@ -9,6 +8,7 @@ import { startProgram, stopPrograms } from "../support/program.ts";
 import type { Ending, RunningProgram } from "../support/program.ts";
 import { canStartRedis, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
+import { readRssBytes } from "../support/resident.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../support/webhooks.ts";
 
 const SENDERS = 8;
@@ -153,8 +153,3 @@ it.runIf(isLinux)(
   },
   240_000,
 );
-
-async function readRssBytes({ child }: RunningProgram): Promise<number> {
-  const status = await readFile(`/proc/${child.pid}/status`, "utf8");
-  return Number(/VmRSS:\s+(\d+) kB/.exec(status)?.[1]) * 1_024;
-}

@@ -49,7 +49,7 @@ export async function fuzzReceiver(options: {
     url,
     mount: "by http.createServer",
     // Some mutations announce more bytes than they send: those need not wait for as long as in production.
-    serverOptions: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
+    serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
     // This flood wants its answers.
     limits: { promptRefusals: Infinity },
   });

@@ -380,7 +380,7 @@ describe("slow senders", () => {
     const receiving = await startReceiving({
       url: database.url,
       mount: "by http.createServer",
-      serverOptions: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
+      serverLimits: { headersTimeout: 200, requestTimeout: 400, connectionsCheckingInterval: 50 },
     });
     onTestFinished(() => receiving.close());
     const body = makeBody();

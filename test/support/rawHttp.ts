@@ -15,10 +15,11 @@ export interface RawConnection {
   readAnswer(): Promise<RawAnswer>;
   /** Resets the connection, as a sender that gave up. */
   abort(): void;
-  readonly closed: Promise<unknown>;
+  readonly closed: Promise<void>;
 }
 
-export async function openRaw(port: number): Promise<RawConnection> {
+/** `reads: false`: a client that takes none of its answers. */
+export async function openRaw(port: number, { reads = true } = {}): Promise<RawConnection> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
   socket.setNoDelay(true);
@@ -26,13 +27,18 @@ export async function openRaw(port: number): Promise<RawConnection> {
   let received = "";
   let notify: () => void = () => undefined;
   let open = true;
-  socket.on("data", (chunk) => {
-    received += chunk.toString("latin1");
-    notify();
-  });
-  const closed = once(socket, "close").then(() => {
-    open = false;
-    notify();
+  if (reads) {
+    socket.on("data", (chunk) => {
+      received += chunk.toString("latin1");
+      notify();
+    });
+  }
+  const closed = new Promise<void>((resolve) => {
+    socket.on("close", () => {
+      open = false;
+      notify();
+      resolve();
+    });
   });
   return {
     write: (bytes) => void socket.write(bytes),

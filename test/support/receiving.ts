@@ -1,6 +1,5 @@
 import { randomUUID } from "node:crypto";
-import { createServer } from "node:http";
-import type { Server, ServerOptions } from "node:http";
+import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
 import { makePool } from "../../src/database/database.ts";
@@ -8,7 +7,8 @@ import { insertEvents } from "../../src/receive/commit/inbox.sql.ts";
 import { makeGroupCommit } from "../../src/receive/commit/groupCommit.ts";
 import { makeReceiver } from "../../src/receive/endpoint/receiver.ts";
 import type { Receiver, ReceiverDeps } from "../../src/receive/endpoint/receiver.ts";
-import { receiverServerOptions } from "../../src/receive/endpoint/serverOptions.ts";
+import { makeHttpServer } from "../../src/runtime/http/httpServer.ts";
+import type { ServerLimits } from "../../src/runtime/http/httpServer.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
@@ -36,7 +36,7 @@ export interface Receiving {
 export async function startReceiving(options: {
   url: string;
   mount: Mount;
-  serverOptions?: ServerOptions;
+  serverLimits?: Partial<ServerLimits>;
   limits?: ReceiverDeps["limits"];
   store?: ReceiverDeps["store"];
 }): Promise<Receiving> {
@@ -54,6 +54,12 @@ export async function startReceiving(options: {
   const rung: number[] = [];
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
+  const logger = makeLogger({
+    level: "debug",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+  });
   const receiver = makeReceiver({
     sources: new Map([
       ["live", { verifier: loadVerifier({ scheme, secrets: LIVE_SECRETS }) }],
@@ -64,12 +70,7 @@ export async function startReceiving(options: {
     store: options.store ?? commit.store,
     ring: (seqs) => rung.push(...seqs),
     clock: systemClock,
-    logger: makeLogger({
-      level: "debug",
-      format: "json",
-      service: "test",
-      destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
-    }),
+    logger,
     ...(options.limits ? { limits: options.limits } : {}),
   });
   const listener =
@@ -79,7 +80,7 @@ export async function startReceiving(options: {
           .use(express.json())
           .post("/orders", (req, res) => void res.json(req.body))
       : (req: Parameters<Receiver>[0], res: Parameters<Receiver>[1]) => receiver(req, res);
-  const server = createServer({ ...receiverServerOptions, ...options.serverOptions }, listener);
+  const server = makeHttpServer(listener, { limits: options.serverLimits ?? {}, clock: systemClock, logger });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   return {
     port: (server.address() as AddressInfo).port,

@@ -4,6 +4,7 @@ import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
 import type { RoleDeps } from "../../roles/role.ts";
+import type { WebAddress } from "../../roles/web.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
@@ -36,8 +37,10 @@ export function addDemoCommand(program: Command): void {
     .action(async () => {
       const loaded = readConfig();
       const secrets = await readDemoSecrets(loaded.dataDir);
-      const port = loaded.port === 0 ? await findFreePort() : loaded.port;
-      const config = { ...loaded, port };
+      const choose = async (port: number) => (port === 0 ? findFreePort() : port);
+      const port = await choose(loaded.port);
+      const webhookPort = loaded.webhookPort === null ? null : await choose(loaded.webhookPort);
+      const config = { ...loaded, port, webhookPort };
       // A log line per request would drown the lines that the demo is about.
       const logLevel = findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel;
       await runService({
@@ -52,7 +55,7 @@ export function addDemoCommand(program: Command): void {
 
 async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
   const { config, databaseUrl, logger, shutdown } = deps;
-  const base = `http://${config.host}:${config.port}`;
+  const base = `http://${config.host}:${config.webhookPort ?? config.port}`;
   const sandbox = await startSandbox({
     databaseUrl,
     host: "127.0.0.1",
@@ -80,7 +83,7 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
     eventGraceSeconds: EVENT_GRACE_SECONDS,
     onDecisions,
   });
-  printAddresses({ config, webUrl: web.url, sandboxUrl: sandbox.url });
+  printAddresses({ config, web, sandboxUrl: sandbox.url });
 }
 
 /** A new world gets a past, so that there is something to read back and something on its way. */
@@ -109,17 +112,17 @@ function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secre
   };
 }
 
-function printAddresses(options: { config: Config; webUrl: string; sandboxUrl: string }): void {
-  const { config, webUrl, sandboxUrl } = options;
+function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: string }): void {
+  const { config, web, sandboxUrl } = options;
   const paint = makePaint(process.stdout);
   const postgres = config.databaseUrl === null ? `embedded, in ${config.dataDir}` : "DATABASE_URL";
   const rows = [
     ["Postgres", postgres],
     ["Queue", config.redisUrls.length === 0 ? "in Postgres" : "Redis"],
     ["Provider", `${sandboxUrl}/_sandbox  (a sandbox; loses one event in ten on purpose)`],
-    ["Webhooks", `${webUrl}/webhooks/live`],
-    ["Read API", `${webUrl}/v1/orders`],
-    ["Ops", `${webUrl}/ops`],
+    ["Webhooks", `${web.webhooksUrl}/webhooks/live`],
+    ["Read API", `${web.url}/v1/orders`],
+    ["Ops", `${web.url}/ops`],
   ];
   printLine(`${paint("bold", `order-mirror ${VERSION}`)} · demo, no account needed · Ctrl-C stops`);
   printLine();

@@ -1,3 +1,4 @@
+import { addressGroup } from "../../runtime/http/addressGroup.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
 export interface LoginThrottle {
@@ -26,12 +27,12 @@ export function makeLoginThrottle(clock: Clock): LoginThrottle {
 
   return {
     waitSeconds(address) {
-      const [first, ...others] = recent(groupOf(address));
+      const [first, ...others] = recent(addressGroup(address));
       if (first === undefined || others.length + 1 < FAILURES_MAX) return 0;
       return Math.ceil((first + WINDOW_MS - clock.monotonicMs()) / 1000);
     },
     recordFailure(address) {
-      const key = groupOf(address);
+      const key = addressGroup(address);
       const times = [...recent(key), clock.monotonicMs()].slice(-FAILURES_MAX);
       // Put in again at the end, so that the first key is the one that failed longest ago.
       failures.delete(key);
@@ -40,12 +41,4 @@ export function makeLoginThrottle(clock: Clock): LoginThrottle {
       if (failures.size > ADDRESSES_MAX && oldest !== undefined) failures.delete(oldest);
     },
   };
-}
-
-/** Whoever has one IPv6 address has at least the 2^64 beside it. */
-function groupOf(address: string): string {
-  if (!address.includes(":") || address.includes(".")) return address;
-  const [head = "", tail] = address.split("::", 2);
-  const groups = head.split(":");
-  return tail === undefined || groups.length >= 4 ? groups.slice(0, 4).join(":") : head;
 }

@@ -1,23 +1,34 @@
+import { createHash } from "node:crypto";
 import { Router } from "express";
+import type { RequestHandler } from "express";
 import { renderDocs } from "./docsPage.ts";
 import type { ApiDocument } from "./docsPage.ts";
 import { PAGE_POLICY } from "../html/page.ts";
 
 /**
- * `/openapi.json`, and `/docs` for people. Open to everybody: they say what there is and nothing of what is in it. The
- * page is made once, here, and runs no script.
+ * `/openapi.json`, and `/docs` for people. Open to everybody: they say what there is and nothing of what is in it. Both are
+ * made once, here, as anybody may ask for them as often as they like. The page runs no script.
  */
 export function makeDocsRouter(document: ApiDocument): Router {
   const router = Router();
-  const page = renderDocs(document);
-  router.get("/openapi.json", (_request, response) => {
-    response.set("Cache-Control", "no-cache").json(document);
-  });
-  router.get("/docs", (_request, response) => {
-    response
-      .set({ "Content-Security-Policy": PAGE_POLICY, "Cache-Control": "no-cache" })
-      .type("html")
-      .send(page);
-  });
+  router.get(
+    "/openapi.json",
+    serveText(JSON.stringify(document), { "Content-Type": "application/json; charset=utf-8" }),
+  );
+  router.get(
+    "/docs",
+    serveText(renderDocs(document), {
+      "Content-Type": "text/html; charset=utf-8",
+      "Content-Security-Policy": PAGE_POLICY,
+    }),
+  );
   return router;
+}
+
+function serveText(text: string, headers: Readonly<Record<string, string>>): RequestHandler {
+  const bytes = Buffer.from(text);
+  const etag = `"${createHash("sha256").update(bytes).digest("base64url")}"`;
+  return (_request, response) => {
+    response.set({ ...headers, "Cache-Control": "no-cache", ETag: etag }).send(bytes);
+  };
 }

@@ -29,6 +29,10 @@ export interface Config {
   readonly redisUrls: readonly string[];
   readonly host: string;
   readonly port: number;
+  /** Of a listener of its own for webhooks; null: they come to `port`. */
+  readonly webhookPort: number | null;
+  readonly connectionsMax: number;
+  readonly connectionsPerAddressMax: number;
   /** Of a worker or poller of its own; null: it serves nothing. */
   readonly healthPort: number | null;
   readonly sources: readonly SourceConfig[];
@@ -191,6 +195,9 @@ function makeConfig(
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,
+    webhookPort: values.WEBHOOK_PORT,
+    connectionsMax: values.CONNECTIONS_MAX,
+    connectionsPerAddressMax: values.CONNECTIONS_PER_ADDRESS_MAX,
     healthPort: values.HEALTH_PORT,
     sources: sources.map(({ names: _names, ...source }) => source),
     pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,

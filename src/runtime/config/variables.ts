@@ -32,6 +32,7 @@ interface Variable {
 }
 
 const PORT_MAX = 65_535;
+const CONNECTIONS_LIMIT = 1_000_000;
 const SEED_MAX = 2 ** 31 - 1;
 const INTERVAL_SECONDS_MIN = 0.1;
 
@@ -124,6 +125,22 @@ export const VARIABLES = {
     schema: wholeNumber(0, PORT_MAX),
     default: "3000",
     meaning: "port that the web process listens on; 0: a free one",
+  },
+  WEBHOOK_PORT: {
+    schema: wholeNumber(0, PORT_MAX),
+    default: null,
+    unset: "that of PORT",
+    meaning: "port of a listener of its own for /webhooks, which PORT then does not answer; none: PORT",
+  },
+  CONNECTIONS_MAX: {
+    schema: wholeNumber(1, CONNECTIONS_LIMIT),
+    default: "4096",
+    meaning: "connections that a port accepts at a time",
+  },
+  CONNECTIONS_PER_ADDRESS_MAX: {
+    schema: wholeNumber(1, CONNECTIONS_LIMIT),
+    default: "1024",
+    meaning: "connections that a port accepts from one address at a time; behind a proxy all come from one",
   },
   HEALTH_PORT: {
     schema: wholeNumber(0, PORT_MAX),

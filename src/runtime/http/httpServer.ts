@@ -1,0 +1,104 @@
+import { createServer } from "node:http";
+import type { RequestListener, Server } from "node:http";
+import type { Socket } from "node:net";
+import type { Clock } from "../lifecycle/clock.ts";
+import { makeLogSampler } from "../telemetry/logSampler.ts";
+import type { Logger } from "../telemetry/logger.ts";
+import { addressGroup } from "./addressGroup.ts";
+import { oneAtATime } from "./oneAtATime.ts";
+
+/** What one server takes from its clients. Times are in milliseconds. */
+export interface ServerLimits {
+  readonly connectionsMax: number;
+  readonly connectionsPerAddressMax: number;
+  /** For a whole head, and for a whole request: then 408. */
+  readonly headersTimeout: number;
+  readonly requestTimeout: number;
+  /** How often those two are looked at. */
+  readonly connectionsCheckingInterval: number;
+  readonly keepAliveTimeout: number;
+  /** A client that takes no byte of its answer for so long is let go. */
+  readonly answerTimeout: number;
+}
+
+/** Requests that may stand behind another one of their connection. */
+const WAITING_MAX = 64;
+const HEADER_BYTES_MAX = 16_384;
+const LOG_INTERVAL_MS = 10_000;
+
+/**
+ * Node's own limits (60 s, 300 s, looked at every 30 s, and none on connections and on answers that nobody reads) let a
+ * few hundred sockets hold up a process.
+ */
+export const SERVER_LIMITS: ServerLimits = {
+  connectionsMax: 4_096,
+  connectionsPerAddressMax: 1_024,
+  headersTimeout: 5_000,
+  requestTimeout: 10_000,
+  connectionsCheckingInterval: 1_000,
+  // Longer than what load balancers keep idle connections for (60 s), so that they close them and not we: a
+  // request that meets our close half-way is lost.
+  keepAliveTimeout: 65_000,
+  answerTimeout: 30_000,
+};
+
+/**
+ * A server that no client can fill: connections are limited, all together and per address; each is answered one request at
+ * a time; and one that sends too slowly, or does not take its answer, is closed.
+ */
+export function makeHttpServer(
+  listener: RequestListener,
+  deps: { readonly limits?: Partial<ServerLimits>; readonly clock: Clock; readonly logger: Logger },
+): Server {
+  const { connectionsMax, connectionsPerAddressMax, answerTimeout, ...nodeLimits } = {
+    ...SERVER_LIMITS,
+    ...deps.limits,
+  };
+  const logClosed = makeCloseLog(deps);
+  const { listener: receive, isAnswering } = oneAtATime(listener, {
+    waitingMax: WAITING_MAX,
+    onFlood: () => logClosed("too_many_pipelined_requests"),
+  });
+  const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
+  server.maxConnections = connectionsMax;
+  server.on("drop", () => logClosed("too_many_connections"));
+  limitAddresses(server, connectionsPerAddressMax, () => logClosed("too_many_connections_of_an_address"));
+  server.setTimeout(answerTimeout, (socket: Socket) => {
+    // Between requests this is keepAliveTimeout; and an answer that is still being made has nothing to take.
+    if (!isAnswering(socket)) socket.destroy();
+    else if (socket.writableLength > 0) {
+      // A reset, since what the kernel holds for this client would stay there after a close.
+      socket.resetAndDestroy();
+      logClosed("answer_not_taken");
+    }
+  });
+  return server;
+}
+
+function limitAddresses(server: Server, perAddressMax: number, onRefused: () => void): void {
+  const counts = new Map<string, number>();
+  server.on("connection", (socket: Socket) => {
+    const address = addressGroup(socket.remoteAddress ?? "");
+    const count = (counts.get(address) ?? 0) + 1;
+    if (count > perAddressMax) {
+      socket.destroy();
+      onRefused();
+      return;
+    }
+    counts.set(address, count);
+    socket.once("close", () => {
+      const left = (counts.get(address) ?? 1) - 1;
+      if (left === 0) counts.delete(address);
+      else counts.set(address, left);
+    });
+  });
+}
+
+/** At most one line per reason in 10 s: a flood must not fill the log. */
+function makeCloseLog({ clock, logger }: { clock: Clock; logger: Logger }): (reason: string) => void {
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+  return (reason) => {
+    const suppressed = sample(reason);
+    if (suppressed !== undefined) logger.warn({ reason, suppressed }, "a connection was closed");
+  };
+}

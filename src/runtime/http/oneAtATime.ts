@@ -1,0 +1,65 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+import type { Socket } from "node:net";
+
+/** What a connection has sent while the answer to an earlier request is pending. */
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+}
+
+interface OneAtATime {
+  readonly listener: RequestListener;
+  /** True while a request of this connection has no complete answer. */
+  readonly isAnswering: (socket: Socket) => boolean;
+}
+
+/**
+ * Passes the requests of a connection to `listener` one after another. Node passes on a whole packet of them at once, so
+ * that one connection gets the work of hundreds, and answers that nobody reads fill the memory.
+ *
+ * While a request waits behind another, nothing more is read from its connection: what waits is what came in one read. A
+ * connection is reset when more than `waitingMax` requests wait, as no sender needs that.
+ */
+export function oneAtATime(
+  listener: RequestListener,
+  { waitingMax, onFlood }: { waitingMax: number; onFlood: (socket: Socket) => void },
+): OneAtATime {
+  const queues = new WeakMap<Socket, Waiting[]>();
+
+  function receive(request: IncomingMessage, response: ServerResponse): void {
+    const { socket } = request;
+    const queue = queues.get(socket);
+    if (queue === undefined) {
+      queues.set(socket, []);
+      serve({ request, response });
+    } else if (queue.length < waitingMax) {
+      queue.push({ request, response });
+      // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
+      if (queue.length === 1) process.nextTick(pauseWhileWaiting, socket);
+    } else if (!socket.destroyed) {
+      queues.set(socket, []);
+      socket.resetAndDestroy();
+      onFlood(socket);
+    }
+  }
+
+  function serve({ request, response }: Waiting): void {
+    const { socket } = request;
+    response.once("close", () => {
+      if (socket.destroyed) return;
+      const queue = queues.get(socket) ?? [];
+      const next = queue.shift();
+      // Before the last one is served, as its body may not have come yet.
+      if (queue.length === 0) socket.resume();
+      if (next === undefined) queues.delete(socket);
+      else serve(next);
+    });
+    listener(request, response);
+  }
+
+  function pauseWhileWaiting(socket: Socket): void {
+    if ((queues.get(socket)?.length ?? 0) > 0) socket.pause();
+  }
+
+  return { listener: receive, isAnswering: (socket) => queues.has(socket) };
+}
