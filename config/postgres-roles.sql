@@ -86,6 +86,8 @@ grant insert, update, delete on mirror.arrivals to order_mirror_poller;
 grant insert on mirror.coverage to order_mirror_poller;
 grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
+-- What could not be read singly leaves the quarantine by itself once it is read.
+grant delete on mirror.quarantine to order_mirror_poller;
 grant insert, update, delete on mirror.open_order_checks to order_mirror_poller;
 
 -- The queue, where it is kept in Postgres. It holds positions of the inbox and nothing else.

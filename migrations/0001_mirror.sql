@@ -194,7 +194,7 @@ create table mirror.quarantine (
   unique (inbox_seq, source_id)
 );
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
-comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database.';
+comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database, unreadable_singly.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is parked once.';
@@ -202,14 +202,26 @@ create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) w
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
 
 create table mirror.refetches (
-  source_id    text not null,
-  reference    text not null,
-  reason       text not null,
-  requested_at timestamptz not null default clock_timestamp(),
-  attempts     integer not null default 0,
+  source_id       text not null,
+  reference       text not null,
+  reason          text not null,
+  requested_at    timestamptz not null default clock_timestamp(),
+  attempts        integer not null default 0,
+  failures        integer not null default 0,
+  last_error      text,
+  next_attempt_at timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 );
-comment on table mirror.refetches is 'Orders that the poller should read again one by one; a row goes when it was read.';
+comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row goes when it was read.';
+comment on column mirror.refetches.source_id       is 'Whose order it is.';
+comment on column mirror.refetches.reference       is 'The provider''s reference, or the externalOrderId.';
+comment on column mirror.refetches.reason          is 'Why it should be read, in words.';
+comment on column mirror.refetches.requested_at    is 'When that was wished last, by the database''s clock; names the wish.';
+comment on column mirror.refetches.attempts        is 'Reads of this wish that failed, or came too early, so far.';
+comment on column mirror.refetches.failures        is 'Of those, the ones that failed, counted since the last read that did not.';
+comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
+comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';
+create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (
   source_id             text primary key references mirror.sources,

@@ -60,6 +60,7 @@ create table mirror.verifications (
   stale        bigint not null default 0,
   differing    bigint not null default 0,
   extra        bigint not null default 0,
+  unreadable   bigint not null default 0,
   examples     text[] not null default '{}',
   failures     integer not null default 0,
   last_error   text,
@@ -79,6 +80,7 @@ comment on column mirror.verifications.missing      is 'Orders that the mirror d
 comment on column mirror.verifications.stale        is 'Orders of which the mirror had an older state.';
 comment on column mirror.verifications.differing    is 'Orders with the same updatedAt and other content.';
 comment on column mirror.verifications.extra        is 'Orders that the provider does not have; they stay in the mirror.';
+comment on column mirror.verifications.unreadable   is 'Orders that had to be read one by one and could not be: nobody knows whether they differ.';
 comment on column mirror.verifications.examples     is 'References of the first orders found so.';
 create index verifications_open on mirror.verifications (source_id, verification_id) where state in ('requested', 'running');
 create index verifications_by_time on mirror.verifications (source_id, requested_at);

@@ -60,7 +60,10 @@ export class FeatureNotAvailableError extends ProviderError {
   override readonly retry = "never";
 }
 
-/** 404 with the provider's code: unknown, of the other mode or of another organization. Not for a wrong address. */
+/**
+ * 404 or 410 for one order, whatever the body: unknown, removed, of the other mode or of another organization. `code`
+ * is null where only the status says so, which a proxy in between can do as well.
+ */
 export class OrderNotFoundError extends ProviderError {
   override readonly name = "OrderNotFoundError";
   override readonly retry = "never";

@@ -27,6 +27,8 @@ export interface Refusal {
 /** A refused request: its answer, and the endpoint in words such as `POST /v1/orders`. */
 export interface RefusedAnswer {
   readonly endpoint: string;
+  /** Its path names one order, so that "not found" speaks of that order. */
+  readonly namesOrder: boolean;
   readonly status: number;
   readonly refusal: Refusal;
   /** From Retry-After, bounded; null when a 5xx came without one. */
@@ -75,6 +77,8 @@ const byCode: Readonly<Record<string, new (message: string, facts: AnswerFacts) 
 };
 
 const UNAUTHORIZED = 401;
+const NOT_FOUND = 404;
+const GONE = 410;
 const TOO_MANY_REQUESTS = 429;
 
 /** Reads the body of a refused request; `value` is its JSON, or undefined where it was none. */
@@ -95,8 +99,9 @@ export function readRequestId(value: unknown): string | null {
 }
 
 /**
- * The error for an answer that is not a success. The code decides, as the spec leaves the statuses of some codes
- * open; without a code only 401, 429, 3xx and 5xx say enough. A 404 without one may be any web server's.
+ * The error for an answer that is not a success. The status decides wherever it says enough: 3xx, 401, 429, 5xx, and
+ * 404 or 410 for one order. The code decides the rest, as the spec leaves the statuses of some codes open; a 404 of
+ * another path may be any web server's.
  */
 export function makeRefusalError(answer: RefusedAnswer): ProviderError {
   const { status, refusal, retryAfterMs } = answer;
@@ -116,12 +121,13 @@ export function makeRefusalError(answer: RefusedAnswer): ProviderError {
   if (status === TOO_MANY_REQUESTS) {
     return new RateLimitedError(text, facts, { retryAfterMs: retryAfterMs ?? 0, policy: answer.policy });
   }
+  if (status === UNAUTHORIZED) return new InvalidApiKeyError(text, facts);
+  if (answer.namesOrder && (status === NOT_FOUND || status === GONE)) {
+    return new OrderNotFoundError(text, facts);
+  }
   const known =
     refusal.code !== null && Object.hasOwn(byCode, refusal.code) ? byCode[refusal.code] : undefined;
-  if (known !== undefined) return new known(text, facts);
-  return status === UNAUTHORIZED
-    ? new InvalidApiKeyError(text, facts)
-    : new ProviderRefusedError(text, facts);
+  return known === undefined ? new ProviderRefusedError(text, facts) : new known(text, facts);
 }
 
 function describe({ status, requestId: id }: AnswerFacts): string {

@@ -20,6 +20,8 @@ export interface PlainOrderRequests<Creation = CreateOrderRequest> {
   getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
 }
 
+const NOT_CREATED = "order_not_found";
+
 interface SafeWritesDeps<Creation> {
   readonly plain: PlainOrderRequests<Creation>;
   readonly clock: Clock;
@@ -72,7 +74,8 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
       // The path takes references as well, and somebody's reference may be our id.
       return found.snapshot.fields.externalOrderId === externalOrderId ? found : null;
     } catch (error) {
-      if (error instanceof OrderNotFoundError) return null;
+      // Only the provider's own word counts: after the 404 of a proxy, a second delivery would be created.
+      if (error instanceof OrderNotFoundError && error.code === NOT_CREATED) return null;
       throw error;
     }
   }

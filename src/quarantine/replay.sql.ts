@@ -84,7 +84,8 @@ export async function replayQuarantined(
        select distinct source_id, reference, 'replayed from quarantine' from freed
        where inbox_seq is null order by source_id, reference
        on conflict (source_id, reference) do update set
-         reason = excluded.reason, requested_at = clock_timestamp(), attempts = 0
+         reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
+         attempts = 0, failures = 0, last_error = null
      )
      select coalesce(array_agg(inbox_seq::text) filter (where inbox_seq is not null), '{}') as seqs,
        (count(*) filter (where inbox_seq is null))::int as reads

@@ -46,7 +46,7 @@ const now = () => systemClock.now();
 
 beforeEach(async () => {
   await pool.query(`truncate mirror.orders, mirror.history, mirror.pending, mirror.quarantine, mirror.inbox,
-    mirror.coverage, mirror.poll_state, mirror.unannounced_changes restart identity`);
+    mirror.coverage, mirror.poll_state, mirror.unannounced_changes, mirror.refetches restart identity`);
   await pool.query(
     `insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_started_at, last_cycle_ended_at)
      values ('live', $1, $2, $3, now(), now())`,
@@ -139,6 +139,34 @@ describe("doctor", () => {
     const other = await run();
     expect(troubles(other.findings)).toEqual([
       expect.stringMatching(/^provider: .*another organization or mode\. → Put the live key/),
+    ]);
+  });
+
+  it("names an order that cannot be read singly and the provider's answer, and not the address", async () => {
+    await pool.query(
+      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
+       values ('live', 'BAD', 1, true, 1, 1, '', 'created', now(), '{}', 1, 'poll')`,
+    );
+    await pool.query(
+      `insert into mirror.refetches (source_id, reference, reason, failures, last_error)
+       values ('live', 'WORSE', 'conflict', 7, 'GET /v1/orders/{reference} failed (HTTP 500)'),
+         ('live', 'ONCE', 'conflict', 1, 'GET /v1/orders/{reference} failed (HTTP 500)')`,
+    );
+    const provider = await serve((request, response) => {
+      if (request.path !== "/v1/branches") return void response.status(410).end();
+      response.json({ data: [], hasMore: false, request_id: "req_1" });
+    });
+    onTestFinished(() => provider.close());
+    const { findings } = await run(makeEnv({ DELIVERY_BASE_URL: provider.url }));
+    expect(troubles(findings)).toEqual([]);
+    const warned = findings
+      .filter(({ check, level }) => level === "warning" && ["provider", "single reads"].includes(check))
+      .map(({ sentence }) => sentence);
+    expect(warned).toEqual([
+      expect.stringMatching(
+        /^live: order BAD cannot be read singly: GET .* refused: no code \(HTTP 410\)\.$/,
+      ),
+      expect.stringMatching(/^live: order WORSE cannot be read singly: .*HTTP 500\), 7 times in a row\.$/),
     ]);
   });
 

@@ -254,11 +254,15 @@ describe("refetches", () => {
     await request("R2");
     const [first] = await take();
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1", "R2"]);
-    await postponeRefetch(pool, { sourceId: "live", refetch: first! });
+    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 0 });
     expect((await take()).map(({ reference, attempts }) => [reference, attempts])).toEqual([
       ["R2", 0],
       ["R1", 1],
     ]);
+    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 60_000 });
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
+    await request("R1");
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
     await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]! });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
   });

@@ -294,7 +294,7 @@ describe("a provider that misbehaves", () => {
   it("that refuses with a body that never ends is understood by its status", async () => {
     provider.script((response) => response.writeHead(404, jsonHead).write("{"));
     await expect(hasty().getOrder("DO-1")).rejects.toMatchObject({
-      name: "ProviderRefusedError",
+      name: "OrderNotFoundError",
       status: 404,
       code: null,
     });

@@ -80,7 +80,7 @@ function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: Ver
 
 function report(ended: Verification, json: boolean): void {
   const { verificationId, state, orders, requests, elapsedMs, lastError, examples } = ended;
-  const { missing, stale, differing, extra } = ended;
+  const { missing, stale, differing, extra, unreadable } = ended;
   if (json) printJson({ ...ended, ...showTimes(ended) });
   if (state === "failed") {
     throw new VerificationFailedError(
@@ -94,12 +94,16 @@ function report(ended: Verification, json: boolean): void {
       ["  stale", String(stale), "the mirror had an older state"],
       ["  differing", String(differing), "the same updatedAt, other content"],
       ["  extra", String(extra), "the provider does not have them; they stay"],
+      ["  unreadable", String(unreadable), "could not be read singly, so nobody knows; they are tried again"],
     ];
     for (const line of alignColumns(rows)) printLine(line);
   }
-  if (missing + stale + differing + extra === 0) return;
+  const differences = missing + stale + differing + extra;
+  if (differences + unreadable === 0) return;
   if (!json && examples.length > 0) printNotice(`Look at one: order-mirror order ${examples[0]}`);
-  throw new ProblemsFoundError("the mirror differed from the provider");
+  throw new ProblemsFoundError(
+    differences > 0 ? "the mirror differed from the provider" : "some orders could not be compared",
+  );
 }
 
 function showTimes({ since, until, readDownTo }: Verification) {

@@ -13,6 +13,7 @@ import type { Examination } from "./examine.ts";
 import { coverageCheck, pollerCheck, quarantineCheck, traitsCheck, workerCheck } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
 import { migrationsCheck, postgresCheck, queueCheck, readerCheck } from "./serverChecks.ts";
+import { singleReadCheck } from "./singleReadCheck.ts";
 import { endpointCheck, eventsCheck } from "./webhookChecks.ts";
 
 /** Everything that is looked at, in the order in which it is told. */
@@ -28,6 +29,7 @@ const CHECKS: readonly Check[] = [
   pollerCheck,
   coverageCheck,
   quarantineCheck,
+  singleReadCheck,
   traitsCheck,
 ];
 

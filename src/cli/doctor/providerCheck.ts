@@ -1,4 +1,5 @@
 import { UnavailableError } from "../../domain/errors.ts";
+import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "../../health/readMetrics.sql.ts";
 import { makeBudget } from "../../provider/rate/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
@@ -9,6 +10,7 @@ import { keyVariable } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 import { SKEW_HARMFUL_SECONDS } from "./serverChecks.ts";
+import { judgeSingleRead } from "./singleReadCheck.ts";
 
 const SKEW_NOTED_SECONDS = 5;
 
@@ -44,13 +46,29 @@ async function examineSource(
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
     const { data } = await client.listBranches({}, { signal });
-    const reference = await readNewestReference(pool, sourceId);
-    if (reference !== undefined) await client.getOrder(reference, { signal });
+    const single = await readNewestOrder(pool, { client, sourceId, signal });
     const skew = judgeSkew(client);
-    if (skew.some(({ level }) => level !== "ok")) return skew;
-    return [ok(`${sourceId}: the key works, ${data.length} branches are seen.`), ...skew];
+    if (skew.some(({ level }) => level !== "ok")) return [...single, ...skew];
+    return [ok(`${sourceId}: the key works, ${data.length} branches are seen.`), ...single, ...skew];
   } catch (error) {
     return [explain(error, source), ...judgeSkew(client).filter(({ level }) => level !== "ok")];
+  }
+}
+
+/** Says something only where the order could not be read and nothing else is wrong; throws otherwise. */
+async function readNewestOrder(
+  pool: Pool,
+  { client, sourceId, signal }: { client: ProviderClient; sourceId: string; signal: AbortSignal },
+): Promise<Remark[]> {
+  const reference = await readNewestReference(pool, sourceId);
+  if (reference === undefined) return [];
+  try {
+    await client.getOrder(reference, { signal });
+    return [];
+  } catch (error) {
+    const remark = judgeSingleRead(error, { sourceId, reference });
+    if (remark === undefined) throw error;
+    return [remark];
   }
 }
 

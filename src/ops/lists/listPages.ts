@@ -63,14 +63,15 @@ export function renderWaiting(events: readonly WaitingEvent[], context: ListCont
 export function renderRefetches(refetches: readonly WaitingRefetch[], context: ListContext): string {
   return renderList({
     title: "To be read again, now",
-    note: "Orders that the poller reads again one by one, in this order, beside everything else.",
-    columns: ["Order", "Source", "Why", "Tried", "Asked for"],
+    note: "Orders that the poller reads again one by one, in this order, beside everything else. One that cannot be read waits longer each time.",
+    columns: ["Order", "Source", "Why", "Tried", "Asked for", "Last error"],
     rows: refetches.map((refetch) => [
       linkOrder(refetch),
       refetch.sourceId,
       refetch.reason,
       String(refetch.attempts),
       describeAge(refetch.ageSeconds),
+      refetch.lastError ?? "",
     ]),
     context,
   });

@@ -45,7 +45,8 @@ export async function wishRefetch(
      )
      insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'asked for by a person')
      on conflict (source_id, reference) do update set
-       reason = excluded.reason, requested_at = clock_timestamp(), attempts = 0`,
+       reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
+       attempts = 0, failures = 0, last_error = null`,
     [role, sourceId, reference],
   );
 }

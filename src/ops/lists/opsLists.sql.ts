@@ -64,6 +64,8 @@ export interface WaitingRefetch {
   readonly reference: string;
   readonly reason: string;
   readonly attempts: number;
+  /** Null when the last read did not fail. */
+  readonly lastError: string | null;
   readonly ageSeconds: number;
 }
 
@@ -73,9 +75,9 @@ export async function readWaitingRefetches(
   { sourceId, limit }: ListQuery,
 ): Promise<WaitingRefetch[]> {
   const { rows } = await pool.query<WaitingRefetch>(
-    `select source_id as "sourceId", reference, reason, attempts,
+    `select source_id as "sourceId", reference, reason, attempts, last_error as "lastError",
        extract(epoch from clock_timestamp() - requested_at)::float8 as "ageSeconds"
-     from mirror.refetches where $1::text is null or source_id = $1 order by attempts, requested_at limit $2`,
+     from mirror.refetches where $1::text is null or source_id = $1 order by next_attempt_at limit $2`,
     [sourceId, limit],
   );
   return rows;

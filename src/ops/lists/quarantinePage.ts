@@ -39,6 +39,10 @@ const REASONS: Readonly<Record<string, { readonly why: string; readonly mend: st
     why: "A field without which an order cannot be compared is missing, or is not what it should be.",
     mend: "Retry after an update of this program, or read the order again on its page.",
   },
+  unreadable_singly: {
+    why: "The provider's answer to reading this order alone could not be used, again and again; it is beside this.",
+    mend: "Ask the provider about this order. It is tried again every six hours, and leaves the quarantine once it is read.",
+  },
   refused_by_database: {
     why: "Postgres refused the content; its code is beside this.",
     mend: "Look the code up, mend the cause, and retry.",

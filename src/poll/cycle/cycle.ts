@@ -18,12 +18,12 @@ import { makeVerifySweep } from "../sweeps/verifySweep.ts";
 /** What a cycle did. */
 export interface CycleCounts extends CourseCounts {
   readonly refetches: number;
-  /** What went wrong with work that can wait; the live window was read all the same. */
+  /** What went wrong beside the live window, which was read all the same. */
   readonly spareError: unknown;
 }
 
 export interface Cycle {
-  /** First the live window, then wished refetches, then what can wait, for as long as there is time. */
+  /** First the live window, then the proof, then wished refetches, then what can wait, for as long as there is time. */
   readonly run: (context: CycleContext) => Promise<CycleCounts>;
   /** Forgets all windows under way: another process leads. */
   readonly abandon: () => void;
@@ -54,8 +54,10 @@ export function makeCycle(
   );
   const requested = makeRunner(makeRequestedSweep(deps));
   const verify = makeRunner(makeVerifySweep(deps));
+  // The proof comes before everything that can wait, so that nothing of that can hold it up.
+  const proof = makeSpareWork(deps, [delayed]);
   // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
-  const spare = makeSpareWork(deps, [delayed, backfill, requested, verify]);
+  const spare = makeSpareWork(deps, [backfill, requested, verify]);
 
   async function runLive(course: Course): Promise<void> {
     for (let tooLarge = 0; ;) {
@@ -73,9 +75,11 @@ export function makeCycle(
     async run(context) {
       const course = startCourse(deps, context);
       await runLive(course);
+      const proofError = await proof.run(context, course);
       const refetched = await refetchOrders(deps, context);
       course.countApplied(refetched.applied);
-      const spareError = await spare.run(context, course);
+      const laterError = await spare.run(context, course);
+      const spareError = proofError ?? refetched.failure ?? laterError;
       return { ...course.result(), refetches: refetched.requests, spareError };
     },
     abandon() {

@@ -39,7 +39,7 @@ export function makePollLog(logger: Logger): PollLog {
       logger.debug({ requests, windows, orders, applied, unreadable, unproved, refetches }, "polled");
       if (live.is("") === "changed") logger.info("polling works again");
       if (spare.is(nameOf(spareError)) === "changed" && spareError !== undefined) {
-        logger.warn({ err: spareError }, "a sweep failed; it is tried again later");
+        logger.warn({ err: spareError }, "reading beside the live window failed; it is tried again later");
       }
       const skewed = skewSeconds !== null && Math.abs(skewSeconds) > SKEW_SHOWN_SECONDS;
       if (skew.is(skewed ? "skewed" : "") === "changed" && skewed) {

@@ -10,6 +10,9 @@ export interface Refetch {
   readonly requestedAt: string;
 }
 
+/** The word in quarantine for an order whose single read fails again and again. */
+const REASON = "unreadable_singly";
+
 /** Wishes for orders to be read again. One that is waiting already starts anew: it must be read after this. */
 export async function requestRefetches(
   pool: Pool,
@@ -19,51 +22,143 @@ export async function requestRefetches(
     `insert into mirror.refetches (source_id, reference, reason)
      select $1, reference, $3 from (select distinct unnest($2::text[]) as reference) wished order by reference
      on conflict (source_id, reference) do update set
-       reason = excluded.reason, requested_at = clock_timestamp(), attempts = 0`,
+       reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
+       attempts = 0, failures = 0, last_error = null`,
     [sourceId, references, reason],
   );
 }
 
-/** The wishes to see to next: those that failed least, then the oldest. */
+/** The wishes that are due, in the order in which they became so: a failing one comes behind those that waited. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
 ): Promise<Refetch[]> {
-  const { rows } = await pool.query<{
-    reference: string;
-    reason: string;
-    attempts: number;
-    requested_at: string;
-  }>(
-    `select reference, reason, attempts, requested_at::text from mirror.refetches
-     where source_id = $1 order by attempts, requested_at limit $2`,
+  const { rows } = await pool.query<Refetch>(
+    `select reference, reason, attempts, requested_at::text as "requestedAt" from mirror.refetches
+     where source_id = $1 and next_attempt_at <= clock_timestamp() order by next_attempt_at, reference limit $2`,
     [sourceId, limit],
   );
-  return rows.map(({ reference, reason, attempts, requested_at: requestedAt }) => {
-    return { reference, reason, attempts, requestedAt };
-  });
+  return rows;
 }
 
-/** The wish is fulfilled, or given up; one that was repeated in the meantime stays. */
+/**
+ * The wish is fulfilled, or given up; one that was repeated in the meantime stays. What its failures left in
+ * quarantine goes with it.
+ */
 export async function completeRefetch(
   pool: Pool,
   { sourceId, refetch }: { sourceId: string; refetch: Refetch },
 ): Promise<void> {
   await pool.query(
-    `delete from mirror.refetches
-     where source_id = $1 and reference = $2 and requested_at = $3::timestamptz`,
-    [sourceId, refetch.reference, refetch.requestedAt],
+    `with done as (
+       delete from mirror.refetches
+       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning 1
+     )
+     delete from mirror.quarantine
+     where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)`,
+    [sourceId, refetch.reference, refetch.requestedAt, REASON],
   );
 }
 
-/** Counts an attempt that did not fulfil the wish; it comes after the others next time. */
+/** Counts a read that came too early to fulfil the wish; the next one comes in `waitMs`. */
 export async function postponeRefetch(
   pool: Pool,
-  { sourceId, refetch }: { sourceId: string; refetch: Refetch },
+  { sourceId, refetch, waitMs }: { sourceId: string; refetch: Refetch; waitMs: number },
 ): Promise<void> {
   await pool.query(
-    `update mirror.refetches set attempts = attempts + 1
+    `update mirror.refetches set attempts = attempts + 1, failures = 0, last_error = null,
+       next_attempt_at = clock_timestamp() + $4 * interval '1 millisecond'
      where source_id = $1 and reference = $2 and requested_at = $3::timestamptz`,
-    [sourceId, refetch.reference, refetch.requestedAt],
+    [sourceId, refetch.reference, refetch.requestedAt, waitMs],
   );
+}
+
+/** How long to wait after failures in a row: twice as long each time, and seldom once it is in quarantine. */
+export interface RefetchPatience {
+  readonly firstWaitMs: number;
+  /** With so many failures it is in quarantine. */
+  readonly failuresMax: number;
+  readonly seldomMs: number;
+}
+
+/**
+ * Counts a read that failed, of a wish or, for `reason`, of a comparison. After some in a row the order is shown in
+ * quarantine, once per wish, even if a person dismisses it there. Resolves with the failures in a row.
+ */
+export async function noteRefetchFailure(
+  pool: Pool,
+  failure: {
+    sourceId: string;
+    reference: string;
+    reason: string;
+    error: string;
+    patience: RefetchPatience;
+  },
+): Promise<number> {
+  const { firstWaitMs, failuresMax, seldomMs } = failure.patience;
+  const { rows } = await pool.query<{ failures: number }>(
+    `with failed as (
+       insert into mirror.refetches as wish
+         (source_id, reference, reason, attempts, failures, last_error, next_attempt_at)
+       values ($1, $2, $3, 1, 1, $4, clock_timestamp() + $5 * interval '1 millisecond')
+       on conflict (source_id, reference) do update set
+         attempts = wish.attempts + 1, failures = wish.failures + 1, last_error = excluded.last_error,
+         next_attempt_at = clock_timestamp() + interval '1 millisecond' * case
+           when wish.failures + 1 < $6 then $5 * 2 ^ wish.failures else $7
+         end
+       returning source_id, reference, failures, last_error, requested_at
+     ), parked as (
+       insert into mirror.quarantine (source_id, via, reference, reason, detail)
+       select source_id, 'refetch', reference, $8, last_error from failed
+       where failures >= $6 and not exists (
+         select from mirror.quarantine q
+         where q.source_id = failed.source_id and q.reference = failed.reference and q.reason = $8
+           and (q.state = 'open' or q.quarantined_at >= failed.requested_at))
+     )
+     select failures from failed`,
+    [
+      failure.sourceId,
+      failure.reference,
+      failure.reason,
+      failure.error,
+      firstWaitMs,
+      failuresMax,
+      seldomMs,
+      REASON,
+    ],
+  );
+  return rows[0]?.failures ?? 0;
+}
+
+/** Which of the orders failed when they were read singly and are not to be asked for again yet. */
+export async function readResting(
+  pool: Pool,
+  { sourceId, references }: { sourceId: string; references: readonly string[] },
+): Promise<Set<string>> {
+  const { rows } = await pool.query<{ reference: string }>(
+    `select reference from mirror.refetches
+     where source_id = $1 and reference = any ($2::text[]) and failures > 0 and next_attempt_at > clock_timestamp()`,
+    [sourceId, references],
+  );
+  return new Set(rows.map(({ reference }) => reference));
+}
+
+/** An order whose single read failed more than once in a row. */
+export interface FailingRead {
+  readonly sourceId: string;
+  readonly reference: string;
+  readonly failures: number;
+  readonly lastError: string;
+}
+
+const FAILING_MAX = 200;
+
+/** Those that failed most often first, at most 200. */
+export async function readFailing(pool: Pool): Promise<FailingRead[]> {
+  const { rows } = await pool.query<FailingRead>(
+    `select source_id as "sourceId", reference, failures, last_error as "lastError" from mirror.refetches
+     where failures > 1 order by failures desc, source_id, reference limit $1`,
+    [FAILING_MAX],
+  );
+  return rows;
 }

@@ -14,6 +14,8 @@ export interface Findings {
   readonly differing: number;
   /** Orders that the provider does not have. */
   readonly extra: number;
+  /** Orders that had to be read singly and could not be: nobody knows whether they differ. */
+  readonly unreadable: number;
 }
 
 export interface Verification extends Window, Findings {
@@ -49,7 +51,7 @@ const EXAMPLES_MAX = 20;
 const SELECT = `
   select verification_id as "verificationId", source_id as "sourceId", since, until, sample, state,
     read_down_to as "readDownTo", requests::float8, orders::float8, missing::float8, stale::float8,
-    differing::float8, extra::float8, examples, last_error as "lastError",
+    differing::float8, extra::float8, unreadable::float8, examples, last_error as "lastError",
     coalesce(extract(epoch from coalesce(ended_at, clock_timestamp()) - started_at) * 1000, 0)::float8 as "elapsedMs"
   from mirror.verifications`;
 
@@ -144,12 +146,12 @@ export async function advanceVerification(
     done: boolean;
   },
 ): Promise<void> {
-  const { missing, stale, differing, extra } = step.findings;
+  const { missing, stale, differing, extra, unreadable } = step.findings;
   await updateUnderLease(pool, lease, {
     set: `read_down_to = $5::bigint, requests = requests + $6, orders = orders + $7, missing = missing + $8,
-      stale = stale + $9, differing = differing + $10, extra = extra + $11, failures = 0,
-      examples = (examples || $12::text[])[:${EXAMPLES_MAX}], state = case when $13 then 'done' else state end,
-      ended_at = case when $13 then clock_timestamp() end`,
+      stale = stale + $9, differing = differing + $10, extra = extra + $11, unreadable = unreadable + $12,
+      failures = 0, examples = (examples || $13::text[])[:${EXAMPLES_MAX}],
+      state = case when $14 then 'done' else state end, ended_at = case when $14 then clock_timestamp() end`,
     where: "state = 'running'",
     values: [
       step.verificationId,
@@ -160,6 +162,7 @@ export async function advanceVerification(
       stale,
       differing,
       extra,
+      unreadable,
       step.references,
       step.done,
     ],

@@ -1,8 +1,12 @@
 import type { Apply } from "../../apply/apply.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Findings } from "../ledger/verifications.sql.ts";
-import { OrderNotFoundError } from "../../provider/errors.ts";
 import type { PollDeps } from "../cycle/deps.ts";
+import type { Term } from "../leader/leadership.ts";
+import { readResting } from "../ledger/refetches.sql.ts";
+import { noteOrderGone } from "./orderGone.ts";
+import { startSingleReads } from "./singleRead.ts";
+import type { SingleRead } from "./singleRead.ts";
 
 type Decisions = Awaited<ReturnType<Apply["applyReads"]>>;
 
@@ -12,7 +16,7 @@ export interface Difference {
   readonly references: readonly string[];
 }
 
-const NO_FINDINGS: Findings = { missing: 0, stale: 0, differing: 0, extra: 0 };
+const NO_FINDINGS: Findings = { missing: 0, stale: 0, differing: 0, extra: 0, unreadable: 0 };
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
 
 export function addDifference(left: Difference, right: Difference): Difference {
@@ -21,6 +25,7 @@ export function addDifference(left: Difference, right: Difference): Difference {
     stale: left.findings.stale + right.findings.stale,
     differing: left.findings.differing + right.findings.differing,
     extra: left.findings.extra + right.findings.extra,
+    unreadable: left.findings.unreadable + right.findings.unreadable,
   };
   return { findings, references: [...left.references, ...right.references] };
 }
@@ -35,30 +40,59 @@ export function findDifferences(decisions: Decisions): Difference {
   }, NO_DIFFERENCE);
 }
 
+const UNREADABLE: Difference = { findings: { ...NO_FINDINGS, unreadable: 1 }, references: [] };
+const REASON = "could not be compared";
+
 /**
- * Reads one order of the mirror again and compares it. A change from `knownBefore` on is no difference: polling may
- * not have come to it yet. Throws what the client and apply throw.
+ * Reads orders of the mirror again, one by one, and compares them. A change from `knownBefore` on is no difference:
+ * polling may not have come to it yet. An order that cannot be read is counted as such and wished for again, and the
+ * others are compared all the same. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and
+ * the reason of `signal`.
  */
-export async function compareOrder(
-  deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds">,
-  { reference, knownBefore, signal }: { reference: string; knownBefore: Instant; signal: AbortSignal },
+export async function compareOrders(
+  deps: PollDeps,
+  options: { references: readonly string[]; knownBefore: Instant; term: Term; signal: AbortSignal },
 ): Promise<Difference> {
+  const { references, knownBefore, term, signal } = options;
   const { sourceId } = deps.source;
-  const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
-  try {
-    const { snapshot, requestedAt } = await deps.client.getOrder(reference, { priority: "verify", signal });
-    const isNews = snapshot.version >= knownBefore;
-    const via = isNews ? "refetch" : "verify";
-    const decisions = await deps.apply.applyReads({
-      sourceId,
-      via,
-      snapshots: [snapshot],
-      requestedAt,
-      settleNanos,
-    });
-    return isNews ? NO_DIFFERENCE : findDifferences(decisions);
-  } catch (error) {
-    if (!(error instanceof OrderNotFoundError)) throw error;
+  const resting = await readResting(deps.pool, { sourceId, references });
+  const reads = startSingleReads(deps, { priority: "verify", reason: REASON });
+  let found = NO_DIFFERENCE;
+  for (const reference of references) {
+    term.assertLeading();
+    // It failed a moment ago; after a batch that was ended, this is how the next one comes past it.
+    const read = resting.has(reference) ? undefined : await reads.read(reference, signal);
+    if (read?.kind === "failed" && read.endsBatch) throw read.error;
+    const difference =
+      read === undefined || read.kind === "failed"
+        ? UNREADABLE
+        : await compareRead(deps, { reference, read, knownBefore });
+    found = addDifference(found, difference);
+  }
+  return found;
+}
+
+async function compareRead(
+  deps: PollDeps,
+  options: {
+    reference: string;
+    read: Exclude<SingleRead, { readonly kind: "failed" }>;
+    knownBefore: Instant;
+  },
+): Promise<Difference> {
+  const { reference, read, knownBefore } = options;
+  if (read.kind === "not_found") {
+    noteOrderGone(deps, { reference, reason: "comparison" });
     return { findings: { ...NO_FINDINGS, extra: 1 }, references: [reference] };
   }
+  const { snapshot, requestedAt } = read.answer;
+  const isNews = snapshot.version >= knownBefore;
+  const decisions = await deps.apply.applyReads({
+    sourceId: deps.source.sourceId,
+    via: isNews ? "refetch" : "verify",
+    snapshots: [snapshot],
+    requestedAt,
+    settleNanos: BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n,
+  });
+  return isNews ? NO_DIFFERENCE : findDifferences(decisions);
 }

@@ -2,9 +2,10 @@ import { addSeconds } from "../../domain/order/instant.ts";
 import { completeRefetch, postponeRefetch, takeRefetches } from "../ledger/refetches.sql.ts";
 import type { Refetch } from "../ledger/refetches.sql.ts";
 import type { OrderAnswer } from "../../provider/orderAnswer.ts";
-import { InvalidReferenceError, OrderNotFoundError } from "../../provider/errors.ts";
+import type { CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
-import type { Term } from "../leader/leadership.ts";
+import { noteOrderGone } from "./orderGone.ts";
+import { startSingleReads } from "./singleRead.ts";
 
 /** Single reads have the sustained policy to themselves (200 per 10 s), but a cycle has other things to do. */
 const REFETCHES_MAX = 50;
@@ -14,42 +15,47 @@ const ATTEMPTS_MAX = 20;
 export interface RefetchCounts {
   readonly requests: number;
   readonly applied: number;
+  /** Why no more of them were read in this cycle, though they are due; undefined where nothing is wrong. */
+  readonly failure: unknown;
 }
 
 /**
- * Reads the orders that somebody wished to have read again, one by one. A wish is fulfilled by a read that is
- * settled, since only then can nothing change within that version any more; an earlier one is applied, and repeated.
+ * Reads the orders that somebody wished to have read again, one by one, until the next cycle is due. A wish is
+ * fulfilled by a read that is settled, since only then can nothing change within that version any more; an earlier one
+ * is applied, and repeated.
  */
 export async function refetchOrders(
-  deps: Pick<PollDeps, "source" | "client" | "pool" | "apply" | "logger" | "settleSeconds">,
-  { term, signal }: { term: Term; signal: AbortSignal },
+  deps: PollDeps,
+  { term, signal, dueMs }: Pick<CycleContext, "term" | "signal" | "dueMs">,
 ): Promise<RefetchCounts> {
   const { sourceId } = deps.source;
   const wishes = await takeRefetches(deps.pool, { sourceId, limit: REFETCHES_MAX });
+  // Sent once: what fails is tried again by its wish, and must not hold up the others here.
+  const reads = startSingleReads(deps, { priority: "refetch", attemptsMax: 1, reason: "could not be read" });
+  let requests = 0;
   let applied = 0;
   for (const refetch of wishes) {
+    if (requests > 0 && deps.clock.monotonicMs() >= dueMs) break;
     term.assertLeading();
-    applied += await refetchOrder(deps, { refetch, signal });
+    requests += 1;
+    const read = await reads.read(refetch.reference, signal);
+    if (read.kind === "failed" && read.endsBatch) return { requests, applied, failure: read.error };
+    if (read.kind === "not_found") {
+      noteOrderGone(deps, refetch);
+      await completeRefetch(deps.pool, { sourceId, refetch });
+    }
+    if (read.kind === "read") applied += await applyRefetch(deps, { refetch, answer: read.answer });
   }
-  return { requests: wishes.length, applied };
+  return { requests, applied, failure: undefined };
 }
 
-async function refetchOrder(
-  deps: Parameters<typeof refetchOrders>[0],
-  { refetch, signal }: { refetch: Refetch; signal: AbortSignal },
+async function applyRefetch(
+  deps: PollDeps,
+  { refetch, answer }: { refetch: Refetch; answer: OrderAnswer },
 ): Promise<number> {
-  const { client, pool, apply, logger, settleSeconds } = deps;
+  const { pool, apply, logger, settleSeconds, intervalSeconds } = deps;
   const { sourceId } = deps.source;
   const { reference, reason, attempts } = refetch;
-  let answer: OrderAnswer;
-  try {
-    answer = await client.getOrder(reference, { priority: "refetch", signal });
-  } catch (error) {
-    if (!(error instanceof OrderNotFoundError || error instanceof InvalidReferenceError)) throw error;
-    logger.warn({ reference, reason }, "the order to be read again is not there; given up");
-    await completeRefetch(pool, { sourceId, refetch });
-    return 0;
-  }
   const { snapshot, requestedAt } = answer;
   const settleNanos = BigInt(Math.round(settleSeconds * 1_000)) * 1_000_000n;
   const decisions = await apply.applyReads({
@@ -64,6 +70,6 @@ async function refetchOrder(
     logger.warn({ reference, reason }, "the order bears a time in the future; given up");
   }
   if (settled || attempts + 1 >= ATTEMPTS_MAX) await completeRefetch(pool, { sourceId, refetch });
-  else await postponeRefetch(pool, { sourceId, refetch });
+  else await postponeRefetch(pool, { sourceId, refetch, waitMs: intervalSeconds * 1_000 });
   return decisions.filter(({ verdict }) => verdict === "applied").length;
 }

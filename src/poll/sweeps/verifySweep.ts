@@ -10,9 +10,10 @@ import {
   startVerification,
 } from "../ledger/verifications.sql.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
-import { addDifference, compareOrder, findDifferences, NO_DIFFERENCE } from "./compareOrder.ts";
+import { addDifference, compareOrders, findDifferences, NO_DIFFERENCE } from "./compareOrder.ts";
 import type { Difference } from "./compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
+import type { Term } from "../leader/leadership.ts";
 import { WalkTooLargeError } from "../cycle/errors.ts";
 import { makePeriodSpan } from "../cycle/span.ts";
 import { lateSeconds, provableUntil } from "./sweeps.ts";
@@ -63,10 +64,7 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     async noteRead(window, { requests, orders, term }) {
       if (comparison === undefined) return;
       const { verificationId, since, difference } = comparison;
-      const found = addDifference(
-        difference,
-        await examineUnlisted(deps, { window, comparison, signal: term.signal }),
-      );
+      const found = addDifference(difference, await examineUnlisted(deps, { window, comparison, term }));
       const done = window.since <= since;
       await advanceVerification(pool, term.lease, {
         verificationId,
@@ -112,15 +110,11 @@ async function beginComparison(
 /** Reads one by one what the mirror has in the window and the pages did not show. */
 async function examineUnlisted(
   deps: PollDeps,
-  { window, comparison, signal }: { window: Window; comparison: Comparison; signal: AbortSignal },
+  { window, comparison, term }: { window: Window; comparison: Comparison; term: Term },
 ): Promise<Difference> {
   const { sourceId } = deps.source;
   const { knownBefore } = comparison;
   const listed = [...comparison.listed];
-  const unlisted = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
-  let found = NO_DIFFERENCE;
-  for (const reference of unlisted) {
-    found = addDifference(found, await compareOrder(deps, { reference, knownBefore, signal }));
-  }
-  return found;
+  const references = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
+  return compareOrders(deps, { references, knownBefore, term, signal: term.signal });
 }

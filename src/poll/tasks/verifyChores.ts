@@ -7,7 +7,7 @@ import {
   startVerification,
 } from "../ledger/verifications.sql.ts";
 import type { Chore } from "./chores.ts";
-import { addDifference, compareOrder, NO_DIFFERENCE } from "../sweeps/compareOrder.ts";
+import { compareOrders } from "../sweeps/compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { provableUntil } from "../sweeps/sweeps.ts";
 
@@ -48,11 +48,7 @@ export function makeVerifySamples(deps: PollDeps): Chore {
       const query = { sourceId, window: open, verificationId, offset: orders, limit };
       const references = await readSample(pool, query);
       const knownBefore = provableUntil(client.providerClock.providerNow(), deps);
-      let found = NO_DIFFERENCE;
-      for (const reference of references) {
-        term.assertLeading();
-        found = addDifference(found, await compareOrder(deps, { reference, knownBefore, signal }));
-      }
+      const found = await compareOrders(deps, { references, knownBefore, term, signal });
       const compared = references.length;
       await advanceVerification(pool, term.lease, {
         verificationId,

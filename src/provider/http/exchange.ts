@@ -61,7 +61,8 @@ export function makeExchange(deps: {
     const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
     const answer = text === null ? undefined : { status, headers, text };
     const endpoint = describeEndpoint(request);
-    return makeRefusalError({ endpoint, status, refusal, retryAfterMs, policy, answer });
+    const namesOrder = request.reference !== undefined;
+    return makeRefusalError({ endpoint, namesOrder, status, refusal, retryAfterMs, policy, answer });
   }
 
   return exchange;

@@ -22,6 +22,8 @@ export interface RequestOptions {
   /** Default `live`. */
   readonly priority?: Priority | undefined;
   readonly signal?: AbortSignal | undefined;
+  /** How often it is sent at most; default 4. For a caller that tries again by itself. */
+  readonly attemptsMax?: number | undefined;
   /** Gives up the wait for a turn in the budget, and nothing that has been sent. */
   readonly turnSignal?: AbortSignal | undefined;
 }

@@ -2,7 +2,7 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { ProviderUnavailableError, RateLimitedError } from "../errors.ts";
 import type { ProviderRequest, Send } from "../http/request.ts";
 
-/** First sending included. */
+/** First sending included; RequestOptions may ask for fewer. */
 export const ATTEMPTS_MAX = 4;
 const BACKOFF_BASE_MS = 500;
 const BACKOFF_MAX_MS = 8_000;
@@ -16,12 +16,13 @@ const WAIT_MAX_MS = 30_000;
 export function makeRetrying(deps: { send: Send; clock: Clock; random: () => number }): Send {
   const { send, clock, random } = deps;
   return async function sendPersistently(request, options) {
+    const { attemptsMax = ATTEMPTS_MAX } = options;
     for (let attempt = 1; ; attempt += 1) {
       try {
         return await send(request, options);
       } catch (error) {
         const delayMs = retryDelayMs(error, { request, attempt, random });
-        if (delayMs === null) throw error;
+        if (delayMs === null || attempt >= attemptsMax) throw error;
         await clock.sleep(delayMs, options.signal);
       }
     }
@@ -38,7 +39,6 @@ function retryDelayMs(
   error: unknown,
   { request, attempt, random }: { request: ProviderRequest; attempt: number; random: () => number },
 ): number | null {
-  if (attempt >= ATTEMPTS_MAX) return null;
   if (error instanceof RateLimitedError) {
     // No wait here: the budget has learnt of the refusal and lets nobody pass before its end.
     return error.retryAfterMs <= WAIT_MAX_MS ? 0 : null;

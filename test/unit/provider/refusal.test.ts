@@ -2,9 +2,10 @@ import { describe, expect, it } from "vitest";
 import { ProviderUnavailableError, RateLimitedError } from "../../../src/provider/errors.ts";
 import { makeRefusalError, NO_REFUSAL, readRefusal, readRequestId } from "../../../src/provider/refusal.ts";
 
-const refuse = (status: number, code: string | null) =>
+const refuse = (status: number, code: string | null, namesOrder = false) =>
   makeRefusalError({
     endpoint: "POST /v1/orders",
+    namesOrder,
     status,
     refusal: { code, message: "Jane, +31 6 1234", requestId: "req_7" },
     retryAfterMs: null,
@@ -30,6 +31,7 @@ describe("the typed error of a refusal", () => {
     // Any web server says this of a wrong address; only the code says it of an order.
     [404, null, "ProviderRefusedError"],
     [401, null, "InvalidApiKeyError"],
+    [401, "order_not_found", "InvalidApiKeyError"],
     [429, "rate_limit_exceeded", "RateLimitedError"],
     [429, null, "RateLimitedError"],
     [302, null, "ProviderRedirectError"],
@@ -42,11 +44,23 @@ describe("the typed error of a refusal", () => {
     expect(error.message).toContain("POST /v1/orders");
   });
 
+  it.each([404, 410])("is that the order is not there for %i of one order, whatever the body", (status) => {
+    for (const code of [null, "not_found", "order_not_found", "invalid_api_key"]) {
+      expect(refuse(status, code, true)).toMatchObject({ name: "OrderNotFoundError", status, code });
+    }
+    expect(refuse(status, null)).toMatchObject({ name: "ProviderRefusedError" });
+  });
+
   it("says never to try again, later, or after the given wait", () => {
     expect(refuse(422, "no_shift_coverage").retry).toBe("never");
     expect(refuse(302, null).retry).toBe("never");
     expect(refuse(500, null).retry).toBe("later");
-    const answer = { endpoint: "GET /v1/orders", refusal: NO_REFUSAL, retryAfterMs: 7_000 };
+    const answer = {
+      endpoint: "GET /v1/orders",
+      namesOrder: false,
+      refusal: NO_REFUSAL,
+      retryAfterMs: 7_000,
+    };
     expect(makeRefusalError({ ...answer, status: 503, policy: null })).toMatchObject({
       retry: { afterMs: 7_000 },
       reason: "server",

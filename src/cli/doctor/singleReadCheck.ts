@@ -1,0 +1,46 @@
+import { readFailing } from "../../poll/ledger/refetches.sql.ts";
+import { InvalidApiKeyError, ProviderError } from "../../provider/errors.ts";
+import { ok, warning } from "./check.ts";
+import type { Check, Remark } from "./check.ts";
+
+const NAMED_MAX = 5;
+const NOT_FOUND_CODE = "order_not_found";
+
+/** The orders whose single read failed more than once in a row, with the provider's answer. */
+export const singleReadCheck: Check = {
+  name: "single reads",
+  needs: "schema",
+  async run({ pool, config }) {
+    const all = await readFailing(pool);
+    const known = config.sources.map(({ sourceId }) => sourceId);
+    const failing = all.filter(({ sourceId }) => known.length === 0 || known.includes(sourceId));
+    if (failing.length === 0) return [ok("Every order that was asked for singly could be read.")];
+    const named = failing
+      .slice(0, NAMED_MAX)
+      .map(({ sourceId, reference, failures, lastError }) =>
+        warnOf(sourceId, reference, `${lastError}, ${failures} times in a row`),
+      );
+    const more = failing.length - named.length;
+    return more === 0 ? named : [...named, warning(`So do ${more} more orders.`, "See /ops/refetches.")];
+  },
+};
+
+/**
+ * What it means that a single order could not be read although the key and the address work; undefined where that is
+ * no matter of the order: the key is refused, or the provider says itself that it does not know the order.
+ */
+export function judgeSingleRead(
+  error: unknown,
+  { sourceId, reference }: { sourceId: string; reference: string },
+): Remark | undefined {
+  if (!(error instanceof ProviderError)) return undefined;
+  if (error instanceof InvalidApiKeyError || error.code === NOT_FOUND_CODE) return undefined;
+  return warnOf(sourceId, reference, error.message);
+}
+
+function warnOf(sourceId: string, reference: string, answer: string): Remark {
+  return warning(
+    `${sourceId}: order ${reference} cannot be read singly: ${answer}.`,
+    `Ask the provider about this order; lists and all other orders are read without it. To try it at once: order-mirror refetch ${reference} --source ${sourceId}`,
+  );
+}
