@@ -1,12 +1,12 @@
 import { decodeStrictly } from "./encoding.ts";
 import type { Scheme } from "./scheme.ts";
 
-/** More signatures than any rotation needs; each costs a comparison per secret. */
-const CANDIDATES_MAX = 8;
+/** More than any change of secrets needs. */
+const SIGNATURES_MAX = 8;
 const HEADER_LENGTH_MAX = 4_096;
 
 export interface Candidates {
-  /** Each exactly as long as a signature of the scheme; at least one, at most eight. */
+  /** Each exactly as long as a signature of the scheme; at least one, at most `signaturesMax`. */
   readonly signatures: readonly Buffer[];
   /** Values of the timestamp's part of the header; empty when the scheme has none. */
   readonly timestamps: readonly string[];
@@ -20,7 +20,7 @@ type CandidatesRefusal = "signature_malformed" | "too_many_signatures";
  */
 export function makeCandidateReader(
   { separator, prefix, encoding, timestamp }: Scheme,
-  signatureBytes: number,
+  { signatureBytes, signaturesMax = SIGNATURES_MAX }: { signatureBytes: number; signaturesMax?: number },
 ): (header: string) => Candidates | CandidatesRefusal {
   const timestampPart = timestamp && "part" in timestamp ? timestamp.part : undefined;
   return (header) => {
@@ -36,7 +36,7 @@ export function makeCandidateReader(
         if (bytes?.length === signatureBytes) signatures.push(bytes);
       }
     }
-    if (signatures.length > CANDIDATES_MAX) return "too_many_signatures";
+    if (signatures.length > signaturesMax) return "too_many_signatures";
     return signatures.length === 0 ? "signature_malformed" : { signatures, timestamps };
   };
 }

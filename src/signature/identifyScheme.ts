@@ -101,7 +101,8 @@ function* listVariants(
   const ids = scheme.idHeader === null ? [null] : names.filter((name) => ID_NAME.test(name));
   const readable = (variant: Scheme) => {
     const header = headersDistinct[variant.header]?.[0] ?? "";
-    return typeof makeCandidateReader(variant, SIGNATURE_BYTES[variant.algorithm])(header) !== "string";
+    const read = makeCandidateReader(variant, { signatureBytes: SIGNATURE_BYTES[variant.algorithm] });
+    return typeof read(header) !== "string";
   };
   for (const header of lookedAt) {
     for (const algorithm of algorithms) {

@@ -46,6 +46,8 @@ type Verdict =
 
 export interface Verifier {
   readonly verify: (request: SignedRequest) => Verdict;
+  /** A longer body must not be verified: it would take too much time. No limit of the scheme's own: Infinity. */
+  readonly bodyBytesMax: number;
   /** What should be bettered though it works; for the log at start. Never holds a secret. */
   readonly warnings: readonly string[];
 }
@@ -63,6 +65,13 @@ const ID_LENGTH_MAX = 256;
 const ID_CHARACTERS = /^[\x20-\x7e\x80-\xff]+$/;
 const URL_CHARACTERS = /^[\x21-\x7e]+$/;
 const ED25519_SIGNATURE_BYTES = 64;
+/** Enough to change a secret; each costs a hash of the body. */
+const SECRETS_MAX = 4;
+/**
+ * A public key is tried anew on each signature, at some 4 ms for a body of 1 MiB, and on our main thread. With these limits
+ * a forged request costs no more than one of an HMAC scheme does. An event is a few kilobytes.
+ */
+const ED25519_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };
 const HMACS = {
   "hmac-sha256": { hash: "sha256", bytes: 32 },
   "hmac-sha512": { hash: "sha512", bytes: 64 },
@@ -78,10 +87,13 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   const { keys, problems, warnings } = readSecrets(secrets, scheme.secretFormat);
   const urlProblem = findUrlProblem(hasPlaceholder(parts, "url"), url);
   const lines = [...problems.map((problem) => `Webhook ${problem}.`), ...(urlProblem ? [urlProblem] : [])];
+  if (secrets.length > SECRETS_MAX)
+    lines.push(`There are ${secrets.length} webhook secrets; at most ${SECRETS_MAX} can be valid at a time.`);
   if (lines.length > 0) throw new ConfigurationError(lines.join("\n"));
 
   const frame = compileFrame(parts);
-  const readCandidates = makeCandidateReader(scheme, signatureBytes(scheme));
+  const { bodyBytesMax = Infinity, ...limits } = scheme.algorithm === "ed25519" ? ED25519_LIMITS : {};
+  const readCandidates = makeCandidateReader(scheme, { signatureBytes: signatureBytes(scheme), ...limits });
   const readTimestamp = makeTimestampReader(scheme);
   const findMatch = makeMatcher(scheme, keys);
   const delimiter = findIdDelimiter(parts);
@@ -112,7 +124,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
       ? { valid: false, reason: "signature_mismatch" }
       : { valid: true, secretIndex, id };
   };
-  return { verify, warnings };
+  return { verify, bodyBytesMax, warnings };
 }
 
 function readHeader(values: string[] | undefined): { text: string } | Refusal {

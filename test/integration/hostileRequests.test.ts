@@ -1,5 +1,5 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -7,7 +7,10 @@ import type { TestDatabase } from "../support/database.ts";
 import { at, makeEventBody, makeOrder } from "../support/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../support/rawHttp.ts";
 import type { RawConnection } from "../support/rawHttp.ts";
+import { loadScheme } from "../../src/signature/scheme.ts";
+import { makeSigner } from "../../src/signature/sign.ts";
 import {
+  KEYED,
   LIVE_SECRETS,
   makeBody,
   post,
@@ -227,6 +230,36 @@ it("fifty requests in one packet are answered one by one, in their order", async
     expect((await connection.readAnswer()).status).toBe(place % 2 === 0 ? 200 : 401);
   }
   connection.abort();
+  expect(await countInbox()).toBe(1);
+});
+
+it("forged requests in one packet are answered no faster than one by one", async () => {
+  const paced = await startReceiving({
+    url: database.url,
+    mount: "by http.createServer",
+    limits: { promptRefusals: 1 },
+  });
+  onTestFinished(() => paced.close());
+  const connection = await openRaw(paced.port);
+  const forged =
+    makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]) + body.toString();
+  const startedMs = performance.now();
+  connection.write(forged.repeat(8));
+  for (let place = 0; place < 8; place += 1) expect((await connection.readAnswer()).status).toBe(401);
+  // One of each second at once, the others after a quarter of a second each.
+  expect(performance.now() - startedMs).toBeGreaterThan(1_000);
+  connection.abort();
+});
+
+it("a body that is too long to try public keys on is refused before it is read", async () => {
+  const scheme = loadScheme("standard-webhooks-ed25519");
+  const send = (bytes: Buffer) => {
+    const nowSeconds = Math.floor(Date.now() / 1_000);
+    const headers = makeSigner({ scheme, secret: KEYED.signing })({ id: "msg_1", body: bytes, nowSeconds });
+    return post(receiving.port, bytes, { source: "keyed", headers });
+  };
+  expect((await send(makeBody("evt_long", "x".repeat(130_000)))).status).toBe(200);
+  expect((await send(makeBody("evt_longer", "x".repeat(131_072)))).status).toBe(413);
   expect(await countInbox()).toBe(1);
 });
 

@@ -221,23 +221,59 @@ describe("a receiver that is drained", () => {
 });
 
 describe("a receiver with too much at once", () => {
+  const KIBIBYTE = 1_024;
+  const headOf = (body: Buffer, length: readonly [string, string | number]) =>
+    makeHead("POST /webhooks/live", [
+      ["Content-Type", "application/json"],
+      ...Object.entries(signHeaders(body)),
+      length,
+    ]);
+
+  it("has room for small events, however much of large bodies comes that never end", async () => {
+    const receiving = await startReceiving({
+      url: database.url,
+      mount: "by http.createServer",
+      limits: { bodiesBytes: 256 * KIBIBYTE },
+    });
+    onTestFinished(() => receiving.close());
+    const large = Buffer.alloc(200 * KIBIBYTE, "x");
+    const endless = await Promise.all(Array.from({ length: 40 }, () => openRaw(receiving.port)));
+    for (const [place, connection] of endless.entries()) {
+      const chunked = place % 2 === 0;
+      connection.write(
+        headOf(large, chunked ? ["Transfer-Encoding", "chunked"] : ["Content-Length", large.length + 1]),
+      );
+      if (chunked) connection.write(`${large.length.toString(16)}\r\n`);
+      connection.write(large);
+    }
+    const refused = () => receiving.receiver.counts().overloaded;
+    await expect.poll(refused, PATIENCE).toBe(39);
+    for (let count = 0; count < 30; count += 1) {
+      expect((await post(receiving.port, makeBody(`evt_${count}`, "x".repeat(10_000)))).status).toBe(200);
+    }
+    // A large event that comes whole has the room of the body that has been coming for longest.
+    expect((await post(receiving.port, makeBody("evt_large", "x".repeat(150_000)))).status).toBe(200);
+    expect(refused()).toBe(40);
+    for (const connection of endless) connection.abort();
+  });
+
   it("refuses at once what exceeds the memory for bodies, and takes more when some is free", async () => {
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const small = await startReceiving({
       url: database.url,
       mount: "by http.createServer",
-      limits: { bodiesBytes: 1_000 },
+      limits: { bodiesBytes: 10_000 },
       store: () => held.then(() => ({ seq: 1 })),
     });
     onTestFinished(() => small.close());
-    const first = post(small.port, makeBody("evt_1", "x".repeat(800)));
+    const first = post(small.port, makeBody("evt_1", "x".repeat(25_000)));
     await expect
-      .poll(async () => (await post(small.port, makeBody("evt_2", "x".repeat(800)))).status, PATIENCE)
+      .poll(async () => (await post(small.port, makeBody("evt_2", "x".repeat(25_000)))).status, PATIENCE)
       .toBe(503);
     release();
     expect((await first).status).toBe(200);
-    expect((await post(small.port, makeBody("evt_3", "x".repeat(800)))).status).toBe(200);
+    expect((await post(small.port, makeBody("evt_3", "x".repeat(25_000)))).status).toBe(200);
     expect(small.receiver.counts().overloaded).toBeGreaterThan(0);
   });
 });

@@ -1,4 +1,4 @@
-import { randomUUID } from "node:crypto";
+import { generateKeyPairSync, randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
@@ -18,6 +18,8 @@ import { loadVerifier } from "../../src/signature/verifier.ts";
 const secretOf = (seed: number) => `whsec_${Buffer.alloc(32, seed).toString("base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
 export const TEST_SECRET = secretOf(3);
+/** Of the source `keyed`: what its sender signs with, and what we verify with. */
+export const KEYED = makeKeyPair();
 
 export type Mount = "by http.createServer" | "in Express";
 export const MOUNTS: readonly Mount[] = ["by http.createServer", "in Express"];
@@ -48,7 +50,7 @@ export async function startReceiving(options: {
     connectTimeoutMs: 1_500,
   });
   await pool.query(
-    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x') on conflict do nothing",
+    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x'), ('keyed', 'live', 'http://x') on conflict do nothing",
   );
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const rung: number[] = [];
@@ -66,6 +68,15 @@ export async function startReceiving(options: {
       ["test", { verifier: loadVerifier({ scheme, secrets: [TEST_SECRET] }) }],
       // A scheme that sends no id.
       ["plain", { verifier: loadVerifier({ scheme: loadScheme("github"), secrets: ["a plain secret"] }) }],
+      [
+        "keyed",
+        {
+          verifier: loadVerifier({
+            scheme: loadScheme("standard-webhooks-ed25519"),
+            secrets: [KEYED.verifying],
+          }),
+        },
+      ],
     ]),
     store: options.store ?? commit.store,
     ring: (seqs) => rung.push(...seqs),
@@ -94,6 +105,12 @@ export async function startReceiving(options: {
       await pool.end();
     },
   };
+}
+
+function makeKeyPair(): { signing: string; verifying: string } {
+  const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+  const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
+  return { signing: `whsk_${toBase64(d)}`, verifying: `whpk_${toBase64(x)}` };
 }
 
 export function makeBody(id: unknown = `evt_${randomUUID()}`, padding = ""): Buffer {

@@ -1,47 +1,36 @@
 import type { IncomingMessage } from "node:http";
+import type { BodyBudget } from "./bodyBudget.ts";
 
-/** The bytes of a request body, or why there are none. */
-export type BodyReading = Buffer | "too_large" | "overloaded" | "aborted" | "miswired";
-
-/** Bytes that all requests together may hold in memory. */
-export interface ByteBudget {
-  /** False, and nothing taken, when the budget would be exceeded. */
-  take(bytes: number): boolean;
-  giveBack(bytes: number): void;
+/** A body that was read whole; `release` gives back what it takes of the budget. */
+interface ReadBody {
+  readonly bytes: Buffer;
+  readonly release: () => void;
 }
 
-export function makeByteBudget(maxBytes: number): ByteBudget {
-  let usedBytes = 0;
-  return {
-    take(bytes) {
-      if (usedBytes + bytes > maxBytes) return false;
-      usedBytes += bytes;
-      return true;
-    },
-    giveBack(bytes) {
-      usedBytes -= bytes;
-    },
-  };
-}
+/** The body of a request, or why there is none. */
+export type BodyReading = ReadBody | "too_large" | "overloaded" | "aborted" | "miswired";
 
 interface ReadBodyOptions {
   readonly limitBytes: number;
-  readonly budget: ByteBudget;
+  readonly budget: BodyBudget;
 }
 
 /**
  * Reads the body as the bytes that were sent, without decoding, at most `limitBytes` of them.
  *
  * A body that a raw parser in front of us has already read is taken from `req.body`; one that was read and parsed
- * is lost, as its bytes cannot be had back, and gives "miswired". Never rejects. A returned Buffer is paid for
- * from the budget, and whoever called gives its length back when done with it.
+ * is lost, as its bytes cannot be had back, and gives "miswired". "overloaded" is a body that the budget has no room for,
+ * or no longer has. Never rejects.
  */
 export function readBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
   const { limitBytes, budget } = options;
   const { body } = req as { body?: unknown };
   if (Buffer.isBuffer(body)) {
     if (body.length > limitBytes) return Promise.resolve("too_large");
-    return Promise.resolve(budget.take(body.length) ? body : "overloaded");
+    const account = budget.open(() => undefined);
+    if (!account.take(body.length)) return Promise.resolve("overloaded");
+    account.complete();
+    return Promise.resolve({ bytes: body, release: account.close });
   }
   if (req.readableDidRead || req.readableEnded) return Promise.resolve("miswired");
   if (Number(req.headers["content-length"] ?? 0) > limitBytes) return Promise.resolve("too_large");
@@ -55,15 +44,16 @@ function collect(
 ): void {
   const chunks: Buffer[] = [];
   let bytes = 0;
+  const account = budget.open(() => refuse("overloaded"));
 
   function finish(reading: BodyReading): void {
     req.off("data", take).off("end", end).off("close", abort);
-    if (typeof reading === "string") budget.giveBack(bytes);
+    if (typeof reading === "string") account.close();
     resolve(reading);
   }
   function take(chunk: Buffer): void {
     if (bytes + chunk.length > limitBytes) refuse("too_large");
-    else if (!budget.take(chunk.length)) refuse("overloaded");
+    else if (!account.take(chunk.length)) refuse("overloaded");
     else {
       bytes += chunk.length;
       chunks.push(chunk);
@@ -71,11 +61,16 @@ function collect(
   }
   function refuse(reading: BodyReading): void {
     finish(reading);
+    chunks.length = 0;
     // What still comes is thrown away, until the server's requestTimeout: to close the connection now would
     // reset it, and the sender might never see why it was refused.
     req.resume();
   }
-  const end = () => finish(chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes));
+  function end(): void {
+    account.complete();
+    const whole = chunks.length === 1 && chunks[0] ? chunks[0] : Buffer.concat(chunks, bytes);
+    finish({ bytes: whole, release: account.close });
+  }
   const abort = () => finish("aborted");
 
   req.on("data", take).on("end", end).on("close", abort);

@@ -7,7 +7,8 @@ import type { Refusal, Verifier } from "../../signature/verifier.ts";
 import { admitEvent, refuseByHead } from "./admit.ts";
 import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
 import type { ReceiveOutcome } from "./answers.ts";
-import { makeByteBudget, readBody } from "./body.ts";
+import { readBody } from "./body.ts";
+import { makeBodyBudget } from "./bodyBudget.ts";
 import { InFlight } from "./inFlight.ts";
 import { makeRefusalLog } from "./refusalLog.ts";
 import { makeRefusalPace } from "./refusalPace.ts";
@@ -15,7 +16,7 @@ import type { StoreReceipt } from "../commit/waitingRoom.ts";
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
 const BODY_LIMIT_BYTES = 1_048_576;
-/** Of all requests together. */
+/** Of all requests together, beside the first kilobytes of each (see BodyBudget). */
 const BODIES_LIMIT_BYTES = 64 * 1_048_576;
 const WEBHOOK_PATH = /^\/webhooks\/([^/?#]+)\/?(?:\?|$)/;
 
@@ -67,7 +68,7 @@ interface Ending {
 export function makeReceiver(deps: ReceiverDeps): Receiver {
   const { sources, clock, logger, limits = {} } = deps;
   const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
-  const budget = makeByteBudget(bodiesBytes);
+  const budget = makeBodyBudget(bodiesBytes);
   const inFlight = new InFlight();
   const logRefusal = makeRefusalLog({ clock, logger });
   const paceRefusal = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
@@ -101,10 +102,11 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     if (!verifier) return finish({ outcome: "not_found" });
     const refusal = inFlight.isDraining ? "draining" : refuseByHead(req);
     if (refusal) return finish({ outcome: refusal });
-    const body = await readBody(req, { limitBytes, budget });
+    const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
+    const body = await readBody(req, { limitBytes: bytesMax, budget });
     if (typeof body === "string") return finish({ outcome: body });
     try {
-      const admission = admitEvent(req, { sourceId, verifier, clock, body });
+      const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes });
       if ("outcome" in admission) return finish(admission);
       if (!inFlight.begin()) return finish({ outcome: "draining" });
       try {
@@ -113,7 +115,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
         inFlight.end();
       }
     } finally {
-      budget.giveBack(body.length);
+      body.release();
     }
   }
 

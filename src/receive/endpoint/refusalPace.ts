@@ -8,8 +8,8 @@ const HOLD_MS = 250;
 const HELD_MAX = 1_000;
 
 /**
- * Has answers to forged requests given late once many come: until it has its answer, a connection brings no further
- * request, so a flood is slowed down to some hundred requests a second, and genuine events are not behind it.
+ * Has answers to forged requests given late once many come: a connection's next request is
+ * worked on once it has its answer, so a flood is slowed down to some hundred requests a second, and genuine events are not behind it.
  *
  * The returned function calls `answer` once: at once for the first 50 of a second, and when 1,000 wait; after 250 ms
  * else.

@@ -1,4 +1,5 @@
-import { createHmac } from "node:crypto";
+import { createHmac, generateKeyPairSync } from "node:crypto";
+import type { KeyObject } from "node:crypto";
 import { describe, expect, it } from "vitest";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
@@ -129,6 +130,45 @@ it("looks at eight signatures and refuses more", () => {
   expect(verifyWith(list, { "x-sig": [...wrong, `v0=${good}`, `v0=${good}`].join(",") })).toEqual(
     refused("too_many_signatures"),
   );
+});
+
+describe("with public keys, whose every check takes milliseconds of a long body", () => {
+  const { publicKey, privateKey } = generateKeyPairSync("ed25519");
+  const base64 = (key: KeyObject, part: "x" | "d") =>
+    Buffer.from(key.export({ format: "jwk" })[part]!, "base64url").toString("base64");
+  const scheme = loadScheme("standard-webhooks-ed25519");
+  const verifier = loadVerifier({ scheme, secrets: [`whpk_${base64(publicKey, "x")}`] });
+  const headers = makeSigner({ scheme, secret: `whsk_${base64(privateKey, "d")}` })({
+    id: "evt_1",
+    body: BODY,
+    nowSeconds: NOW,
+  });
+  const verify = (others: number) => {
+    const forged = Array.from({ length: others }, (_, n) => `v1a,${Buffer.alloc(64, n).toString("base64")}`);
+    const signatures = [...forged, headers["webhook-signature"]].join(" ");
+    const changed = Object.entries({ ...headers, "webhook-signature": signatures });
+    const headersDistinct = Object.fromEntries(changed.map(([name, value]) => [name, [value]]));
+    return verifier.verify({ headersDistinct, body: BODY, nowSeconds: NOW });
+  };
+
+  it("it looks at two signatures and refuses more", () => {
+    expect(verify(1)).toEqual({ valid: true, secretIndex: 0, id: "evt_1" });
+    expect(verify(2)).toEqual(refused("too_many_signatures"));
+  });
+
+  it("it says that long bodies are not for it; an HMAC has no such limit", () => {
+    expect(verifier.bodyBytesMax).toBe(131_072);
+    const github = loadVerifier({ scheme: loadScheme("github"), secrets: SECRETS });
+    expect(github.bodyBytesMax).toBe(Infinity);
+  });
+});
+
+it("takes four secrets and refuses more: each costs a hash of the body", () => {
+  const secrets = Array.from({ length: 5 }, (_, index) => `a secret that is number ${index}`);
+  const load = (count: number) =>
+    loadVerifier({ scheme: loadScheme("github"), secrets: secrets.slice(0, count) });
+  expect(load(4).warnings).toEqual([]);
+  expect(() => load(5)).toThrow("There are 5 webhook secrets; at most 4 can be valid at a time.");
 });
 
 it("refuses a signature's header beyond 4096 characters", () => {
