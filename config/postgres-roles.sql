@@ -84,6 +84,7 @@ grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications
   mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_traits to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;
 grant insert on mirror.coverage to order_mirror_poller;
+grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_poller;
 grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- What could not be read singly leaves the quarantine by itself once it is read.

@@ -247,6 +247,11 @@ create table mirror.coverage (
   sweep       text not null,
   proved      boolean not null default false,
   fence       bigint not null,
+  provider    text,
+  server      text,
+  settle_seconds  double precision,
+  overlap_seconds double precision,
+  begun_at    bigint,
   requests    integer not null,
   orders      integer not null,
   started_at  timestamptz not null,
@@ -260,7 +265,53 @@ comment on column mirror.coverage.until is 'End of the window, exclusive, nanose
 comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, deep, backfill or verify.';
 comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
+comment on column mirror.coverage.provider is 'Base address of the provider that was read.';
+comment on column mirror.coverage.server is 'Database server and timeline on which it was committed, as mirror.server_identity() names them.';
+comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit: with the overlap, how long after the window''s end its walk had to begin to prove it.';
+comment on column mirror.coverage.overlap_seconds is 'Overlap in force at the commit.';
+comment on column mirror.coverage.begun_at is 'When its first page was asked for, by the provider''s clock (a lower bound), nanoseconds since 1970.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
+
+create table mirror.walks (
+  source_id  text not null references mirror.sources,
+  sweep      text not null,
+  since      bigint not null,
+  until      bigint not null,
+  begun_at   bigint not null,
+  step       integer not null,
+  orders     integer not null,
+  state      json not null,
+  fence      bigint not null,
+  provider   text not null,
+  server     text not null,
+  started_at timestamptz not null default clock_timestamp(),
+  primary key (source_id, sweep),
+  check (since < until)
+);
+comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database that loses the one loses the other, and the next leader goes on where the last one stopped. The row goes with the last page, in the transaction that writes the window to coverage.';
+comment on column mirror.walks.sweep      is 'Which sweep reads it.';
+comment on column mirror.walks.since      is 'Start of the window, inclusive, nanoseconds since 1970.';
+comment on column mirror.walks.until      is 'End of the window, exclusive, nanoseconds since 1970.';
+comment on column mirror.walks.begun_at   is 'When the first page was asked for, by the provider''s clock (a lower bound), nanoseconds since 1970.';
+comment on column mirror.walks.step       is 'Pages read so far. A page is committed only if this is what its reader expects.';
+comment on column mirror.walks.orders     is 'Orders, or states of them, that those pages showed.';
+comment on column mirror.walks.state      is 'What the walk goes on by, as the program writes it; instants as text.';
+comment on column mirror.walks.fence      is 'Fencing number of the lease under which the last page was committed.';
+comment on column mirror.walks.provider   is 'Base address of the provider that is read; under another one the window is begun anew.';
+comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is begun anew.';
+comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
+
+create table mirror.walk_pages (
+  source_id text not null,
+  sweep     text not null,
+  step      integer not null,
+  keys      text[] not null,
+  primary key (source_id, sweep, step),
+  foreign key (source_id, sweep) references mirror.walks on delete cascade
+);
+comment on table  mirror.walk_pages      is 'What the pages of the walks under way showed that no page before had, so that a walk that is taken over counts no order twice.';
+comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
+comment on column mirror.walk_pages.keys is 'Name of each order and state of it: a hash of the content, and the reference.';
 
 create view mirror.proved as
 select source_id, since, until from mirror.coverage where proved

@@ -415,7 +415,8 @@ comment on column reporting.sync_status.refetch_count            is 'Orders that
 create view reporting.coverage as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
   (until - since) / 1e9::double precision as span_seconds, proved as is_proved, requests as request_count,
-  orders as order_count, started_at, ended_at
+  orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, provider, server as database_server,
+  settle_seconds, overlap_seconds, fence
 from mirror.coverage;
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through. Windows that it does not need any more go after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
@@ -429,6 +430,12 @@ comment on column reporting.coverage.request_count is 'Requests that it took.';
 comment on column reporting.coverage.order_count   is 'Orders that it showed.';
 comment on column reporting.coverage.started_at    is 'When reading began.';
 comment on column reporting.coverage.ended_at      is 'When reading ended.';
+comment on column reporting.coverage.begun_at      is 'When its first page was asked for, by the provider''s clock.';
+comment on column reporting.coverage.provider      is 'Base address of the provider that was read.';
+comment on column reporting.coverage.database_server is 'Database server and timeline on which the window was committed.';
+comment on column reporting.coverage.settle_seconds is 'Settle time in force then. A window is proved only when begun_at lies settle time and overlap after its end.';
+comment on column reporting.coverage.overlap_seconds is 'Overlap in force then.';
+comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
 
 create view reporting.coverage_gaps as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,

@@ -6,7 +6,7 @@ import { readPendingEvents } from "./inboxReads.sql.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { readReference } from "../wire/order.ts";
 import { applySubjects } from "./applySubjects.ts";
-import type { ApplyDeps, Decision } from "./applySubjects.ts";
+import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
 import { ApplyInterruptedError } from "./errors.ts";
 import { interpretEvent } from "./interpretEvent.ts";
 import type { Mode } from "./interpretEvent.ts";
@@ -28,8 +28,11 @@ export interface Reads {
 export interface Apply {
   /** Decides on the events at these inbox positions; those that are decided already are passed over. */
   readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
-  /** Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. */
-  readonly applyReads: (reads: Reads) => Promise<Decision[]>;
+  /**
+   * Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. With
+   * `alongside` that work and all decisions are committed together or not at all.
+   */
+  readonly applyReads: (reads: Reads, alongside?: Alongside) => Promise<Decision[]>;
 }
 
 /**
@@ -55,7 +58,8 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
         known.map((event) => interpretEvent(event, modeOf(event.sourceId))),
       );
     },
-    applyReads: (reads) => applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId))),
+    applyReads: (reads, alongside) =>
+      applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId)), alongside),
   };
 }
 

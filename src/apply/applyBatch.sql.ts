@@ -1,5 +1,5 @@
 import type { Via } from "../domain/order/observation.ts";
-import type { Pool } from "../database/database.ts";
+import type { Queryable } from "../database/database.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
 import { startsOf } from "../database/packedBytes.ts";
 
@@ -272,9 +272,9 @@ select n, outcome as verdict, conflict, previous_status, revision from decided o
  *
  * At most one row per order may be `greatest`. Rejects with the database's error, and then nothing was written.
  */
-export async function applyBatch(pool: Pool, rows: readonly BatchRow[]): Promise<BatchOutcome[]> {
+export async function applyBatch(database: Queryable, rows: readonly BatchRow[]): Promise<BatchOutcome[]> {
   if (rows.length === 0) return [];
-  const result = await pool.query<BatchOutcome>({
+  const result = await database.query<BatchOutcome>({
     name: "apply-batch",
     text: STATEMENT,
     values: packRows(rows),

@@ -1,7 +1,8 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import type { BatchOutcome, BatchRow, Verdict } from "./applyBatch.sql.ts";
-import type { Pool } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
+import { atSavepoint, inTransaction } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
@@ -36,59 +37,81 @@ export interface ApplyDeps {
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
+/** Work that belongs to a batch of decisions: on `client`, in their transaction, before it is committed. */
+export type Alongside = (client: Queryable, decisions: readonly Decision[]) => Promise<void>;
+
 /**
- * The one place where the mirror changes: decides on subjects in batches, each batch in one transaction.
+ * The one place where the mirror changes: decides on subjects in batches, each batch in one transaction; or all of
+ * them in one, together with what is to be done `alongside`.
  *
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are
  * applied. Rejects with ApplyInterruptedError when the database is away or busy: batches before it stay applied,
- * and all may be given again, since applying is idempotent.
+ * and all may be given again, since applying is idempotent. Rejects with what `alongside` throws, and then nothing
+ * was applied.
  */
-export async function applySubjects(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
-  const decisions: Decision[] = [];
-  for (let start = 0; start < subjects.length; start += BATCH_ROWS_MAX) {
-    decisions.push(...(await applyOrSplit(deps, subjects.slice(start, start + BATCH_ROWS_MAX))));
-  }
+export async function applySubjects(
+  deps: ApplyDeps,
+  subjects: readonly Subject[],
+  alongside?: Alongside,
+): Promise<Decision[]> {
+  const decisions =
+    alongside === undefined
+      ? await applyAll({ ...deps, runBatch: (rows) => applyBatch(deps.pool, rows) }, subjects)
+      : await inTransaction(deps.pool, async (client) => {
+          const runBatch: RunBatch = (rows) => atSavepoint(client, () => applyBatch(client, rows));
+          const decided = await applyAll({ ...deps, runBatch }, subjects);
+          await alongside(client, decided);
+          return decided;
+        });
   if (decisions.length > 0) deps.onDecisions?.(decisions);
   return decisions;
 }
 
-async function applyOrSplit(deps: ApplyDeps, subjects: readonly Subject[]): Promise<Decision[]> {
+/** Runs one batch, all or nothing. */
+type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchOutcome[]>;
+type Run = Pick<ApplyDeps, "logger"> & { readonly runBatch: RunBatch };
+
+async function applyAll(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
+  const decisions: Decision[] = [];
+  for (let start = 0; start < subjects.length; start += BATCH_ROWS_MAX) {
+    decisions.push(...(await applyOrSplit(run, subjects.slice(start, start + BATCH_ROWS_MAX))));
+  }
+  return decisions;
+}
+
+async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
   const rows = toBatchRows(subjects);
   let outcomes: BatchOutcome[];
   try {
-    outcomes = await applyBatch(deps.pool, rows);
+    outcomes = await run.runBatch(rows);
   } catch (error) {
     const fault = classifyDatabaseError(error);
     if (fault === "transient") {
       throw new ApplyInterruptedError("Postgres could not apply a batch now.", { cause: error });
     }
     if (fault === "other") throw error;
-    return splitOrPark(deps, subjects, error);
+    return splitOrPark(run, subjects, error);
   }
   return outcomes.map((outcome) => toDecision(outcome, rows));
 }
 
-async function splitOrPark(
-  deps: ApplyDeps,
-  subjects: readonly Subject[],
-  error: unknown,
-): Promise<Decision[]> {
+async function splitOrPark(run: Run, subjects: readonly Subject[], error: unknown): Promise<Decision[]> {
   const [first] = subjects;
   if (first === undefined) return [];
   if (subjects.length > 1) {
     const middle = Math.ceil(subjects.length / 2);
-    const before = await applyOrSplit(deps, subjects.slice(0, middle));
-    return [...before, ...(await applyOrSplit(deps, subjects.slice(middle)))];
+    const before = await applyOrSplit(run, subjects.slice(0, middle));
+    return [...before, ...(await applyOrSplit(run, subjects.slice(middle)))];
   }
   // Parking a row that is parked already would go round for ever: then the fault is not in its content.
   if (first.kind !== "observation") throw error;
   const code = sqlState(error) ?? "unknown";
   const { reference } = first.observation.snapshot.fields;
-  deps.logger.warn(
+  run.logger.warn(
     { source: first.sourceId, reference, via: first.via, code },
     "the database refused an order",
   );
-  return applyOrSplit(deps, [
+  return applyOrSplit(run, [
     {
       kind: "quarantined",
       sourceId: first.sourceId,

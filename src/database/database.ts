@@ -3,6 +3,9 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 
 export type Pool = pg.Pool;
 
+/** What statements are run on: a pool, or a client in the middle of a transaction. */
+export type Queryable = Pick<pg.ClientBase, "query">;
+
 export interface PoolOptions {
   readonly url: string;
   /** What the connections are for; shown as `application_name` in pg_stat_activity. */
@@ -94,12 +97,14 @@ function forgetPlans(pool: Pool): void {
   });
 }
 
-/** Has statements run without the name under which they would be prepared. */
+/** Runs statements without the name under which they would be prepared, on the pool and on each of its clients. */
 function forgetNames(pool: Pool): void {
-  const query = pool.query.bind(pool) as (...given: unknown[]) => unknown;
-  const queryUnnamed = (statement: unknown, ...rest: unknown[]) =>
-    query(isNamed(statement) ? { ...statement, name: undefined } : statement, ...rest);
-  Object.assign(pool, { query: queryUnnamed });
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+    const queryUnnamed = (statement: unknown, ...rest: unknown[]) =>
+      query(isNamed(statement) ? { ...statement, name: undefined } : statement, ...rest);
+    Object.assign(client, { query: queryUnnamed });
+  });
 }
 
 function isNamed(statement: unknown): statement is { readonly name: unknown } {

@@ -1,6 +1,7 @@
 import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import { sqlState } from "../database/databaseErrors.ts";
+import { inTransaction } from "../database/transaction.ts";
 
 /** How much of an order is, or was, kept where. */
 export interface ErasureCount {
@@ -79,18 +80,14 @@ const ERASE = `
  * would write the order anew. Throws UnavailableError when that takes too long; nothing was done then.
  */
 export async function eraseOrder(pool: Pool, { sourceId, reference }: Subject): Promise<ErasureCount> {
-  const client = await pool.connect();
   try {
-    await client.query("begin");
-    await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
-    await client.query("lock table mirror.orders in share row exclusive mode");
-    const { rows } = await client.query<ErasureCount>(ERASE, [sourceId, reference]);
-    await client.query("commit");
-    client.release();
-    return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
+    return await inTransaction(pool, async (client) => {
+      await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
+      await client.query("lock table mirror.orders in share row exclusive mode");
+      const { rows } = await client.query<ErasureCount>(ERASE, [sourceId, reference]);
+      return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
+    });
   } catch (error) {
-    // The connection goes with its transaction.
-    client.release(true);
     if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
     throw new UnavailableError("Something holds the table of orders for long, a VACUUM for example.", {
       cause: error,

@@ -4,6 +4,7 @@ import { removeOld } from "../../src/roles/housekeeper.ts";
 import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 import { advanceBackfill, requestBackfill, startBackfill } from "../../src/poll/ledger/backfills.sql.ts";
+import { inTransaction } from "../../src/database/transaction.ts";
 import { commitWindow, readGaps } from "../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -54,8 +55,12 @@ const at = (hour: number): bigint => start + BigInt(hour) * HOUR;
 
 async function commit(since: number, until: number, proved = true): Promise<void> {
   const counts = { requests: 1, orders: 0, durationMs: 1 };
+  const basis = { margins: { settleSeconds: 5, overlapSeconds: 60 }, begunAt: at(until) };
   const window = { since: at(since), until: at(until), proved, sweep: "delayed", movesCursor: false };
-  for (const sourceId of SOURCES) await commitWindow(pool, lease, { ...window, ...counts, sourceId });
+  for (const sourceId of SOURCES) {
+    const walked = { ...window, ...basis, ...counts, sourceId };
+    await inTransaction(pool, (client) => commitWindow(client, lease, walked));
+  }
 }
 
 /** Reads [since, until) as a person's wish, newest part first. */

@@ -1,5 +1,6 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
+import { inTransaction } from "../../src/database/transaction.ts";
 import { commitWindow } from "../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -77,8 +78,13 @@ const commit = (place: number) =>
       sweep: "fast",
       proved: false,
       movesCursor: true,
+      margins: { settleSeconds: 5, overlapSeconds: 60 },
+      begunAt: 1n,
+      requests: 1,
+      orders: 0,
+      durationMs: 0,
     };
-    return commitWindow(pool, lease, { ...window, requests: 1, orders: 0, durationMs: 0 }).then(
+    return inTransaction(pool, (client) => commitWindow(client, lease, window)).then(
       () => true,
       (error: unknown) => {
         expect(error).toBeInstanceOf(LeaseLostError);

@@ -32,7 +32,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   provider = makeMemoryProvider();
-  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches, mirror.orders,
+  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages, mirror.refetches, mirror.orders,
     mirror.history, mirror.changes, mirror.quarantine`);
 });
 
@@ -314,7 +314,7 @@ describe("two pollers", () => {
 });
 
 describe("being broken off", () => {
-  it("between two pages loses nothing: the next one reads the window again, whole", async () => {
+  it("between two pages loses nothing: the next one goes on with the window", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 23; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
     let pages = 0;

@@ -6,6 +6,7 @@ import { commitWindow, readGaps } from "../../src/poll/ledger/coverage.sql.ts";
 import type { WalkedWindow } from "../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
+import { inTransaction } from "../../src/database/transaction.ts";
 import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../src/database/leases.sql.ts";
 import type { Lease } from "../../src/database/leases.sql.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../../src/poll/ledger/pollState.sql.ts";
@@ -50,13 +51,15 @@ const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow 
   sweep: "delayed",
   proved: true,
   movesCursor: false,
+  margins: { settleSeconds: 5, overlapSeconds: 60 },
+  begunAt: window.until,
   requests: 1,
   orders: 0,
   durationMs: 5,
   ...more,
 });
 const commit = async (lease: Lease, since: bigint, until: bigint, more: Partial<WalkedWindow> = {}) =>
-  commitWindow(pool, lease, walked({ since, until }, more));
+  inTransaction(pool, (client) => commitWindow(client, lease, walked({ since, until }, more)));
 
 describe("a lease", () => {
   it("has one holder at a time, and a greater number with each new one", async () => {

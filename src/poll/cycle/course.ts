@@ -1,8 +1,8 @@
 import type { PollState } from "../ledger/pollState.sql.ts";
 import type { PollDeps } from "./deps.ts";
 import type { Term } from "../leader/leadership.ts";
+import { addCounts, NOTHING_READ } from "./readWindow.ts";
 import type { ReadCounts } from "./readWindow.ts";
-import { addCounts, NOTHING_READ } from "../sweeps/sweepRunner.ts";
 import type { Step, SweepRunner } from "../sweeps/sweepRunner.ts";
 import type { SweepView } from "../sweeps/sweeps.ts";
 

@@ -10,7 +10,7 @@ import { refetchOrders } from "../sweeps/refetch.ts";
 import { makeRequestedSweep } from "../sweeps/requestedSweep.ts";
 import { makeSpareWork } from "../sweeps/spareWork.ts";
 import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
-import type { CommittedWindow } from "../sweeps/sweepRunner.ts";
+import type { CommittedWindow } from "../sweeps/walkKeeper.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../sweeps/sweeps.ts";
 import type { Sweep } from "../sweeps/sweeps.ts";
 import { makeVerifySweep } from "../sweeps/verifySweep.ts";
@@ -25,8 +25,6 @@ export interface CycleCounts extends CourseCounts {
 export interface Cycle {
   /** First the live window, then the proof, then wished refetches, then what can wait, for as long as there is time. */
   readonly run: (context: CycleContext) => Promise<CycleCounts>;
-  /** Forgets all windows under way: another process leads. */
-  readonly abandon: () => void;
 }
 
 /** Told of what the sweeps read. */
@@ -81,9 +79,6 @@ export function makeCycle(
       const laterError = await spare.run(context, course);
       const spareError = proofError ?? refetched.failure ?? laterError;
       return { ...course.result(), refetches: refetched.requests, spareError };
-    },
-    abandon() {
-      for (const runner of [live, delayed, backfill, requested, verify]) runner.abandon();
     },
   };
 }

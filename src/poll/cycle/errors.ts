@@ -12,6 +12,12 @@ export class WalkStalledError extends OrderMirrorError {
   override readonly retry = "later";
 }
 
+/** The database does not know pages that this process has read; the window is gone on with as the database knows it. */
+export class WalkForgottenError extends OrderMirrorError {
+  override readonly name = "WalkForgottenError";
+  override readonly retry = "later";
+}
+
 /** Reason of what is broken off by closing the poller. */
 export class PollerClosedError extends OrderMirrorError {
   override readonly name = "PollerClosedError";

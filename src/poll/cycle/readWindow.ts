@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import type { Decision } from "../../apply/applySubjects.ts";
+import type { Queryable } from "../../database/database.ts";
 import { UnreadableSnapshotError } from "../../domain/errors.ts";
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -48,7 +50,7 @@ export interface ShownRow extends WalkRow {
 /** The new orders of a page, and what apply decided on them. */
 export interface AppliedPage {
   readonly snapshots: readonly Snapshot[];
-  readonly decisions: Awaited<ReturnType<PollDeps["apply"]["applyReads"]>>;
+  readonly decisions: readonly Decision[];
 }
 
 interface ReadOptions {
@@ -56,6 +58,8 @@ interface ReadOptions {
   readonly priority: Priority;
   /** Told of each page when it has been applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
+  /** Keeps how far the reading has got with this page, in the transaction that applies the page. */
+  readonly keep?: ((client: Queryable, after: Reading) => Promise<void>) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -70,6 +74,8 @@ const PAGES_MAX = 500;
 const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
 const INDIVISIBLE_PAGES_MAX = 50_000;
 
+export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, unreadable: 0 };
+
 export function startReading(window: Window, nowMs: number): Reading {
   const divisible = window.until - window.since > INDIVISIBLE_NANOS;
   const pagesMax = divisible ? PAGES_MAX : INDIVISIBLE_PAGES_MAX;
@@ -77,7 +83,7 @@ export function startReading(window: Window, nowMs: number): Reading {
     walk: startWalk({ window, limit: PAGE_LIMIT, pagesMax }),
     begunAt: undefined,
     begunAtMs: nowMs,
-    counts: { requests: 0, orders: 0, applied: 0, unreadable: 0 },
+    counts: NOTHING_READ,
   };
 }
 
@@ -93,7 +99,7 @@ export function makeReadPage(
   const { client, apply } = deps;
   const { sourceId } = deps.source;
 
-  return async function readPage(reading, { via, priority, notePage, signal }) {
+  return async function readPage(reading, { via, priority, notePage, keep, signal }) {
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
     await awaitTurn(signal);
@@ -111,27 +117,34 @@ export function makeReadPage(
     const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
     const { requestedAt } = page;
     const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
-    const decisions = await apply.applyReads({
-      sourceId,
-      via,
-      snapshots,
-      unreadable,
-      requestedAt,
-      settleNanos,
-    });
-    notePage?.({ snapshots, decisions });
-    const { counts } = reading;
-    return {
+    const reads = { sourceId, via, snapshots, unreadable, requestedAt, settleNanos };
+    const advance = (decisions: AppliedPage["decisions"]): Reading => ({
       ...reading,
       walk,
       begunAt: reading.begunAt ?? requestedAt,
-      counts: {
-        requests: counts.requests + 1,
-        orders: counts.orders + snapshots.length,
-        applied: counts.applied + decisions.filter(({ verdict }) => verdict === "applied").length,
-        unreadable: counts.unreadable + unreadable.length,
-      },
-    };
+      counts: addCounts(reading.counts, {
+        requests: 1,
+        orders: snapshots.length,
+        applied: decisions.filter(({ verdict }) => verdict === "applied").length,
+        unreadable: unreadable.length,
+      }),
+    });
+    const decisions = await apply.applyReads(
+      reads,
+      keep && ((client, decided) => keep(client, advance(decided))),
+    );
+    notePage?.({ snapshots, decisions });
+    return advance(decisions);
+  };
+}
+
+/** The sum of two counts. */
+export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
+  return {
+    requests: left.requests + right.requests,
+    orders: left.orders + right.orders,
+    applied: left.applied + right.applied,
+    unreadable: left.unreadable + right.unreadable,
   };
 }
 

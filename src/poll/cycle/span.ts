@@ -17,7 +17,7 @@ export interface PeriodSpan extends Span {
 
 const DAY_SECONDS = 86_400;
 const YEAR_SECONDS = 365 * DAY_SECONDS;
-/** Each window costs a request or two more than its orders need, so it should have many pages; a kill loses them. */
+/** Each window costs a request or two more than its orders need, so it should have many pages; people see whole ones. */
 const PAGES_WANTED = 30;
 /** Below this a window cannot be cut any more. */
 const SPAN_MIN_SECONDS = 2;

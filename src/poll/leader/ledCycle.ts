@@ -24,8 +24,6 @@ type LedCycleResult =
 export interface LedCycle {
   /** A cycle under this term, if one is due. Throws what went wrong, after noting it beside the cursor. */
   run(context: { term: Term; signal: AbortSignal }): Promise<LedCycleResult>;
-  /** Forgets what is under way: another process leads. */
-  abandon(): void;
 }
 
 const RATE_WINDOW_MS = 10_000;
@@ -83,7 +81,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     if (waitMs > 0) await clock.sleep(waitMs, signal);
   }
 
-  return { run, abandon: cycle.abandon };
+  return { run };
 }
 
 /** The cycle and the chores, with what they learn of the provider and are tuned by. */
@@ -110,7 +108,7 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner 
       arrivals.showPage(page);
     },
     noteRead({ window, whole, begunAt }) {
-      if (whole && begunAt !== undefined) arrivals.noteRead({ window, begunAt });
+      if (whole) arrivals.noteRead({ window, begunAt });
     },
   });
   return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]), tuner };

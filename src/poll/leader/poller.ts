@@ -140,16 +140,12 @@ function makeAttempt(deps: PollDeps, name: string) {
 
   async function rest(): Promise<CycleReport> {
     log.pausedIs(true);
-    cycle.abandon();
     await leadership.resign();
     return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
   }
 
   function recover(error: unknown): CycleReport {
-    if (error instanceof LeaseLostError) {
-      cycle.abandon();
-      return { ...NOTHING_DONE, outcome: "lease_lost", waitMs: 0, error };
-    }
+    if (error instanceof LeaseLostError) return { ...NOTHING_DONE, outcome: "lease_lost", waitMs: 0, error };
     failures += 1;
     const waitMs = backoffMs(error, { failures, intervalMs: deps.intervalSeconds * 1_000 });
     log.failed(error, waitMs);

@@ -1,6 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import type { Pool } from "../../database/database.ts";
+import type { Margins } from "../../domain/window/lateness.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
@@ -15,6 +16,10 @@ export interface WalkedWindow extends Window {
   readonly proved: boolean;
   /** Moves the cursor of the fast sweep to `until`, if it is not there yet. */
   readonly movesCursor: boolean;
+  /** In force at the commit. */
+  readonly margins: Margins;
+  /** Provider-clock instant at which the first page was asked for, a lower bound. */
+  readonly begunAt: Instant;
   readonly requests: number;
   readonly orders: number;
   readonly durationMs: number;
@@ -27,53 +32,67 @@ export interface Progress {
 }
 
 /**
- * Records a walked window, together with what it moves, under the lease: all or nothing. Throws LeaseLostError.
+ * Records a walked window, together with what it moves, under the lease. Throws LeaseLostError. To be called inside
+ * a transaction: the source's watermark is locked first, so that no proof is taken back between the look and the move.
  *
  * `safe_through` is the end of the unbroken run of proved windows that begins at the source's history_since. So it
- * stops at a gap, however much was read beyond it, and jumps when the gap is filled; and it never goes back. The
- * fast sweep proves nothing: it reads changes so young that others may still appear among them.
+ * stops at a gap, however much was read beyond it, and jumps when the gap is filled. A commit never moves it back.
  */
-export async function commitWindow(pool: Pool, lease: Lease, walked: WalkedWindow): Promise<Progress> {
-  const { rows } = await pool.query<{ polled_through: string; safe_through: string | null }>(
-    `with ${HELD}, recorded as (
-       insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at)
-       select $4, $5::bigint, $6::bigint, $7, $8, held.fence, $10, $11,
-         clock_timestamp() - $12 * interval '1 millisecond'
-       from held
+export async function commitWindow(client: Queryable, lease: Lease, walked: WalkedWindow): Promise<Progress> {
+  await lockPollState(client, lease, walked.sourceId);
+  const { rows } = await client.query<{ polled_through: string; safe_through: string | null }>(
+    `with recorded as (
+       insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
+         overlap_seconds, begun_at, requests, orders, started_at)
+       select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, base_url, mirror.server_identity(), $8, $9,
+         $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
+       from mirror.sources where source_id = $1
      ), reached as (
-       select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $4
+       select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $1
      ), proof as (
        select int8range(since, until) as span from mirror.coverage, reached
-       where source_id = $4 and proved and until > reached.instant
+       where source_id = $1 and proved and until > reached.instant
        union all
-       select int8range($5::bigint, $6::bigint) where $8
+       select int8range($2::bigint, $3::bigint) where $5
      ), run as (
        select unnest(range_agg(span)) as span from proof
      )
      update mirror.poll_state set
-       polled_through = case when $9 then greatest(polled_through, $6::bigint) else polled_through end,
+       polled_through = case when $7 then greatest(polled_through, $3::bigint) else polled_through end,
        safe_through = greatest(safe_through, (select upper(span) from run, reached where span @> reached.instant))
-     from held where source_id = $4
+     where source_id = $1
      returning polled_through, safe_through`,
     [
-      ...leaseValues(lease),
       walked.sourceId,
       walked.since,
       walked.until,
       walked.sweep,
       walked.proved,
+      lease.fence,
       walked.movesCursor,
+      walked.margins.settleSeconds,
+      walked.margins.overlapSeconds,
+      walked.begunAt,
       walked.requests,
       walked.orders,
       walked.durationMs,
     ],
   );
   const [row] = rows;
-  if (row === undefined) throw makeLeaseLostError(lease);
+  if (row === undefined) throw new TypeError("the row that was locked is gone");
   return {
     polledThrough: BigInt(row.polled_through),
     safeThrough: row.safe_through === null ? undefined : BigInt(row.safe_through),
   };
+}
+
+/** Holds the lease and the source's watermark until the end of the transaction. Throws LeaseLostError. */
+async function lockPollState(client: Queryable, lease: Lease, sourceId: string): Promise<void> {
+  const { rowCount } = await client.query(
+    `with ${HELD} select from mirror.poll_state, held where source_id = $4 for update of poll_state`,
+    [...leaseValues(lease), sourceId],
+  );
+  if (rowCount === 0) throw makeLeaseLostError(lease);
 }
 
 /**

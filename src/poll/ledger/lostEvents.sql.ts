@@ -1,5 +1,6 @@
 import type { WebhookRecord } from "../../domain/order/lostEvents.ts";
 import type { Pool } from "../../database/database.ts";
+import { inTransaction } from "../../database/transaction.ts";
 
 /** Upper bounds of the delays that are told apart, in seconds; the last one stands for all that are longer. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
@@ -127,10 +128,7 @@ export async function advanceLostEvents(
   pool: Pool,
   { sourceId, graceSeconds }: LedgerStep,
 ): Promise<LedgerReport> {
-  const client = await pool.connect();
-  let failure: Error | undefined;
-  try {
-    await client.query("begin");
+  return inTransaction(pool, async (client) => {
     // Of two that read the feed from the same place, both would count what they find there.
     await client.query("select pg_advisory_xact_lock(hashtext('order-mirror lost events'), hashtext($1))", [
       sourceId,
@@ -145,18 +143,10 @@ export async function advanceLostEvents(
       graceSeconds,
       DELAY_BOUNDS,
     ]);
-    await client.query("commit");
     const { read = 0, found = 0 } = collected.rows[0] ?? {};
     const { late = 0, lost = 0 } = judged.rows[0] ?? {};
     return { read, found, late, lost };
-  } catch (error) {
-    failure =
-      error instanceof Error ? error : new Error("the ledger could not be advanced", { cause: error });
-    throw error;
-  } finally {
-    // A connection that failed inside a transaction goes, and its transaction with it.
-    client.release(failure);
-  }
+  });
 }
 
 /** Announced changes by how long after the change their event came; `upToSeconds` null: longer than all others. */

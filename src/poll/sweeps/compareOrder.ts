@@ -1,4 +1,4 @@
-import type { Apply } from "../../apply/apply.ts";
+import type { Decision } from "../../apply/applySubjects.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Findings } from "../ledger/verifications.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
@@ -7,8 +7,6 @@ import { readResting } from "../ledger/refetches.sql.ts";
 import { noteOrderGone } from "./orderGone.ts";
 import { startSingleReads } from "./singleRead.ts";
 import type { SingleRead } from "./singleRead.ts";
-
-type Decisions = Awaited<ReturnType<Apply["applyReads"]>>;
 
 /** What a part of a comparison found. */
 export interface Difference {
@@ -31,7 +29,7 @@ export function addDifference(left: Difference, right: Difference): Difference {
 }
 
 /** What had to be repaired was different: the kind tells what the mirror had before. */
-export function findDifferences(decisions: Decisions): Difference {
+export function findDifferences(decisions: readonly Decision[]): Difference {
   return decisions.reduce((sum, { verdict, previousStatus, conflict, reference }) => {
     if (verdict !== "applied") return sum;
     const kind = previousStatus === null ? "missing" : conflict ? "differing" : "stale";

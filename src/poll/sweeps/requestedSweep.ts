@@ -47,6 +47,12 @@ export function makeRequestedSweep(
       }
       return lastPart({ since: open.since, until: readDownTo }, span.seconds());
     },
+    async resume(window) {
+      const open = await readOpenBackfill(pool, sourceId);
+      if (open?.state !== "running") return false;
+      backfillId = open.backfillId;
+      return window.until === open.readDownTo && window.since >= open.since;
+    },
     async noteRead(window, { proved, requests, orders, term }) {
       if (backfillId === undefined) return;
       const counts = { proved, requests, orders };

@@ -4,7 +4,8 @@ import { InvalidApiKeyError } from "../../provider/errors.ts";
 import type { Course, CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkTooLargeError } from "../cycle/errors.ts";
-import type { CommittedWindow, SweepRunner } from "./sweepRunner.ts";
+import type { SweepRunner } from "./sweepRunner.ts";
+import type { CommittedWindow } from "./walkKeeper.ts";
 
 export interface SpareWork {
   /**

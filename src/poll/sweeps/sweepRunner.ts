@@ -1,28 +1,17 @@
-import { addSeconds } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import { commitWindow } from "../ledger/coverage.sql.ts";
-import type { Progress } from "../ledger/coverage.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
-import { WalkStalledError, WalkTooLargeError } from "../cycle/errors.ts";
+import { WalkForgottenError, WalkStalledError, WalkTooLargeError } from "../cycle/errors.ts";
 import type { Term } from "../leader/leadership.ts";
 import { startReading } from "../cycle/readWindow.ts";
 import type { AppliedPage, ReadCounts, Reading, ReadPage } from "../cycle/readWindow.ts";
 import type { Sweep, SweepView } from "./sweeps.ts";
+import { makeWalkKeeper } from "./walkKeeper.ts";
+import type { CommittedWindow, WalkKeeper } from "./walkKeeper.ts";
 
 /** What one step of a sweep did. `window` is there when the step was the last one of a window. */
 export interface Step {
   readonly counts: ReadCounts;
   readonly window: CommittedWindow | undefined;
-}
-
-export interface CommittedWindow {
-  readonly window: Window;
-  readonly progress: Progress;
-  /** Every order of the window was on a page, beyond doubt. */
-  readonly whole: boolean;
-  /** Lower bound of the provider's time at which its first page was asked for. */
-  readonly begunAt: Instant | undefined;
 }
 
 interface StepContext {
@@ -34,20 +23,18 @@ interface StepContext {
 export interface SweepRunner {
   readonly name: Sweep["name"];
   /**
-   * Reads one page, of the window under way or of the next one, and commits the window when that was its last.
-   * Undefined when the sweep has nothing to do now. What it throws leaves the window as it was, to be gone on with
-   * at the next step; after several failures in a row a shorter window is begun instead.
+   * Reads one page, of the window under way or of the next one, and commits the window when that was its last. A term
+   * begins with the window that the one before left half read. Undefined when the sweep has nothing to do now. What
+   * it throws leaves the window as it was, to be gone on with at the next step; after several failures in a row a
+   * shorter window is begun instead.
    */
   readonly step: (context: StepContext) => Promise<Step | undefined>;
-  /** Forgets the window under way: another process leads. */
-  readonly abandon: () => void;
 }
 
 const FAILURES_BEFORE_SHORTER = 3;
-export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, unreadable: 0 };
 
 export function makeSweepRunner(
-  deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">,
+  deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger" | "settleSeconds" | "overlapSeconds">,
   options: {
     sweep: Sweep;
     readPage: ReadPage;
@@ -55,30 +42,30 @@ export function makeSweepRunner(
     noteRead?: ((read: CommittedWindow) => void) | undefined;
   },
 ): SweepRunner {
-  const { sweep, readPage, noteRead } = options;
+  const { sweep } = options;
   const { clock } = deps;
-  const commit = makeCommit(deps, sweep);
+  const noteCommitted = makeNoteCommitted(deps, options);
+  const keeper = makeWalkKeeper(deps, sweep);
+  const readOn = makeReadOn(keeper, options);
+  /** The term whose beginning, or whose doubt, had the walk loaded. */
+  let loadedFor: Term | undefined;
   let underWay: Reading | undefined;
   let failures = 0;
 
   async function step({ term, signal, view }: StepContext): Promise<Step | undefined> {
+    if (loadedFor !== term) {
+      underWay = await keeper.load(term);
+      loadedFor = term;
+    }
     const window = underWay?.walk.window ?? (await sweep.next(view, term));
     if (window === undefined) return undefined;
     const before = underWay ?? startReading(window, clock.monotonicMs());
     underWay = before;
     try {
       term.assertLeading();
-      // A walk whose commit failed is over already.
-      const { via, priority } = sweep;
-      const notePage = (page: AppliedPage) => sweep.notePage?.(page);
-      const isOver = before.walk.outcome !== undefined;
-      const after = isOver ? before : await readPage(before, { via, priority, notePage, signal });
-      underWay = after;
-      const committed = isRead(after) ? await commit(after, term) : undefined;
-      if (committed !== undefined) {
-        underWay = undefined;
-        noteRead?.(committed);
-      }
+      const { after, committed } = await readOn(before, { term, signal });
+      underWay = committed === undefined ? after : undefined;
+      if (committed !== undefined) await noteCommitted(committed, after, term);
       failures = 0;
       return { counts: subtract(after.counts, before.counts), window: committed };
     } catch (error) {
@@ -95,63 +82,56 @@ export function makeSweepRunner(
     if (repeated || error instanceof WalkTooLargeError) sweep.span.shorten(window);
     const hopeless = error instanceof WalkTooLargeError || error instanceof WalkStalledError;
     if (repeated || hopeless) underWay = undefined;
+    if (error instanceof WalkForgottenError) loadedFor = undefined;
   }
 
-  return { name: sweep.name, step, abandon: () => void (underWay = undefined) };
+  return { name: sweep.name, step };
 }
 
-/** True when the window was read to its end, false when there are more pages. Throws when the walk has failed. */
-function isRead({ walk }: Reading): boolean {
-  switch (walk.outcome?.kind) {
-    case undefined:
-      return false;
-    case "read":
-      return true;
-    case "too_large":
-      throw new WalkTooLargeError("the window has more pages than one walk may read");
-    case "stalled":
-      throw new WalkStalledError("the provider says that there are more orders but does not list them");
-    default: {
-      const never: never = walk.outcome;
-      return never;
-    }
-  }
-}
-
-function makeCommit(deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger">, sweep: Sweep) {
-  const { pool, clock, logger } = deps;
-  const { sourceId } = deps.source;
-  return async function commit(reading: Reading, term: Term): Promise<CommittedWindow> {
-    const { window, proved: whole } = reading.walk;
-    const { requests, orders } = reading.counts;
-    const nowMs = clock.monotonicMs();
-    const proved = whole && isLate(reading, sweep.provesAfterSeconds);
-    const progress = await commitWindow(pool, term.lease, {
-      ...window,
-      sourceId,
-      sweep: sweep.name,
-      proved,
-      // A window that reaches beyond the time of its reading, since the answer set the clock back, would carry the
-      // cursor past changes that are still to come.
-      movesCursor: sweep.movesCursor && isLate(reading, 0),
-      requests,
-      orders,
-      durationMs: Math.max(0, Math.round(nowMs - reading.begunAtMs)),
+/** Reads one page and keeps it, or with the last one the window. Throws when the walk has failed. */
+function makeReadOn(keeper: WalkKeeper, { sweep, readPage }: Parameters<typeof makeSweepRunner>[1]) {
+  return async function readOn(before: Reading, { term, signal }: Omit<StepContext, "view">) {
+    const { via, priority } = sweep;
+    let committed: CommittedWindow | undefined;
+    const after = await readPage(before, {
+      via,
+      priority,
+      notePage: (page: AppliedPage) => sweep.notePage?.(page),
+      async keep(client, reading) {
+        committed = await keeper.keep(client, { before, after: reading, term });
+      },
+      signal,
     });
-    await sweep.noteRead(window, { proved, requests, orders, nowMs, term });
+    assertWalks(after);
+    return { after, committed };
+  };
+}
+
+function makeNoteCommitted(
+  { clock, logger }: Pick<PollDeps, "clock" | "logger">,
+  { sweep, noteRead }: Parameters<typeof makeSweepRunner>[1],
+) {
+  return async function noteCommitted(committed: CommittedWindow, { counts }: Reading, term: Term) {
+    const { window, whole, proved } = committed;
+    const { requests, orders } = counts;
     if (!whole) {
       logger.warn(
         { sweep: sweep.name, orders },
         "orders that share a timestamp come in another order each time; a later sweep must find what is missing",
       );
     }
-    return { window, progress, whole, begunAt: reading.begunAt };
+    await sweep.noteRead(window, { proved, requests, orders, nowMs: clock.monotonicMs(), term });
+    noteRead?.(committed);
   };
 }
 
-function isLate({ walk, begunAt }: Reading, provesAfterSeconds: number | undefined): boolean {
-  if (provesAfterSeconds === undefined || begunAt === undefined) return false;
-  return begunAt >= addSeconds(walk.window.until, provesAfterSeconds);
+function assertWalks({ walk }: Reading): void {
+  if (walk.outcome?.kind === "too_large") {
+    throw new WalkTooLargeError("the window has more pages than one walk may read");
+  }
+  if (walk.outcome?.kind === "stalled") {
+    throw new WalkStalledError("the provider says that there are more orders but does not list them");
+  }
 }
 
 function subtract(after: ReadCounts, before: ReadCounts): ReadCounts {
@@ -160,15 +140,5 @@ function subtract(after: ReadCounts, before: ReadCounts): ReadCounts {
     orders: after.orders - before.orders,
     applied: after.applied - before.applied,
     unreadable: after.unreadable - before.unreadable,
-  };
-}
-
-/** The sum of two counts. */
-export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
-  return {
-    requests: left.requests + right.requests,
-    orders: left.orders + right.orders,
-    applied: left.applied + right.applied,
-    unreadable: left.unreadable + right.unreadable,
   };
 }

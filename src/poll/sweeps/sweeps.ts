@@ -36,9 +36,11 @@ export interface Sweep {
   readonly span: Span;
   /** The window to read next in this cycle; undefined when there is none. */
   next(view: SweepView, term: Term): Promise<Window | undefined>;
+  /** Whether it can go on with a window that was left half read, by another process perhaps. Default: yes. */
+  resume?(window: Window, term: Term): Promise<boolean>;
   /** A page of its window was applied. */
   notePage?(page: AppliedPage): void;
-  /** `window` was read whole and committed. When this rejects, it is committed once more at the next step. */
+  /** `window` was read whole and committed. */
   noteRead(window: Window, result: WindowResult): void | Promise<void>;
   /** A step failed; it is tried again. */
   noteFailure?(error: unknown, term: Term): Promise<void>;

@@ -56,6 +56,8 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
       comparison = begun && { ...begun.comparison, difference };
       return begun && lastPart(begun.rest, span.seconds());
     },
+    // What its pages have shown and repaired is known to the process that read them only.
+    resume: () => Promise.resolve(false),
     notePage({ snapshots, decisions }) {
       if (comparison === undefined) return;
       for (const { fields } of snapshots) comparison.listed.add(fields.reference);

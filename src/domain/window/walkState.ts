@@ -1,0 +1,45 @@
+import { NOTHING_SEEN } from "./seenKeys.ts";
+import type { Walk } from "./walk.ts";
+
+/** Raise it when Walk changes its shape: a walk of another format is begun anew. */
+const FORMAT = 1;
+
+/**
+ * The walk as JSON, instants as text, without the keys that it has seen: those grow with each page, and are kept page
+ * by page.
+ */
+export function encodeWalk(walk: Walk): string {
+  const rest = { ...walk, seen: undefined, fresh: undefined };
+  return JSON.stringify({ format: FORMAT, complete: walk.seen.complete, walk: rest }, toPlain);
+}
+
+/** The walk that was encoded, with the new keys of each of its pages; undefined when it is of another format. */
+export function decodeWalk(text: string, pages: readonly (readonly string[])[]): Walk | undefined {
+  const stored = JSON.parse(text, fromPlain) as {
+    format: number;
+    complete: boolean;
+    walk: Omit<Walk, "seen" | "fresh">;
+  };
+  if (stored.format !== FORMAT) return undefined;
+  const sets = pages.filter((keys) => keys.length > 0).map((keys) => new Set(keys));
+  const count = sets.reduce((sum, { size }) => sum + size, NOTHING_SEEN.count);
+  return { ...stored.walk, seen: { count, complete: stored.complete, pages: sets }, fresh: [] };
+}
+
+interface PlainBigint {
+  readonly bigint: string;
+}
+interface PlainSet {
+  readonly set: readonly unknown[];
+}
+
+function toPlain(_: string, value: unknown): unknown {
+  if (typeof value === "bigint") return { bigint: String(value) } satisfies PlainBigint;
+  return value instanceof Set ? ({ set: [...value] } satisfies PlainSet) : value;
+}
+
+function fromPlain(_: string, value: unknown): unknown {
+  if (typeof value !== "object" || value === null) return value;
+  if ("bigint" in value) return BigInt((value as PlainBigint).bigint);
+  return "set" in value ? new Set((value as PlainSet).set) : value;
+}

@@ -1,0 +1,131 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+import { WalkForgottenError } from "../cycle/errors.ts";
+
+/** Which walk: there is one at a time of each sweep of a source. */
+export interface WalkKey {
+  readonly sourceId: string;
+  readonly sweep: string;
+}
+
+/** A walk and how far it has got. */
+export interface WalkProgress extends WalkKey {
+  readonly window: Window;
+  /** Provider-clock instant at which the first page was asked for. */
+  readonly begunAt: Instant;
+  /** Pages read. */
+  readonly step: number;
+  /** That they showed. */
+  readonly orders: number;
+  /** As the program encodes it. */
+  readonly state: string;
+}
+
+/** Which page of which walk. */
+type WalkPlace = Omit<WalkProgress, "orders" | "state">;
+
+export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "orders" | "state"> {
+  /** The new keys of each page, the first page first. */
+  readonly pages: readonly (readonly string[])[];
+  /** Since its first page was committed. */
+  readonly elapsedMs: number;
+}
+
+/** Still the provider and the database under which the walk was begun. */
+const SAME_GROUND = `walks.server = mirror.server_identity()
+  and walks.provider = (select base_url from mirror.sources s where s.source_id = walks.source_id)`;
+
+/** The walk to go on with; undefined when there is none, or it was begun at another provider or database server. */
+export async function loadWalk(pool: Pool, { sourceId, sweep }: WalkKey): Promise<StoredWalk | undefined> {
+  const { rows } = await pool.query<Omit<StoredWalk, "begunAt"> & { begunAt: string }>(
+    `select begun_at as "begunAt", step, orders, state::text,
+       coalesce((select json_agg(keys order by p.step) from mirror.walk_pages p
+         where p.source_id = walks.source_id and p.sweep = walks.sweep), '[]') as pages,
+       greatest(0, extract(epoch from clock_timestamp() - started_at) * 1000)::float8 as "elapsedMs"
+     from mirror.walks where source_id = $1 and sweep = $2 and ${SAME_GROUND}`,
+    [sourceId, sweep],
+  );
+  const [row] = rows;
+  return row && { ...row, begunAt: BigInt(row.begunAt) };
+}
+
+/** Notes the first page of a walk, in place of any walk of this sweep before it. Throws LeaseLostError. */
+export async function beginWalk(
+  client: Queryable,
+  lease: Lease,
+  { progress, keys }: { progress: WalkProgress; keys: readonly string[] },
+): Promise<void> {
+  await forgetWalk(client, progress);
+  const { rows } = await client.query(
+    `with ${HELD}, begun as (
+       insert into mirror.walks (source_id, sweep, since, until, begun_at, step, orders, state, fence, provider,
+         server)
+       select source_id, $5, $6::bigint, $7::bigint, $8::bigint, $9::integer, $10::integer, $11::json, held.fence,
+         base_url, mirror.server_identity()
+       from held, mirror.sources where source_id = $4
+       returning source_id, sweep, step
+     ), noted as (
+       insert into mirror.walk_pages (source_id, sweep, step, keys) select begun.*, $12::text[] from begun
+     )
+     select from begun`,
+    [...walkValues(lease, progress), keys],
+  );
+  if (rows.length === 0) throw makeLeaseLostError(lease);
+}
+
+/**
+ * Notes one more page of a walk, if the database knows all the pages before it. Throws WalkForgottenError, or
+ * LeaseLostError.
+ */
+export async function advanceWalk(
+  client: Queryable,
+  lease: Lease,
+  { progress, keys }: { progress: WalkProgress; keys: readonly string[] },
+): Promise<void> {
+  const { rows } = await client.query<{ held: boolean; advanced: boolean }>(
+    `with ${HELD}, advanced as (
+       update mirror.walks set step = $9, orders = $10, state = $11::json, fence = held.fence
+       from held
+       where source_id = $4 and sweep = $5 and since = $6::bigint and until = $7::bigint and begun_at = $8::bigint
+         and step = $9::integer - 1 and ${SAME_GROUND}
+       returning source_id, sweep, step
+     ), noted as (
+       insert into mirror.walk_pages (source_id, sweep, step, keys) select advanced.*, $12::text[] from advanced
+     )
+     select exists (select from held) as held, exists (select from advanced) as advanced`,
+    [...walkValues(lease, progress), keys],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+  if (!rows[0].advanced) throw makeForgottenError(progress);
+}
+
+/** Ends a walk that has read `step` pages before this one, if the database knows them all. Throws WalkForgottenError. */
+export async function endWalk(client: Queryable, progress: WalkPlace): Promise<void> {
+  const { sourceId, sweep, window, begunAt, step } = progress;
+  const { rowCount } = await client.query(
+    `delete from mirror.walks
+     where source_id = $1 and sweep = $2 and since = $3::bigint and until = $4::bigint and begun_at = $5::bigint
+       and step = $6 and ${SAME_GROUND}`,
+    [sourceId, sweep, window.since, window.until, begunAt, step],
+  );
+  if (rowCount === 0) throw makeForgottenError(progress);
+}
+
+/** Forgets what is known of a sweep's walk: it is begun anew, or was given up. */
+export async function forgetWalk(database: Queryable, { sourceId, sweep }: WalkKey): Promise<void> {
+  await database.query("delete from mirror.walks where source_id = $1 and sweep = $2", [sourceId, sweep]);
+}
+
+function walkValues(lease: Lease, progress: WalkProgress) {
+  const { sourceId, sweep, window, begunAt, step, orders, state } = progress;
+  return [...leaseValues(lease), sourceId, sweep, window.since, window.until, begunAt, step, orders, state];
+}
+
+function makeForgottenError({ sweep, step }: Pick<WalkPlace, "sweep" | "step">): WalkForgottenError {
+  return new WalkForgottenError(
+    `the database does not know page ${step} of the ${sweep} sweep's window: it was restored, replaced or read by another process`,
+  );
+}

@@ -1,0 +1,112 @@
+import type { Queryable } from "../../database/database.ts";
+import { addSeconds } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import { decodeWalk, encodeWalk } from "../../domain/window/walkState.ts";
+import type { Window } from "../../domain/window/window.ts";
+import type { PollDeps } from "../cycle/deps.ts";
+import { NOTHING_READ } from "../cycle/readWindow.ts";
+import type { Reading } from "../cycle/readWindow.ts";
+import type { Term } from "../leader/leadership.ts";
+import { commitWindow } from "../ledger/coverage.sql.ts";
+import type { Progress } from "../ledger/coverage.sql.ts";
+import { advanceWalk, beginWalk, endWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
+import type { WalkKey } from "../ledger/walks.sql.ts";
+import type { Sweep } from "./sweeps.ts";
+
+export interface CommittedWindow {
+  readonly window: Window;
+  readonly progress: Progress;
+  /** Every order of the window was on a page, beyond doubt. */
+  readonly whole: boolean;
+  /** And the walk began so late that it proves the window. */
+  readonly proved: boolean;
+  /** Lower bound of the provider's time at which its first page was asked for. */
+  readonly begunAt: Instant;
+}
+
+/** Keeps a sweep's walk in the database, so that what forgets its pages forgets its progress too. */
+export interface WalkKeeper {
+  /** The window that was left half read; undefined when there is none that this sweep can go on with. */
+  load(term: Term): Promise<Reading | undefined>;
+  /**
+   * Notes the page that led from `before` to `after`, in the transaction of its rows; the last page of a window
+   * commits it, and it is returned. Throws LeaseLostError, or WalkForgottenError when the database does not know the
+   * pages before.
+   */
+  keep(client: Queryable, page: KeptPage): Promise<CommittedWindow | undefined>;
+}
+
+interface KeptPage {
+  readonly before: Reading;
+  readonly after: Reading;
+  readonly term: Term;
+}
+
+type KeeperDeps = Pick<PollDeps, "source" | "pool" | "clock" | "settleSeconds" | "overlapSeconds">;
+
+export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
+  const { pool, clock } = deps;
+  const key: WalkKey = { sourceId: deps.source.sourceId, sweep: sweep.name };
+
+  async function load(term: Term): Promise<Reading | undefined> {
+    const stored = await loadWalk(pool, key);
+    const walk = stored && decodeWalk(stored.state, stored.pages);
+    if (stored === undefined || walk === undefined) return undefined;
+    if ((await sweep.resume?.(walk.window, term)) === false) return undefined;
+    return {
+      walk,
+      begunAt: stored.begunAt,
+      begunAtMs: clock.monotonicMs() - stored.elapsedMs,
+      counts: { ...NOTHING_READ, requests: stored.step, orders: stored.orders },
+    };
+  }
+
+  async function keep(client: Queryable, page: KeptPage): Promise<CommittedWindow | undefined> {
+    const { before, after } = page;
+    const { lease } = page.term;
+    const { walk, begunAt } = after;
+    if (begunAt === undefined) throw new TypeError("a reading without a page cannot be kept");
+    const place = { ...key, window: walk.window, begunAt };
+    const pagesBefore = before.walk.pages;
+    if (walk.outcome === undefined) {
+      const progress = { ...place, step: walk.pages, orders: after.counts.orders, state: encodeWalk(walk) };
+      const grown = walk.seen.pages.length > before.walk.seen.pages.length;
+      const keys = [...((grown && walk.seen.pages.at(-1)) || [])];
+      await (pagesBefore === 0 ? beginWalk : advanceWalk)(client, lease, { progress, keys });
+      return undefined;
+    }
+    const isRead = walk.outcome.kind === "read";
+    const committed = isRead ? await commit(client, { ...page, begunAt }) : undefined;
+    // A walk of one page, which is what nearly all are, leaves nothing behind but what it finds of one given up.
+    if (pagesBefore === 0 || !isRead) await forgetWalk(client, key);
+    else await endWalk(client, { ...place, step: pagesBefore });
+    return committed;
+  }
+
+  async function commit(
+    client: Queryable,
+    { after, begunAt, term }: KeptPage & { begunAt: Instant },
+  ): Promise<CommittedWindow> {
+    const { window, proved: whole } = after.walk;
+    const { requests, orders } = after.counts;
+    const { provesAfterSeconds } = sweep;
+    const isLate = (seconds: number) => begunAt >= addSeconds(window.until, seconds);
+    const proved = whole && provesAfterSeconds !== undefined && isLate(provesAfterSeconds);
+    const progress = await commitWindow(client, term.lease, {
+      ...window,
+      ...key,
+      proved,
+      // A window that reaches beyond the time of its reading, since the answer set the clock back, would carry the
+      // cursor past changes that are still to come.
+      movesCursor: sweep.movesCursor && isLate(0),
+      margins: { settleSeconds: deps.settleSeconds, overlapSeconds: deps.overlapSeconds },
+      begunAt,
+      requests,
+      orders,
+      durationMs: Math.max(0, Math.round(clock.monotonicMs() - after.begunAtMs)),
+    });
+    return { window, progress, whole, proved, begunAt };
+  }
+
+  return { load, keep };
+}

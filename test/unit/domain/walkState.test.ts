@@ -1,0 +1,64 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import { decodeWalk, encodeWalk } from "../../../src/domain/window/walkState.ts";
+import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
+import type { Walk } from "../../../src/domain/window/walk.ts";
+import { NastyProvider } from "../../support/nastyProvider.ts";
+import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
+
+const traits = arbitraryTraits(60);
+const scenarios = fc.oneof(
+  { arbitrary: fc.record({ ...traits, ...arbitrarySizes("small") }), weight: 30 },
+  { arbitrary: fc.record({ ...traits, ...arbitrarySizes("full") }), weight: 1 },
+);
+
+/** What tells walks apart that go on in different ways. */
+const essence = (walk: Walk) => ({
+  ...walk,
+  fresh: [],
+  seen: { count: walk.seen.count, complete: walk.seen.complete },
+});
+
+it("goes on after it was stored as it would have gone on in memory, page for page", () => {
+  let stored = 0;
+  fc.assert(
+    fc.property(scenarios, (scenario) => {
+      const provider = new NastyProvider(scenario);
+      provider.advance(10);
+      for (const { orders } of scenario.bursts) provider.burst(orders);
+      provider.advance(30);
+      const until = addSeconds(provider.providerNow, -5);
+      const window = { since: addSeconds(until, -150), until };
+      let inMemory = startWalk({ window, limit: 200, pagesMax: 500 });
+      let restored = inMemory;
+      const pages: string[][] = [];
+      for (let request = nextRequest(inMemory); request; request = nextRequest(inMemory)) {
+        expect(nextRequest(restored)).toEqual(request);
+        const served = provider.list(request);
+        const rows = served.rows.map(({ reference, revision, updatedAt: version }) => ({
+          key: `${reference}/${revision}`,
+          version,
+        }));
+        const shown = inMemory.seen.pages.length;
+        inMemory = receivePage(inMemory, { ...served, rows });
+        const after = receivePage(restored, { ...served, rows });
+        expect(after.fresh).toEqual(inMemory.fresh);
+        pages.push(inMemory.seen.pages.slice(shown).flatMap((keys) => [...keys]));
+        restored = decodeWalk(encodeWalk(after), pages)!;
+        expect(essence(restored)).toEqual(essence(inMemory));
+        stored += 1;
+      }
+      expect(restored.outcome).toEqual(inMemory.outcome);
+    }),
+    { numRuns: 300, seed: 20_261_122 },
+  );
+  expect(stored).toBeGreaterThan(600);
+}, 120_000);
+
+it("is begun anew when it was stored by a program that knew another form of it", () => {
+  const walk = startWalk({ window: { since: 0n, until: 10n }, limit: 200, pagesMax: 500 });
+  const text = JSON.stringify({ ...(JSON.parse(encodeWalk(walk)) as object), format: 0 });
+  expect(decodeWalk(text, [])).toBeUndefined();
+  expect(decodeWalk(encodeWalk(walk), [])).toEqual(walk);
+});
