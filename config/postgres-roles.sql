@@ -43,7 +43,7 @@ grant select on all tables in schema mirror to order_mirror_web, order_mirror_wo
 grant select on all tables in schema reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
-grant insert (source_id, mode, base_url), update (base_url) on mirror.sources
+grant insert (source_id, mode, base_url, provider), update (base_url, provider) on mirror.sources
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update on mirror.leases to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert, update, delete on mirror.alerts to order_mirror_web, order_mirror_worker, order_mirror_poller;

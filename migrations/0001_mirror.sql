@@ -10,13 +10,15 @@ create table mirror.sources (
   source_id  text primary key,
   mode       text not null check (mode in ('live', 'test')),
   base_url   text not null,
-  created_at timestamptz not null default now()
+  created_at timestamptz not null default now(),
+  provider   text
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
 comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
 comment on column mirror.sources.base_url   is 'Base address of the provider when the source was last configured.';
 comment on column mirror.sources.created_at is 'When the source was first configured here.';
+comment on column mirror.sources.provider   is 'What identifies the provider whose orders these are: its address in one spelling, or that it is the sandbox of the demo. Null until a process has started with the source. Another one is refused.';
 
 create table mirror.inbox (
   seq          bigint generated always as identity,

@@ -10,9 +10,9 @@ create table mirror.ops_actions (
   note      text,
   affected  bigint
 );
-comment on table  mirror.ops_actions           is 'Everything that was done on the ops pages: the audit log. A row is written before the deed or together with it.';
+comment on table  mirror.ops_actions           is 'Everything that was done on the ops pages, and what a command changed for good: the audit log. A row is written before the deed or together with it.';
 comment on column mirror.ops_actions.role      is 'As whom the person was logged in.';
-comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out.';
+comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out; adopt, by the command, when a source went to another provider.';
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: of every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a request to the queues.';
 comment on column mirror.ops_actions.note      is 'What the person said about it.';

@@ -1,6 +1,6 @@
-import { ConfigurationError } from "../domain/errors.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import { refuseOthers, toSourceRow } from "./recordSources.ts";
 
 type Listener = (sources: readonly SourceConfig[]) => Promise<void> | void;
 
@@ -26,7 +26,8 @@ export function makeLiveSources(deps: {
   async function reloadNow(): Promise<void> {
     try {
       const sources = readSources();
-      refuseOtherModes(current, sources);
+      const known = current.map(toSourceRow);
+      refuseOthers(sources, known);
       const before = current;
       current = sources;
       for (const listener of listeners) await listener(sources);
@@ -43,18 +44,6 @@ export function makeLiveSources(deps: {
       return last;
     },
   };
-}
-
-/** Test and live orders of one source would mix; sources/sources.sql.ts refuses the same for what was stored long ago. */
-function refuseOtherModes(before: readonly SourceConfig[], after: readonly SourceConfig[]): void {
-  const changed = after.filter(({ sourceId, mode }) =>
-    before.some((each) => each.sourceId === sourceId && each.mode !== mode),
-  );
-  if (changed.length === 0) return;
-  const names = changed.map(({ sourceId }) => sourceId).join(", ");
-  throw new ConfigurationError(`The mode of source ${names} differs from what it was.`, {
-    fix: "Give the source of the other mode another name.",
-  });
 }
 
 /** True when nothing about a source is different. */

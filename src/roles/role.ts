@@ -1,9 +1,6 @@
 import type { Decision } from "../apply/applySubjects.ts";
-import { ConfigurationError } from "../domain/errors.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
-import { settleFeed } from "../changes/feedEpoch.sql.ts";
-import { recordSources } from "../sources/sources.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -77,18 +74,4 @@ export function openApplyPool(deps: PoolDeps): Pool {
 /** Mode of each configured source. */
 export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, "live" | "test"> {
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
-}
-
-/**
- * Records the configured sources in the database, before anything refers to them, and notices when the database is
- * another one than before (see settleFeed). Throws ConfigurationError when a source was of the other mode before: its
- * orders would mix.
- */
-export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
-  await settleFeed(pool);
-  const changed = await recordSources(pool, config.sources);
-  if (changed.length === 0) return;
-  throw new ConfigurationError(`The mode of source ${changed.join(", ")} differs from what is stored.`, {
-    fix: "Give the source of the other mode another name: test and live orders must never mix.",
-  });
 }

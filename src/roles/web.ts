@@ -28,7 +28,8 @@ import { listen } from "./httpServer.ts";
 import type { ListeningServer } from "./httpServer.ts";
 import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
 import type { Queues } from "./queues.ts";
-import { openPool, openReplicaPool, recordConfiguredSources } from "./role.ts";
+import { recordConfiguredSources } from "./recordSources.ts";
+import { openPool, openReplicaPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { composeWrites } from "./writes.ts";
 

@@ -9,7 +9,8 @@ import { meterDecisions, meterHint, meterJob } from "./metering.ts";
 import { startHousekeeper } from "./housekeeper.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
-import { modesOf, openApplyPool, recordConfiguredSources } from "./role.ts";
+import { recordConfiguredSources } from "./recordSources.ts";
+import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and keeping house. */

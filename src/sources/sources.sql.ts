@@ -4,31 +4,59 @@ export interface SourceRow {
   readonly sourceId: string;
   readonly mode: "live" | "test";
   readonly baseUrl: string;
+  /** What identifies the provider. */
+  readonly provider: string;
 }
 
-/**
- * Records the configured sources, which everything else refers to. Returns the ids of those whose mode differs
- * from what is stored: their orders would mix, so the caller must not go on.
- */
-export async function recordSources(pool: Pool, sources: readonly SourceRow[]): Promise<string[]> {
-  const result = await pool.query<{ source_id: string }>(
-    `with configured as (
-       select * from unnest($1::text[], $2::text[], $3::text[]) as c (source_id, mode, base_url)
-     ), recorded as (
-       insert into mirror.sources (source_id, mode, base_url)
-       select source_id, mode, base_url from configured order by source_id
-       on conflict (source_id) do update set base_url = excluded.base_url
-       where sources.mode = excluded.mode and sources.base_url <> excluded.base_url
-     )
-     select source_id from configured join mirror.sources using (source_id)
-     where sources.mode <> configured.mode`,
-    [
-      sources.map((source) => source.sourceId),
-      sources.map((source) => source.mode),
-      sources.map((source) => source.baseUrl),
-    ],
+/** What is stored about a source. */
+export interface StoredSource {
+  readonly sourceId: string;
+  readonly mode: "live" | "test";
+  readonly provider: string | null;
+}
+
+/** Records the configured sources, which everything else refers to. Leaves those of another mode or provider alone. */
+export async function recordSources(pool: Pool, sources: readonly SourceRow[]): Promise<void> {
+  await pool.query(
+    `insert into mirror.sources (source_id, mode, base_url, provider)
+     select * from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as c (source_id, mode, base_url, provider)
+     order by source_id
+     on conflict (source_id) do update set base_url = excluded.base_url, provider = excluded.provider
+     where sources.mode = excluded.mode and coalesce(sources.provider, excluded.provider) = excluded.provider
+       and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)`,
+    columnsOf(sources),
   );
-  return result.rows.map((row) => row.source_id);
+}
+
+/** Those of `sources` that are stored with another mode or provider: their orders would mix, so nobody may go on. */
+export async function findOtherSources(pool: Pool, sources: readonly SourceRow[]): Promise<StoredSource[]> {
+  const { rows } = await pool.query<StoredSource>(
+    `select source_id as "sourceId", s.mode, s.provider
+     from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as c (source_id, mode, base_url, provider)
+     join mirror.sources s using (source_id)
+     where s.mode <> c.mode or s.provider <> c.provider
+     order by source_id`,
+    columnsOf(sources),
+  );
+  return rows;
+}
+
+function columnsOf(sources: readonly SourceRow[]): string[][] {
+  return [
+    sources.map(({ sourceId }) => sourceId),
+    sources.map(({ mode }) => mode),
+    sources.map(({ baseUrl }) => baseUrl),
+    sources.map(({ provider }) => provider),
+  ];
+}
+
+/** What is stored about a source; undefined when it was never configured. */
+export async function readSource(pool: Pool, sourceId: string): Promise<StoredSource | undefined> {
+  const { rows } = await pool.query<StoredSource>(
+    `select source_id as "sourceId", mode, provider from mirror.sources where source_id = $1`,
+    [sourceId],
+  );
+  return rows[0];
 }
 
 /** Every source that was ever configured, by name. */

@@ -94,7 +94,7 @@ it("adds and removes a source at SIGHUP, while the other is polled by the same l
   await program.waitFor(/is not valid JSON/);
   await write(JSON.stringify([one, { ...two, mode: "live", apiKey: "dos_live_0123456789" }]));
   program.child.kill("SIGHUP");
-  await program.waitFor(/mode of source two differs/);
+  await program.waitFor(/Source two holds test orders, and the configuration makes it live/);
   await expect.poll(polled, WAIT).toEqual(["one", "two"]);
   expect(await fences("one")).toEqual(before);
 

@@ -12,11 +12,15 @@ export interface CommandResult {
 /** Runs a command of the program from its source, without a build; sends Ctrl-C once `interruptWhen` resolves. */
 export function runCommand(
   args: readonly string[],
-  { databaseUrl, interruptWhen }: { databaseUrl: string; interruptWhen?: () => Promise<unknown> },
+  {
+    databaseUrl,
+    interruptWhen,
+    env = {},
+  }: { databaseUrl: string; interruptWhen?: () => Promise<unknown>; env?: NodeJS.Dict<string> },
 ): Promise<CommandResult> {
   const child = spawn(process.execPath, ["--import", "tsx", "src/cli/main.ts", ...args], {
     cwd: ROOT,
-    env: { PATH: process.env["PATH"], DATABASE_URL: databaseUrl, NO_COLOR: "1" },
+    env: { PATH: process.env["PATH"], DATABASE_URL: databaseUrl, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],
   });
   let stdout = "";

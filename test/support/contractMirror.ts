@@ -3,7 +3,7 @@ import { startWeb } from "../../src/roles/web.ts";
 import { startWorker } from "../../src/roles/worker.ts";
 import { acquireLease } from "../../src/database/leases.sql.ts";
 import { recordBranches } from "../../src/apply/recordBranches.sql.ts";
-import { recordSources } from "../../src/sources/sources.sql.ts";
+import { recordConfiguredSources } from "../../src/roles/recordSources.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
 import type { ProviderClient } from "../../src/provider/client.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
@@ -86,7 +86,7 @@ export async function openContractMirror(
   const deps = { ...common, config, clock: systemClock, shutdown, metrics, queue };
   await startWorker(deps);
   const web = await startWeb(deps);
-  await recordSources(database.pool, sources);
+  await recordConfiguredSources(database.pool, config);
   const control = makeSandboxControl(sandboxUrl);
   for (const { organization, mode, sourceId } of sources) {
     if (organization === "standard") continue;

@@ -3,6 +3,7 @@ import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
+import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/web.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
@@ -106,6 +107,7 @@ function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secre
     mode,
     organization: "sandbox",
     baseUrl,
+    provider: DEMO_PROVIDER,
     apiKey: `dos_${mode}_sandbox`,
     webhookSecrets: [secret],
     webhookScheme: "standard-webhooks",

@@ -1,11 +1,20 @@
 import type { Command } from "commander";
-import { setPaused } from "../../sources/sources.sql.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { nameProvider } from "../../roles/recordSources.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import type { Pool } from "../../database/database.ts";
+import { adoptSource } from "../../sources/adoptSource.sql.ts";
+import type { Adoption } from "../../sources/adoptSource.sql.ts";
+import { readSource, setPaused } from "../../sources/sources.sql.ts";
+import { confirm } from "../input/confirm.ts";
 import { withMirror } from "../input/session.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 export function addSourceCommand(program: Command): void {
-  const source = program.command("source").description("pause and resume the polling of one source");
+  const source = program
+    .command("source")
+    .description("pause and resume the polling of one source, or give it to another provider");
   source
     .command("pause")
     .argument("<id>", "name of the source")
@@ -18,6 +27,79 @@ export function addSourceCommand(program: Command): void {
     .description("poll it again, from where polling stopped")
     .option("--json", "print JSON")
     .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: false }));
+  source
+    .command("adopt")
+    .argument("<id>", "name of the source")
+    .description("let the configured provider have the source of another one; its history begins anew")
+    .option("--yes", "do not ask")
+    .option("--json", "print JSON")
+    .action((id: string, options: AdoptOptions) => withMirror((deps) => adopt(id, { ...deps, ...options })));
+}
+
+interface AdoptOptions {
+  readonly yes?: boolean;
+  readonly json?: boolean;
+}
+
+async function adopt(
+  id: string,
+  { pool, config, yes, json }: AdoptOptions & { pool: Pool; config: Config },
+): Promise<void> {
+  const { sourceId, provider, baseUrl, former } = await findAdoption(pool, config, id);
+  if (former === provider) {
+    printLine(
+      json === true
+        ? JSON.stringify({ sourceId, provider, adopted: false })
+        : `Source ${sourceId} belongs to ${provider} already.`,
+    );
+    return;
+  }
+  const question = `Give source ${sourceId} from ${former ?? "an unknown provider"} to ${provider}, and begin its history anew?`;
+  if (yes !== true && !(await confirm(question))) return;
+  const adoption = await adoptSource(pool, { sourceId, provider, baseUrl });
+  if (adoption === undefined) {
+    throw new ConfigurationError(`A poller still reads source ${sourceId}.`, {
+      fix: "Stop all processes of order-mirror; a poller that was killed counts for 15 seconds. Then try again.",
+    });
+  }
+  if (json === true) printJson({ sourceId, provider, adopted: true, ...adoption });
+  else printAdoption(adoption, { sourceId, provider });
+}
+
+async function findAdoption(pool: Pool, config: Config, id: string) {
+  const sourceId = await chooseSource(pool, id);
+  const configured = config.sources.find((source) => source.sourceId === sourceId);
+  if (configured === undefined) {
+    throw new ConfigurationError(`Source ${sourceId} is not configured, so its new provider is not known.`, {
+      fix: "Set the new address and key first: DELIVERY_BASE_URL and its key, or SOURCES_FILE.",
+    });
+  }
+  const stored = await readSource(pool, sourceId);
+  if (stored !== undefined && stored.mode !== configured.mode) {
+    throw new ConfigurationError(
+      `Source ${sourceId} holds ${stored.mode} orders; a key of the other mode cannot have it.`,
+      {
+        fix: "Give the source of the other mode another name.",
+      },
+    );
+  }
+  return {
+    sourceId,
+    provider: nameProvider(configured),
+    baseUrl: configured.baseUrl,
+    former: stored?.provider ?? null,
+  };
+}
+
+function printAdoption({ former, orders }: Adoption, given: { sourceId: string; provider: string }): void {
+  const { sourceId, provider } = given;
+  printLine(
+    `Source ${sourceId} belongs to ${provider} now, and no longer to ${former ?? "an unknown provider"}.`,
+  );
+  printLine("Nothing is proved of it until its history has been read anew.");
+  if (orders > 0)
+    printLine(`Its ${orders} orders stay and are compared with the provider once it is polled.`);
+  printNotice("Next: start the processes; order-mirror status");
 }
 
 async function change(

@@ -19,6 +19,12 @@ export function isOnThisMachine(address: string): boolean {
   return URL.canParse(address) && namesThisMachine(new URL(address).host);
 }
 
+/** One spelling of the address: case of the host, the usual port and slashes at the end tell no two providers apart. */
+export function spellAddress(address: string): string {
+  const { protocol, host, pathname } = new URL(address);
+  return `${protocol}//${host}${trimAddress(pathname)}`;
+}
+
 /** `address` without slashes at its end, so that paths can be appended. */
 export function trimAddress(address: string): string {
   return address.replace(/\/+$/, "");

@@ -12,6 +12,8 @@ export interface SourceConfig {
   readonly organization: string;
   /** Without a slash at its end. */
   readonly baseUrl: string;
+  /** What identifies the provider where its address does not, as that of the demo's sandbox may change. */
+  readonly provider?: string;
   readonly apiKey: string;
   /** All valid; none: this source is polled only. */
   readonly webhookSecrets: readonly string[];

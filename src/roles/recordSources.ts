@@ -1,0 +1,55 @@
+import { settleFeed } from "../changes/feedEpoch.sql.ts";
+import type { Pool } from "../database/database.ts";
+import { ConfigurationError } from "../domain/errors.ts";
+import { spellAddress } from "../runtime/config/providerAddress.ts";
+import type { Config, SourceConfig } from "../runtime/config/config.ts";
+import { findOtherSources, recordSources } from "../sources/sources.sql.ts";
+import type { SourceRow, StoredSource } from "../sources/sources.sql.ts";
+
+/** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
+export const DEMO_PROVIDER = "the sandbox of order-mirror demo";
+
+/** What identifies the provider of a source. A key does not: it is replaced now and then. */
+export function nameProvider({ provider, baseUrl }: SourceConfig): string {
+  return provider ?? spellAddress(baseUrl);
+}
+
+export function toSourceRow(source: SourceConfig): SourceRow {
+  const { sourceId, mode, baseUrl } = source;
+  return { sourceId, mode, baseUrl, provider: nameProvider(source) };
+}
+
+/**
+ * Records the configured sources in the database, before anything refers to them, and notices when the database is
+ * another one than before (see settleFeed). Throws ConfigurationError when a source was of another mode or provider
+ * before: its orders would mix, and what is proved of the one would be said of the other.
+ */
+export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
+  await settleFeed(pool);
+  const rows = config.sources.map(toSourceRow);
+  await recordSources(pool, rows);
+  refuseOthers(config.sources, await findOtherSources(pool, rows));
+}
+
+/** Throws ConfigurationError when one of `sources` stands in `stored` with another mode or provider. */
+export function refuseOthers(sources: readonly SourceConfig[], stored: readonly StoredSource[]): void {
+  const problems: string[] = [];
+  const fixes = new Set<string>();
+  for (const source of sources) {
+    const { sourceId, mode } = source;
+    const known = stored.find((each) => each.sourceId === sourceId);
+    if (known === undefined) continue;
+    if (known.mode !== mode) {
+      problems.push(`Source ${sourceId} holds ${known.mode} orders, and the configuration makes it ${mode}.`);
+      fixes.add("Give the source of the other mode another name: test and live orders must never mix.");
+    } else if (known.provider !== null && known.provider !== nameProvider(source)) {
+      problems.push(
+        `Source ${sourceId} belongs to ${known.provider}, and the configuration names ${nameProvider(source)}.`,
+      );
+      fixes.add(
+        `Give another provider a source name of its own (SOURCES_FILE) or another database; if this one has only moved, stop all processes and run \`order-mirror source adopt ${sourceId}\`.`,
+      );
+    }
+  }
+  if (problems.length > 0) throw new ConfigurationError(problems.join(" "), { fix: [...fixes].join(" ") });
+}

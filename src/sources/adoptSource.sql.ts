@@ -1,0 +1,69 @@
+import type { Pool } from "../database/database.ts";
+
+export interface Adoption {
+  /** What identified the provider before. */
+  readonly former: string | null;
+  /** Orders that stay, each to be compared with the provider. */
+  readonly orders: number;
+}
+
+/**
+ * Gives a source to another provider and begins its history anew: all that was proved, measured and learned of the
+ * former one goes, its orders stay, and a comparison of them all is asked for. The audit log says from what to what.
+ * Undefined, and nothing changes, when the provider is not another one or a poller leads the source.
+ */
+export async function adoptSource(
+  pool: Pool,
+  { sourceId, provider, baseUrl }: { sourceId: string; provider: string; baseUrl: string },
+): Promise<Adoption | undefined> {
+  const { rows } = await pool.query<Adoption>(
+    `with adopted as (
+       update mirror.sources s set provider = $2, base_url = $3
+       from (select source_id, provider as former from mirror.sources where source_id = $1 for update) as before
+       where s.source_id = before.source_id and before.former is distinct from $2
+         and not exists (
+           select from mirror.leases where name = 'poll:' || $1 and expires_at > clock_timestamp()
+         )
+       returning s.source_id, before.former
+     ), extent as (
+       select a.source_id, count(*) as orders, min(o.version) as since
+       from adopted a join mirror.orders o using (source_id) group by a.source_id
+     ), state as (
+       delete from mirror.poll_state p using adopted a where p.source_id = a.source_id
+       returning p.history_since, p.safe_through
+     ), windows as (
+       delete from mirror.coverage c using adopted a where c.source_id = a.source_id
+     ), walks as (
+       delete from mirror.walks w using adopted a where w.source_id = a.source_id
+     ), lateness as (
+       delete from mirror.arrivals c using adopted a where c.source_id = a.source_id
+     ), traits as (
+       delete from mirror.provider_traits t using adopted a where t.source_id = a.source_id
+     ), announced as (
+       delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
+     ), delays as (
+       delete from mirror.event_delays d using adopted a where d.source_id = a.source_id
+     ), backfills as (
+       update mirror.backfills b set state = 'cancelled', ended_at = clock_timestamp()
+       from adopted a where b.source_id = a.source_id and b.state in ('requested', 'running')
+     ), verifications as (
+       update mirror.verifications v set state = 'failed', ended_at = clock_timestamp(),
+         last_error = 'the source went to another provider'
+       from adopted a where v.source_id = a.source_id and v.state in ('requested', 'running')
+     ), comparison as (
+       insert into mirror.verifications (source_id, since, until, read_down_to)
+       select source_id, since, greatest(since + 1, present), greatest(since + 1, present)
+       from extent, (select floor(extract(epoch from clock_timestamp()))::bigint * 1000000000 as present) as clock
+     )
+     insert into mirror.ops_actions (role, action, source_id, target, note, affected)
+     select 'operator', 'adopt', a.source_id, $2,
+       format('before: %s, proved from %s to %s', coalesce(a.former, 'not known'),
+         coalesce(mirror.instant_at(s.history_since)::text, 'never'),
+         coalesce(mirror.instant_at(s.safe_through)::text, 'never')),
+       coalesce(e.orders, 0)
+     from adopted a left join state s on true left join extent e on true
+     returning (select former from adopted), affected::int as orders`,
+    [sourceId, provider, baseUrl],
+  );
+  return rows[0];
+}
