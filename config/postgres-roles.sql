@@ -70,10 +70,12 @@ grant usage on all sequences in schema mirror to order_mirror_worker, order_mirr
 -- Housekeeper: remove what was kept for long enough, and tell the feed's readers.
 grant usage on schema mirror to order_mirror_housekeeper;
 grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_housekeeper;
-grant select, insert, update on mirror.feed_removals to order_mirror_housekeeper;
+grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_housekeeper;
 
--- Worker: remove windows that were read once nothing needs them, which no configuration turns off.
-grant delete on mirror.coverage to order_mirror_worker;
+-- Worker: remove windows that were read, once nothing needs them, and old findings about lost events, which no
+-- configuration turns off.
+grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_worker;
+grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
 
 -- Worker: what the business's own systems are told.
 grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries

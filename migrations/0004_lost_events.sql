@@ -25,7 +25,7 @@ create table mirror.unannounced_changes (
   event_id     text,
   primary key (source_id, reference, version)
 );
-comment on table  mirror.unannounced_changes              is 'Changes of status that a read found before any event did.';
+comment on table  mirror.unannounced_changes              is 'Changes of status that a read found before any event did; each is kept for 30 days.';
 comment on column mirror.unannounced_changes.version      is 'updatedAt of the change, nanoseconds since 1970.';
 comment on column mirror.unannounced_changes.via          is 'The read that found it.';
 comment on column mirror.unannounced_changes.found_at     is 'When the read''s change was applied, by the database''s clock.';
@@ -33,6 +33,13 @@ comment on column mirror.unannounced_changes.state        is 'waiting: its event
 comment on column mirror.unannounced_changes.announced_at is 'When its event came after all.';
 create index unannounced_undecided on mirror.unannounced_changes (source_id, found_at) where state in ('waiting', 'lost');
 create index unannounced_by_time on mirror.unannounced_changes (source_id, found_at);
+
+create table mirror.lost_events_removed (
+  source_id text primary key references mirror.sources,
+  lost      bigint not null
+);
+comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were removed for their age: the count of all time goes on.';
+comment on column mirror.lost_events_removed.lost is 'How many of the removed rows were in the state lost.';
 
 create table mirror.lost_event_cursor (
   source_id text primary key references mirror.sources,

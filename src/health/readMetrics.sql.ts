@@ -91,7 +91,8 @@ cross join lateral (
   )) as event_at
 ) last
 cross join lateral (
-  select count(*)::int as lost, (count(*) filter (where found_at > last.event_at))::int as since_event
+  select (count(*) + coalesce((select r.lost from mirror.lost_events_removed r where r.source_id = s.source_id), 0))::float8 as lost,
+    (count(*) filter (where found_at > last.event_at))::int as since_event
   from mirror.unannounced_changes u where u.source_id = s.source_id and u.state = 'lost'
 ) lost
 order by s.source_id`;

@@ -1,109 +1,225 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 
-/** One step of a pass: rows are looked at in the order in which they were written. */
-interface RetentionStep {
+/** One step of a pass. */
+export interface RetentionStep {
   readonly removed: number;
-  /** Where the next step goes on; null when the pass is over. */
-  readonly after: string | null;
+  /** Rows that were looked at. */
+  readonly looked: number;
+  /** True when nothing more is to be done now. */
+  readonly over: boolean;
 }
 
 interface StepQuery {
   /** Rows of this instant and later stay, by the database's clock. */
   readonly cutoff: Instant;
-  /** Number of the last row that was looked at; "0" to begin. */
-  readonly after: string;
+  /** How many rows a step looks at. */
   readonly limit: number;
 }
 
-/** Removes rows of one table; see RetentionStep. */
+/**
+ * Removes rows of one table, a step at a time. The next step, also of another process, goes on where this one ended, so
+ * that a row which has to stay is not looked at by every pass. One process at a time may run a rule.
+ */
 export type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
 
-const CUTOFF = "to_timestamp($2::numeric / 1000000000)";
+const BIGINT_MAX = "9223372036854775807";
+const CUTOFF = "to_timestamp($1::numeric / 1000000000)";
+
+/** A table, and which of its old rows may go. */
+interface Aged {
+  /** Name of the walk in mirror.retention_walks. */
+  readonly walk: string;
+  readonly table: string;
+  readonly id: string;
+  readonly at: string;
+  /** CTEs that end with `gone`: what was removed of `old`, the rows of this step that are old enough. */
+  readonly removal: string;
+}
+
+const EVENTS: Aged = {
+  walk: "events",
+  table: "mirror.inbox",
+  id: "seq",
+  at: "received_at",
+  removal: `gone as (
+    delete from mirror.inbox i using old
+    where i.seq = old.id
+      and not exists (select from mirror.pending p where p.seq = i.seq)
+      and not exists (select from mirror.quarantine q where q.inbox_seq = i.seq and q.state = 'open')
+    returning 1
+  )`,
+};
+
+const COVERAGE: Aged = {
+  walk: "coverage",
+  table: "mirror.coverage",
+  id: "coverage_id",
+  at: "ended_at",
+  removal: `gone as (
+    delete from mirror.coverage c using old
+    where c.coverage_id = old.id
+      and (not c.proved or exists (
+        select from mirror.poll_state p
+        where p.source_id = c.source_id and c.since >= p.history_since and c.until <= p.safe_through))
+    returning 1
+  )`,
+};
+
+const CHANGES: Aged = {
+  walk: "changes",
+  table: "mirror.changes",
+  id: "position",
+  at: "changed_at",
+  removal: `gone as (
+    delete from mirror.changes c using old
+    where c.position = old.id returning c.source_id, c.tx, c.position
+  ), told as (
+    insert into mirror.feed_removals as r (source_id, tx, position)
+    select distinct on (source_id) source_id, tx, position from gone order by source_id, tx desc, position desc
+    on conflict (source_id) do update set tx = excluded.tx, position = excluded.position
+      where (r.tx, r.position) < (excluded.tx, excluded.position)
+  )`,
+};
+
+/*
+ * Not only the rows of this step: an older one that had to stay, because its order showed it when it was looked at, was
+ * replaced by one that was written later. So whoever looks at all later rows finds all that were replaced.
+ */
+const HISTORY: Aged = {
+  walk: "history",
+  table: "mirror.history",
+  id: "history_id",
+  at: "seen_at",
+  removal: `concerned as materialized (
+    select distinct h.source_id, h.reference
+    from old join mirror.history h on h.history_id = old.id where h.reference is not null
+  ), unshown as (
+    select h.history_id from concerned
+    cross join lateral (
+      select history_id, seen_at from mirror.history
+      where source_id = concerned.source_id and reference = concerned.reference offset 0
+    ) h
+    left join mirror.orders o
+      on o.source_id = concerned.source_id and o.reference = concerned.reference and o.history_id = h.history_id
+    where o.reference is null and h.seen_at < ${CUTOFF}
+    union all
+    select h.history_id from old join mirror.history h on h.history_id = old.id
+    where h.reference is null and h.seen_at < ${CUTOFF}
+  ), gone as (
+    delete from mirror.history where history_id = any (array(select history_id from unshown)) returning 1
+  )`,
+};
+
+/** Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will be. */
+const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
 /** Events that were decided on and lie in no quarantine, bodies and all. What was decided stays in the history. */
-export const removeEvents: RetentionRule = (pool, query) =>
-  runStep(
-    pool,
-    query,
-    `with batch as materialized (
-       select seq as id, received_at as at from mirror.inbox where seq > $1 order by seq limit $3
-     ), gone as (
-       delete from mirror.inbox i using batch b
-       where i.seq = b.id and b.at < ${CUTOFF}
-         and not exists (select from mirror.pending p where p.seq = i.seq)
-         and not exists (select from mirror.quarantine q where q.inbox_seq = i.seq and q.state = 'open')
-       returning 1
-     )`,
-  );
+export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, EVENTS);
+
+/** Looks again at events that had to stay. */
+export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
 
 /** Observations, but of each order the one that it shows now: it says why the mirror says so. */
-export const removeHistory: RetentionRule = (pool, query) =>
-  runStep(
-    pool,
-    query,
-    `with batch as materialized (
-       select history_id as id, seen_at as at from mirror.history where history_id > $1 order by history_id limit $3
-     ), gone as (
-       delete from mirror.history h using batch b
-       where h.history_id = b.id and b.at < ${CUTOFF}
-         and not exists (
-           select from mirror.orders o
-           where o.source_id = h.source_id and o.reference = h.reference and o.history_id = h.history_id)
-       returning 1
-     )`,
-  );
+export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query, HISTORY);
+
+/** Old observations that their orders do not show any longer, found by the young ones that replaced them. */
+export const removeSuperseded: RetentionRule = (pool, query) =>
+  walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
 
 /** Changes of the feed. Readers that have not read them are told to begin anew. */
-export const removeChanges: RetentionRule = (pool, query) =>
-  runStep(
-    pool,
-    query,
-    `with batch as materialized (
-       select position as id, changed_at as at from mirror.changes where position > $1 order by position limit $3
-     ), gone as (
-       delete from mirror.changes c using batch b
-       where c.position = b.id and b.at < ${CUTOFF} returning c.source_id, c.tx, c.position
-     ), told as (
-       insert into mirror.feed_removals as r (source_id, tx, position)
-       select distinct on (source_id) source_id, tx, position from gone order by source_id, tx desc, position desc
-       on conflict (source_id) do update set tx = excluded.tx, position = excluded.position
-         where (r.tx, r.position) < (excluded.tx, excluded.position)
-     )`,
-  );
+export const removeChanges: RetentionRule = (pool, query) => walkOn(pool, query, CHANGES);
 
 /**
  * Windows that were walked, but the proved ones that reach before history_since or beyond safe_through: these two say
  * all that the others prove, and mirror.proved says it to the readers. What stays may still move one of them, when a
  * gap is filled or a backfill meets the history. Both only widen what they enclose, so nothing goes too early.
  */
-export const removeCoverage: RetentionRule = (pool, query) =>
-  runStep(
+export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query, COVERAGE);
+
+/** Looks again at windows that had to stay. */
+export const removeCoverageThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, COVERAGE);
+
+/** Findings of the ledger of lost events; how many of them were lost stays counted. */
+export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
+  readStep(
     pool,
-    query,
     `with batch as materialized (
-       select coverage_id as id, ended_at as at from mirror.coverage where coverage_id > $1
-       order by coverage_id limit $3
+       select found.* from mirror.sources s cross join lateral (
+         select source_id, reference, version from mirror.unannounced_changes u
+         where u.source_id = s.source_id and u.found_at < ${CUTOFF} order by u.found_at limit $2
+       ) found limit $2
+     ), old as (
+       select * from batch
      ), gone as (
-       delete from mirror.coverage c using batch b
-       where c.coverage_id = b.id and b.at < ${CUTOFF}
-         and (not c.proved or exists (
-           select from mirror.poll_state p
-           where p.source_id = c.source_id and c.since >= p.history_since and c.until <= p.safe_through))
-       returning 1
+       delete from mirror.unannounced_changes u using old
+       where u.source_id = old.source_id and u.reference = old.reference and u.version = old.version
+       returning u.source_id, u.state
+     ), counted as (
+       insert into mirror.lost_events_removed as r (source_id, lost)
+       select source_id, count(*) from gone where state = 'lost' group by source_id order by source_id
+       on conflict (source_id) do update set lost = r.lost + excluded.lost
      )`,
+    [String(cutoff), limit],
   );
 
-/** `batch` is what was looked at, `gone` what was removed of it. A batch whose last row is young ends the pass. */
-async function runStep(pool: Pool, query: StepQuery, statement: string): Promise<RetentionStep> {
-  const { rows } = await pool.query<{ removed: number; after: string | null; over: boolean }>(
+/** Goes on behind the last row that was looked at, up to the first one that is younger than `until`. */
+function walkOn(
+  pool: Pool,
+  { cutoff, limit }: StepQuery,
+  { walk, table, id, at, removal }: Aged,
+  until = CUTOFF,
+): Promise<RetentionStep> {
+  return readStep(
+    pool,
+    `with batch as materialized (
+       select ${id} as id, ${at} as at from ${table}
+       where ${id} > coalesce((select position from mirror.retention_walks where walk = $3), 0)
+       order by ${id} limit $2
+     ), old as materialized (
+       select id from batch where id < coalesce((select min(id) from batch where at >= ${until}), ${BIGINT_MAX})
+     ), ${removal}, moved as (
+       insert into mirror.retention_walks (walk, position)
+       select $3, max(id) from old having max(id) is not null
+       on conflict (walk) do update set position = excluded.position
+     )`,
+    [String(cutoff), limit, walk],
+  );
+}
+
+/** Goes through what stayed behind the walk, from its beginning again whenever it has reached the end. */
+function lookAgain(
+  pool: Pool,
+  { cutoff, limit }: StepQuery,
+  { walk, table, id, at, removal }: Aged,
+): Promise<RetentionStep> {
+  return readStep(
+    pool,
+    `with batch as materialized (
+       select ${id} as id, ${at} as at from ${table}
+       where ${id} > coalesce((select position from mirror.retention_walks where walk = $4), 0)
+         and ${id} <= coalesce((select position from mirror.retention_walks where walk = $3), 0)
+       order by ${id} limit $2
+     ), old as materialized (
+       select id from batch where at < ${CUTOFF}
+     ), ${removal}, moved as (
+       insert into mirror.retention_walks (walk, position)
+       select $4, case when count(*) < $2 then 0 else max(id) end from batch
+       on conflict (walk) do update set position = excluded.position
+     )`,
+    [String(cutoff), limit, walk, `${walk} that stayed`],
+  );
+}
+
+/** `batch` is what was looked at, `old` what of it is old enough, `gone` what was removed; $2 is the limit. */
+async function readStep(pool: Pool, statement: string, values: readonly unknown[]): Promise<RetentionStep> {
+  const { rows } = await pool.query<RetentionStep>(
     `${statement}
-     select (select count(*)::int from gone) as removed, max(id) as after,
-       count(*) < $3 or coalesce(max(at) >= ${CUTOFF}, true) as over
-     from batch`,
-    [query.after, String(query.cutoff), query.limit],
+     select (select count(*)::int from gone) as removed, (select count(*)::int from batch) as looked,
+       (select count(*) from old) < $2 as over`,
+    [...values],
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("an aggregate returns one row");
-  return { removed: row.removed, after: row.over ? null : row.after };
+  return row;
 }

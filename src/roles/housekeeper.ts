@@ -1,9 +1,18 @@
 import { hostname } from "node:os";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
-import { acquireLease } from "../database/leases.sql.ts";
+import { acquireLease, renewLease } from "../database/leases.sql.ts";
 import { endLongReads } from "../database/longReads.sql.ts";
-import { removeChanges, removeCoverage, removeEvents, removeHistory } from "../retention/retention.sql.ts";
+import {
+  removeChanges,
+  removeCoverage,
+  removeCoverageThatStayed,
+  removeEvents,
+  removeEventsThatStayed,
+  removeHistory,
+  removeSuperseded,
+  removeUnannounced,
+} from "../retention/retention.sql.ts";
 import type { RetentionRule } from "../retention/retention.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
@@ -13,16 +22,23 @@ import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
-/** Nobody gives these leases back: of all workers one looks for long reads in this time, and one removes old rows. */
+/**
+ * Nobody gives these leases back: of all workers one looks for long reads in this time, and one removes old rows. A
+ * pass that removes renews its lease with each step, so that the next one begins so long after its end.
+ */
 const READS_TURN_MS = 20_000;
 const RETENTION_TURN_MS = 3_600_000;
 /** Longer than any limit that a reader's role has by itself, and shorter than what keeps a server from cleaning up. */
 const READ_SECONDS_MAX = 900;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
+/** Longer than any page looks back. */
+const UNANNOUNCED_KEPT_FOR = "P30D";
 /** Rows of one statement, and the rest after it: removing must not be felt by what is received and applied. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
+/** Of what had to stay, a pass looks at so many steps again and leaves the others to the next passes. */
+const AGAIN_STEPS_MAX = 10;
 
 const HOUSEKEEPING_POOL = { purpose: "housekeeping", max: 1, statementTimeoutMs: 20_000 };
 
@@ -39,9 +55,11 @@ export function startHousekeeper(deps: RoleDeps): void {
   async function takeTurns(): Promise<void> {
     if (await acquireLease(pool, { name: "long reads", holder, ttlMs: READS_TURN_MS }))
       watchReads(await endLongReads(pool, READ_SECONDS_MAX));
-    if (await acquireLease(pool, { name: "retention", holder, ttlMs: RETENTION_TURN_MS }))
-      for (const { what, keptFor, rule } of rules)
-        await removeOld(keep, { what, rule, cutoff: resolveSince(keptFor, clock.now()) });
+    const lease = await acquireLease(pool, { name: "retention", holder, ttlMs: RETENTION_TURN_MS });
+    if (lease === undefined) return;
+    const renew = () => renewLease(pool, lease, { ttlMs: RETENTION_TURN_MS });
+    for (const { keptFor, ...rule } of rules)
+      await removeOld({ ...keep, renew }, { ...rule, cutoff: resolveSince(keptFor, clock.now()) });
   }
   const running = (async () => {
     while (!closing.signal.aborted) {
@@ -61,39 +79,54 @@ interface Rule {
   readonly what: string;
   readonly keptFor: string;
   readonly rule: RetentionRule;
+  readonly stepsMax?: number;
 }
 
 /** First what every worker may remove; changes before the history that they refer to. */
 function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
+  const stepsMax = AGAIN_STEPS_MAX;
   const all = [
+    { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
+    { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
     { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
+    { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
+    { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax },
     { what: "events", keptFor: eventsKeptFor, rule: removeEvents },
   ];
   return all.flatMap(({ keptFor, ...rest }) => (keptFor === null ? [] : [{ ...rest, keptFor }]));
 }
 
-/** Removes in small steps whatever a rule says is older than `cutoff`; returns how many rows. */
+interface Removal {
+  readonly what: string;
+  readonly rule: RetentionRule;
+  readonly cutoff: Instant;
+  /** Rows of one step. */
+  readonly limit?: number;
+  readonly stepsMax?: number;
+}
+
+/**
+ * Removes in small steps whatever a rule says is older than `cutoff`; returns how many rows it looked at and removed.
+ * `renew` keeps the lease; the pass ends where it answers false.
+ */
 export async function removeOld(
-  deps: { pool: Pool; clock: Clock; logger: Logger; signal: AbortSignal },
-  {
-    what,
-    rule,
-    cutoff,
-    limit = STEP_ROWS,
-  }: { what: string; rule: RetentionRule; cutoff: Instant; limit?: number },
-): Promise<number> {
-  const { pool, clock, logger, signal } = deps;
+  deps: { pool: Pool; clock: Clock; logger: Logger; signal: AbortSignal; renew: () => Promise<boolean> },
+  { what, rule, cutoff, limit = STEP_ROWS, stepsMax = Infinity }: Removal,
+): Promise<{ removed: number; looked: number }> {
+  const { pool, clock, logger, signal, renew } = deps;
   let removed = 0;
-  for (let after: string | null = "0"; after !== null && !signal.aborted;) {
-    const step = await rule(pool, { cutoff, after, limit });
+  let looked = 0;
+  for (let steps = 1; !signal.aborted; steps += 1) {
+    const step = await rule(pool, { cutoff, limit });
     removed += step.removed;
-    after = step.after;
-    if (after !== null) await clock.sleep(STEP_PAUSE_MS, signal);
+    looked += step.looked;
+    if (step.over || steps >= stepsMax || !(await renew())) break;
+    await clock.sleep(STEP_PAUSE_MS, signal);
   }
   if (removed > 0) logger.info({ what, rows: removed }, "removed what was kept long enough");
-  return removed;
+  return { removed, looked };
 }
 
 function makeReadWatch(logger: Logger) {

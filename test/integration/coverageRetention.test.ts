@@ -1,6 +1,5 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { removeOld } from "../../src/roles/housekeeper.ts";
 import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 import { advanceBackfill, requestBackfill, startBackfill } from "../../src/poll/ledger/backfills.sql.ts";
@@ -13,13 +12,12 @@ import type { Lease } from "../../src/database/leases.sql.ts";
 import { readStandings } from "../../src/health/opsFigures.sql.ts";
 import { beginPolling, readPollState } from "../../src/poll/ledger/pollState.sql.ts";
 import { readSourceFigures } from "../../src/health/readMetrics.sql.ts";
-import { removeCoverage } from "../../src/retention/retention.sql.ts";
+import { removeCoverage, removeCoverageThatStayed } from "../../src/retention/retention.sql.ts";
 import { divideDay } from "../../src/ops/overview/coverageStrip.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";
+import { removeOlder } from "../support/retention.ts";
 
 /** Both are told the same; only the windows of `thinned` grow old enough to go. */
 const SOURCES = ["whole", "thinned"] as const;
@@ -42,7 +40,9 @@ afterAll(async () => {
 });
 
 async function beginAnew(historyHour = 0): Promise<void> {
-  await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.backfills");
+  await pool.query(
+    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.backfills, mirror.retention_walks",
+  );
   const taken = await acquireLease(pool, { name: "poll", holder: "test", ttlMs: 600_000 });
   if (taken === undefined) throw new Error("the lease is taken");
   lease = taken;
@@ -81,15 +81,21 @@ async function backfill(since: number, until: number, parts: number): Promise<vo
   }
 }
 
-/** All that was read of `thinned` until now was read long ago. Returns how many rows went. */
+/** All that was read until now was read long ago; what goes of `whole` is put back. Returns how many rows of `thinned` went. */
 async function thin(limit = 1_000): Promise<number> {
+  const before = (await countRows()) ?? 0;
+  await pool.query(`update mirror.coverage set ended_at = ended_at - interval '10 days';
+    drop table if exists public.kept; create table public.kept as select * from mirror.coverage where source_id = 'whole'`);
+  await removeRead(limit);
   await pool.query(
-    "update mirror.coverage set ended_at = ended_at - interval '10 days' where source_id = 'thinned'",
+    "insert into mirror.coverage overriding system value select * from public.kept on conflict do nothing",
   );
-  return removeOld(
-    { pool, clock: systemClock, logger: silentLogger, signal: new AbortController().signal },
-    { what: "test", rule: removeCoverage, cutoff: instantFromMillis(Date.now() - 2 * 86_400_000), limit },
-  );
+  return before - ((await countRows()) ?? 0);
+}
+
+async function removeRead(limit = 1_000): Promise<number> {
+  const rules = [removeCoverageThatStayed, removeCoverage];
+  return (await removeOlder(pool, rules, { keptDays: 2, limit })).removed;
 }
 
 const countRows = async () =>
@@ -182,11 +188,7 @@ describe("windows that were read long ago", () => {
   it("stay while they are young, and go in steps", async () => {
     for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
     await pool.query("delete from mirror.coverage where source_id = 'whole'");
-    const young = await removeOld(
-      { pool, clock: systemClock, logger: silentLogger, signal: new AbortController().signal },
-      { what: "test", rule: removeCoverage, cutoff: instantFromMillis(Date.now() - 3_600_000) },
-    );
-    expect(young).toBe(0);
+    expect(await removeRead()).toBe(0);
     expect(await thin(4)).toBe(9);
   });
 

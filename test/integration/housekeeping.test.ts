@@ -3,19 +3,23 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vites
 import { makeApply } from "../../src/apply/apply.ts";
 import type { Patient } from "../../src/cli/doctor/check.ts";
 import { readerCheck } from "../../src/cli/doctor/serverChecks.ts";
-import { removeOld } from "../../src/roles/housekeeper.ts";
-import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { endLongReads } from "../../src/database/longReads.sql.ts";
-import { removeChanges, removeEvents, removeHistory } from "../../src/retention/retention.sql.ts";
+import {
+  removeChanges,
+  removeEvents,
+  removeEventsThatStayed,
+  removeHistory,
+  removeSuperseded,
+} from "../../src/retention/retention.sql.ts";
 import type { RetentionRule } from "../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../src/changes/feedReader.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
+import { removeOlder } from "../support/retention.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -41,7 +45,7 @@ const applyEvents = (seqs: readonly number[]) =>
 describe("what is kept long enough is removed", () => {
   beforeEach(async () => {
     await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
-      mirror.refetches, mirror.inbox, mirror.feed_removals restart identity`);
+      mirror.refetches, mirror.inbox, mirror.feed_removals, mirror.retention_walks restart identity`);
   });
 
   const put = (eventId: string, body: Buffer, sourceId = "live") =>
@@ -50,17 +54,14 @@ describe("what is kept long enough is removed", () => {
     const order = { reference, updatedAt: at(version), status: version > 1 ? "picked_up" : "created" };
     return applyEvents(await put(eventId, makeEventBody({ id: eventId, order }), sourceId));
   };
-  /** Everything that is there now becomes ten days older. */
-  const age = () =>
+  /** Everything that is there now becomes so much older. */
+  const age = (span = "10 days") =>
     pool.query(`
-      update mirror.inbox set received_at = received_at - interval '10 days';
-      update mirror.history set seen_at = seen_at - interval '10 days';
-      update mirror.changes set changed_at = changed_at - interval '10 days'`);
-  const remove = (rule: RetentionRule, limit = 2) =>
-    removeOld(
-      { pool, clock: systemClock, logger: silentLogger, signal: new AbortController().signal },
-      { what: "test", rule, cutoff: instantFromMillis(Date.now() - 7 * 86_400_000), limit },
-    );
+      update mirror.inbox set received_at = received_at - interval '${span}';
+      update mirror.history set seen_at = seen_at - interval '${span}';
+      update mirror.changes set changed_at = changed_at - interval '${span}'`);
+  const remove = async (...rules: RetentionRule[]) =>
+    (await removeOlder(pool, rules, { keptDays: 7, limit: 2 })).removed;
   const list = async (query: string) =>
     (await pool.query<{ name: string }>(query)).rows.map(({ name }) => name);
 
@@ -76,6 +77,23 @@ describe("what is kept long enough is removed", () => {
       "evt_waiting",
       "evt_young",
     ]);
+  });
+
+  it("of events that had to stay once they need not any longer", async () => {
+    await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
+    const waiting = await put(
+      "evt_waiting",
+      makeEventBody({ id: "w", order: { reference: "W", updatedAt: at(1) } }),
+    );
+    await tell("evt_a", "A", 1);
+    await age();
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(0);
+    await applyEvents(waiting);
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    await pool.query("update mirror.quarantine set state = 'dismissed'");
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await list("select event_id as name from mirror.inbox")).toEqual([]);
   });
 
   it("of events, and one that comes again after that changes nothing", async () => {
@@ -98,7 +116,8 @@ describe("what is kept long enough is removed", () => {
       "evt_c",
     ]);
     await tell("evt_a4", "A", 4);
-    expect(await remove(removeHistory)).toBe(1);
+    await age("1 hour");
+    expect(await remove(removeSuperseded, removeHistory)).toBe(1);
   });
 
   it("of the feed, and only readers that miss something are told to begin anew", async () => {
