@@ -3,6 +3,7 @@ import { observeRead } from "../domain/order/observation.ts";
 import type { Observation, Via } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
+import { namesIn } from "../retention/mentions.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { readReference } from "../wire/order.ts";
 import { applySubjects } from "./applySubjects.ts";
@@ -70,14 +71,16 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
     if ((snapshot.fields.livemode ?? mode === "live") !== (mode === "live")) {
       const detail = `the order is of the other mode than its source, which is ${mode}`;
       const { reference } = snapshot.fields;
-      return { kind: "quarantined", ...common, reason: "wrong_mode", detail, reference, raw: snapshot.raw };
+      const why = { reason: "wrong_mode", detail, reference, names: null } as const;
+      return { kind: "quarantined", ...common, ...why, raw: snapshot.raw };
     }
     const observation: Observation = observeRead({ sourceId, via, snapshot, requestedAt, settleNanos });
     return { kind: "observation", ...common, observation };
   });
   const parked = unreadable.map(({ raw, detail }): Subject => {
     const reference = readReference(JSON.parse(raw));
-    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, raw };
+    const names = reference === null ? namesIn(Buffer.from(raw)) : null;
+    return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, names, raw };
   });
   return [...observed, ...parked];
 }

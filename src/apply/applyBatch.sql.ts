@@ -31,6 +31,8 @@ export interface BatchRow {
   /** Not the greatest, same version, other content. */
   readonly conflicts_greatest: boolean;
   readonly reference: string | null;
+  /** Where no order was read: what may be the reference of one whose personal data was erased. */
+  readonly names: readonly string[] | null;
   readonly version: string | null;
   readonly settled: boolean | null;
   readonly observed_at: string | null;
@@ -81,6 +83,7 @@ const COLUMN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw">, string>> = {
   repeats_greatest: "boolean",
   conflicts_greatest: "boolean",
   reference: "text",
+  names: "text[]",
   version: "bigint",
   settled: "boolean",
   observed_at: "bigint",
@@ -114,7 +117,7 @@ const asRead = (name: keyof typeof COLUMN_TYPES) =>
  *   worker decides them, or the sweep does.
  * - subject: what is left to decide, with what is stored of an order (kept) or put into quarantine (parked_raw): each is
  *   made once, since reading JSON is dear. Of an order whose personal data was erased it is only the redacted rest, and
- *   the event's body in the inbox goes too (blanked). eraseOrder shuts this statement out meanwhile.
+ *   the event's body in the inbox goes too (blanked); so does input without an order that names such a one. eraseOrder shuts this statement out meanwhile.
  * - stored: the orders as the statement began, for the wording of verdicts. The limit has each looked up by its key: a
  *   join planned while the table was empty would read all of it, until the next analysis.
  * - contender: leaves out what has lost already (keys only grow), because an upsert that loses still locks its row,
@@ -151,7 +154,8 @@ subject as materialized (
       when e.reference is null then convert_to(i.raw, 'UTF8')
       else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
     end as parked_raw
-  from incoming i left join mirror.erasures e on e.source_id = i.source_id and e.reference = i.reference
+  from incoming i left join lateral (select reference from mirror.erasures
+    where source_id = i.source_id and reference = any (coalesce(i.names, array[i.reference])) limit 1) e on true
   where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
 ),
 stored as materialized (

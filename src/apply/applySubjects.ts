@@ -120,6 +120,7 @@ async function splitOrPark(run: Run, subjects: readonly Subject[], error: unknow
       reason: "refused_by_database",
       detail: `SQLSTATE ${code}`,
       reference,
+      names: null,
       raw: first.event === null ? first.observation.snapshot.raw : null,
     },
   ]);

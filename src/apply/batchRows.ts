@@ -22,11 +22,14 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
   switch (subject.kind) {
     case "observation":
       return observationRow(subject, n, greatest);
-    case "ignored":
-      return { ...rowWithoutOrder(subject, n), verdict: "ignored", reason: subject.reason };
+    case "ignored": {
+      const { reason, names } = subject;
+      return { ...rowWithoutOrder(subject, n), verdict: "ignored", reason, names };
+    }
     case "quarantined": {
-      const { reason, detail, reference, raw } = subject;
-      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", reason, detail, reference, raw };
+      const { reason, detail, reference, names, raw } = subject;
+      const told = { reason, detail, reference, names, raw };
+      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", ...told };
     }
     default: {
       const never: never = subject;
@@ -60,6 +63,7 @@ function observationRow(
     repeats_greatest: !greatest && winner.key.version === key.version && winner.key.hash === key.hash,
     conflicts_greatest: !greatest && isConflict(winner.key, key),
     reference: fields.reference,
+    names: null,
     version: key.version.toString(),
     settled: key.settled,
     observed_at: key.observedAt.toString(),
@@ -99,6 +103,7 @@ function rowWithoutOrder(subject: Subject, n: number): BatchRow {
     repeats_greatest: false,
     conflicts_greatest: false,
     reference: null,
+    names: null,
     version: null,
     settled: null,
     observed_at: null,

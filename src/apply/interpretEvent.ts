@@ -3,6 +3,7 @@ import { tryParseInstant } from "../domain/order/instant.ts";
 import { observeEvent } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { PendingEvent } from "./inboxReads.sql.ts";
+import { namesIn } from "../retention/mentions.ts";
 import { readEnvelope } from "../wire/envelope.ts";
 import { readReference, readSnapshot } from "../wire/order.ts";
 import { rawMember } from "../wire/rawJson.ts";
@@ -42,6 +43,7 @@ export function interpretEvent(event: PendingEvent, mode: Mode): Subject {
       via: "webhook",
       event: typed,
       reason: "not about an order",
+      names: namesIn(event.body),
     };
   }
   return interpretOrder({ event, origin: typed, mode, envelope, raw: order });
@@ -104,5 +106,6 @@ function quarantine(
 ): Subject {
   const { reason, detail, reference = null } = why;
   const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;
-  return { kind: "quarantined", ...common, reason, detail, reference, raw: null };
+  const names = reference === null ? namesIn(event.body) : null;
+  return { kind: "quarantined", ...common, reason, detail, reference, names, raw: null };
 }

@@ -16,6 +16,12 @@ export interface EventOrigin {
   readonly eventType: string | null;
 }
 
+/** Input that has no order to apply. */
+interface Unapplied {
+  /** What in it may be the reference of an order; null where `reference` says it. */
+  readonly names: readonly string[] | null;
+}
+
 interface Common {
   readonly sourceId: string;
   readonly via: Via;
@@ -25,12 +31,13 @@ interface Common {
 /** What a batch decides on: an observation of an order, or input that has none. */
 export type Subject =
   | (Common & { readonly kind: "observation"; readonly observation: Observation })
-  | (Common & { readonly kind: "ignored"; readonly reason: string })
-  | (Common & {
-      readonly kind: "quarantined";
-      readonly reason: QuarantineReason;
-      readonly detail: string;
-      readonly reference: string | null;
-      /** What came by a read of ours; an event's bytes are in the inbox. */
-      readonly raw: string | null;
-    });
+  | (Common & Unapplied & { readonly kind: "ignored"; readonly reason: string })
+  | (Common &
+      Unapplied & {
+        readonly kind: "quarantined";
+        readonly reason: QuarantineReason;
+        readonly detail: string;
+        readonly reference: string | null;
+        /** What came by a read of ours; an event's bytes are in the inbox. */
+        readonly raw: string | null;
+      });

@@ -1,5 +1,5 @@
 import { UnavailableError } from "../domain/errors.ts";
-import type { Pool } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 import { sqlState } from "../database/databaseErrors.ts";
 import { inTransaction } from "../database/transaction.ts";
 
@@ -13,9 +13,17 @@ export interface ErasureCount {
   readonly quarantined: number;
 }
 
-interface Subject {
+export interface ErasureSubject {
   readonly sourceId: string;
   readonly reference: string;
+}
+
+/** Input without a reference of its own that is the order's all the same. */
+export interface NamingInput {
+  /** Positions in the inbox. */
+  readonly events: readonly string[];
+  /** Numbers in quarantine, of what reads brought. */
+  readonly quarantined: readonly string[];
 }
 
 /** Batches wait as long as an erasure does; beyond this it gives way. */
@@ -25,67 +33,19 @@ const LOCK_NOT_AVAILABLE = "55P03";
 /** What stands in an inbox row in place of a body that was erased. */
 export const ERASED_BODY = '{"erased":true}';
 
-// Input that could not be read has no reference of its own; the quotes keep a short one from being found in others.
-const PARKED = `
-  select q.quarantine_id, q.inbox_seq from mirror.quarantine q left join mirror.inbox i on i.seq = q.inbox_seq
-  where q.source_id = $1 and (q.reference = $2
-    or q.reference is null and position(convert_to('"' || $2 || '"', 'UTF8') in coalesce(q.raw, i.body)) > 0)`;
-
-const EVENTS = `
-  select inbox_seq from mirror.history
-  where source_id = $1 and reference = $2 and inbox_seq is not null
-  union select inbox_seq from parked where inbox_seq is not null`;
-
-/** What an erasure of this order would concern now. */
-export async function countErasure(pool: Pool, { sourceId, reference }: Subject): Promise<ErasureCount> {
-  const { rows } = await pool.query<ErasureCount>(
-    `with parked as (${PARKED})
-     select
-       (select count(*)::int from mirror.history where source_id = $1 and reference = $2 and raw is not null) as observations,
-       (select count(*)::int from (${EVENTS}) e) as events,
-       (select count(*)::int from parked) as quarantined`,
-    [sourceId, reference],
-  );
-  return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
-}
-
-const ERASE = `
-  with parked as materialized (${PARKED}),
-  noted as (
-    insert into mirror.erasures (source_id, reference) values ($1, $2) on conflict do nothing
-  ),
-  latest as (
-    update mirror.orders set external_order_id = null, raw = mirror.redact_order(raw, reference, status)
-    where source_id = $1 and reference = $2
-  ),
-  observations as (
-    update mirror.history set raw = mirror.redact_order(raw, reference, status)
-    where source_id = $1 and reference = $2 and raw is not null returning 1
-  ),
-  events as (
-    update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8') where seq in (${EVENTS}) returning 1
-  ),
-  quarantined as (
-    update mirror.quarantine set raw = null where quarantine_id in (select quarantine_id from parked) returning 1
-  )
-  select (select count(*)::int from observations) as observations, (select count(*)::int from events) as events,
-    (select count(*)::int from quarantined) as quarantined`;
-
 /**
- * Removes the personal data of an order wherever it is, and notes that it must not come back: applyBatch redacts what
- * is seen of it later. Reference, status, times, fleet, branch and the order key stay. All or nothing; erasing again
- * changes nothing.
- *
- * Waits for running batches and holds up new ones meanwhile: a batch that began before could not see the note, and
- * would write the order anew. Throws UnavailableError when that takes too long; nothing was done then.
+ * Runs `run` while no batch decides on anything: those under way are waited for, and new ones wait. Rolls back when it
+ * rejects. Throws UnavailableError when something else holds the table of orders for too long; nothing was run then.
  */
-export async function eraseOrder(pool: Pool, { sourceId, reference }: Subject): Promise<ErasureCount> {
+export async function withDecisionsAtRest<Result>(
+  pool: Pool,
+  run: (client: Queryable) => Promise<Result>,
+): Promise<Result> {
   try {
     return await inTransaction(pool, async (client) => {
       await client.query(`set local lock_timeout = ${LOCK_TIMEOUT_MS}`);
       await client.query("lock table mirror.orders in share row exclusive mode");
-      const { rows } = await client.query<ErasureCount>(ERASE, [sourceId, reference]);
-      return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
+      return run(client);
     });
   } catch (error) {
     if (sqlState(error) !== LOCK_NOT_AVAILABLE) throw error;
@@ -94,4 +54,82 @@ export async function eraseOrder(pool: Pool, { sourceId, reference }: Subject): 
       fix: "Nothing was erased. Run the command again later.",
     });
   }
+}
+
+/** The business's own id of the order, as long as it is known. */
+export async function readExternalOrderId(
+  pool: Pool,
+  { sourceId, reference }: ErasureSubject,
+): Promise<string | null> {
+  const { rows } = await pool.query<{ external_order_id: string | null }>(
+    "select external_order_id from mirror.orders where source_id = $1 and reference = $2",
+    [sourceId, reference],
+  );
+  return rows[0]?.external_order_id ?? null;
+}
+
+// An event without a decision is redacted with it.
+const CONCERNED = `
+  events as materialized (
+    select inbox_seq as seq from mirror.history where source_id = $1 and reference = $2 and inbox_seq is not null
+    union select inbox_seq from mirror.quarantine where source_id = $1 and reference = $2 and inbox_seq is not null
+    union select seq from mirror.inbox i where source_id = $1 and seq = any ($3::bigint[])
+      and not exists (select from mirror.pending p where p.seq = i.seq)
+  ), parked as materialized (
+    select quarantine_id from mirror.quarantine
+    where source_id = $1 and (reference = $2 or quarantine_id = any ($4::bigint[]) or inbox_seq in (select seq from events))
+  )`;
+
+/** What an erasure of this order would concern now. */
+export async function countErasure(
+  pool: Pool,
+  { sourceId, reference }: ErasureSubject,
+  { events, quarantined }: NamingInput,
+): Promise<ErasureCount> {
+  const { rows } = await pool.query<ErasureCount>(
+    `with ${CONCERNED}
+     select
+       (select count(*)::int from mirror.history where source_id = $1 and reference = $2 and raw is not null) as observations,
+       (select count(*)::int from events) as events,
+       (select count(*)::int from parked) as quarantined`,
+    [sourceId, reference, events, quarantined],
+  );
+  return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
+}
+
+/**
+ * Removes the personal data of an order, and notes that it must not come back. Reference, status, times, fleet, branch
+ * and the order key stay. Erasing again changes nothing. To be run within withDecisionsAtRest: a batch that began before
+ * could not see the note, and would write the order anew.
+ */
+export async function writeErasure(
+  client: Queryable,
+  { sourceId, reference }: ErasureSubject,
+  { events, quarantined }: NamingInput,
+): Promise<ErasureCount> {
+  const { rows } = await client.query<ErasureCount>(
+    `with ${CONCERNED},
+     noted as (
+       insert into mirror.erasures (source_id, reference) values ($1, $2) on conflict do nothing
+     ),
+     latest as (
+       update mirror.orders set external_order_id = null, raw = mirror.redact_order(raw, reference, status)
+       where source_id = $1 and reference = $2
+     ),
+     observations as (
+       update mirror.history set raw = mirror.redact_order(raw, reference, status)
+       where source_id = $1 and reference = $2 and raw is not null returning 1
+     ),
+     blanked as (
+       update mirror.inbox set body = convert_to('${ERASED_BODY}', 'UTF8')
+       where seq = any (array(select seq from events)) returning 1
+     ),
+     quarantined as (
+       update mirror.quarantine set raw = null where quarantine_id in (select quarantine_id from parked) returning 1
+     )
+     select (select count(*)::int from observations) as observations, (select count(*)::int from blanked) as events,
+       (select count(*)::int from quarantined) as quarantined`,
+    [sourceId, reference, events, quarantined],
+  );
+  return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
 }

@@ -5,12 +5,13 @@ import type { Via } from "../../src/domain/order/observation.ts";
 import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { eraseOrder } from "../../src/retention/erasure.sql.ts";
+import { eraseOrder } from "../../src/retention/erase.ts";
 import { countQuarantined, replayQuarantined } from "../../src/quarantine/replay.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { findAnywhere } from "../support/findAnywhere.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox } from "../support/orders.ts";
 
 let database: TestDatabase;
@@ -57,23 +58,6 @@ let events = 0;
 async function tell(body: Buffer): Promise<number[]> {
   events += 1;
   return putIntoInbox(pool, [{ eventId: `evt_${events}`, body }]);
-}
-
-/** Everything in the schema mirror that holds `text`, as table names; bytes are looked through as well. */
-async function findAnywhere(text: string): Promise<string[]> {
-  const { rows: tables } = await pool.query<{ name: string }>(
-    "select format('%I.%I', schemaname, tablename) as name from pg_tables where schemaname = 'mirror' order by 1",
-  );
-  const hex = Buffer.from(text).toString("hex");
-  const found: string[] = [];
-  for (const { name } of tables) {
-    const { rows } = await pool.query(
-      `select 1 from ${name} t where position($1 in t::text) > 0 or position($2 in t::text) > 0 limit 1`,
-      [text, hex],
-    );
-    if (rows.length > 0) found.push(name);
-  }
-  return found;
 }
 
 type Step =
@@ -160,8 +144,8 @@ describe("an erased order", () => {
         // What waits is decided in the end.
         const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
         await apply().applyEvents(rows.map(({ seq }) => Number(seq)));
-        expect(await findAnywhere(secretOf("ORD-1"))).toEqual([]);
-        expect(await findAnywhere(secretOf("ORD-12"))).toEqual(
+        expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+        expect(await findAnywhere(pool, secretOf("ORD-12"))).toEqual(
           expect.arrayContaining(["mirror.history", "mirror.inbox", "mirror.orders"]),
         );
       }),
@@ -254,7 +238,7 @@ describe("an erased order", () => {
     await client.query("commit");
     client.release();
     await erasing;
-    expect(await findAnywhere(secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 
   it("is asked for again when something else holds the orders for too long", async () => {
@@ -283,7 +267,7 @@ describe("an erased order", () => {
     await client.query("commit");
     client.release();
     await applying;
-    expect(await findAnywhere(secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 });
 
@@ -301,13 +285,13 @@ describe("the command", () => {
       found: { observations: 1, events: 1, quarantined: 0 },
       erased: null,
     });
-    expect(await findAnywhere(secretOf("ORD-1"))).not.toEqual([]);
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).not.toEqual([]);
     const done = await run("ORD-1", "--yes", "--json");
     expect(done.code).toBe(0);
     expect(JSON.parse(done.stdout)).toMatchObject({
       erased: { observations: 1, events: 1, quarantined: 0 },
     });
-    expect(await findAnywhere(secretOf("ORD-1"))).toEqual([]);
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   }, 120_000);
 
   it("says what to do about an order that it does not know", async () => {
@@ -316,6 +300,6 @@ describe("the command", () => {
     const kept = await run("ORD-9", "--source", "live", "--yes");
     expect(kept.code).toBe(0);
     await take({ do: "tell", apply: true, reference: "ORD-9", version: 1, status: "created" });
-    expect(await findAnywhere(secretOf("ORD-9"))).toEqual([]);
+    expect(await findAnywhere(pool, secretOf("ORD-9"))).toEqual([]);
   }, 120_000);
 });
