@@ -54,12 +54,14 @@ create table mirror.history (
   source_id    text not null,
   reference    text,
   via          text not null check (via in ('webhook', 'poll', 'backfill', 'refetch', 'verify', 'write')),
-  verdict      text not null check (verdict in ('applied', 'confirmed', 'stale', 'duplicate', 'ignored', 'quarantined')),
+  verdict      text not null check (verdict in
+    ('applied', 'corrected', 'confirmed', 'stale', 'refuted', 'duplicate', 'ignored', 'quarantined', 'gone')),
   conflict     boolean not null default false,
   reason       text,
   inbox_seq    bigint,
   event_id     text,
   event_type   text,
+  horizon      bigint,
   version      bigint,
   settled      boolean,
   observed_at  bigint,
@@ -68,23 +70,26 @@ create table mirror.history (
   status       text,
   previous_status text,
   raw          json,
+  refuted      boolean not null default false,
   seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
 );
 comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Append-only.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
-comment on column mirror.history.verdict     is 'applied: it changed the order. confirmed: same content, now settled. stale: a newer state was known. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person.';
+comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
 comment on column mirror.history.conflict    is 'The stored order had the same updatedAt and other content.';
 comment on column mirror.history.reason      is 'Why, in words, where the verdict alone does not say.';
 comment on column mirror.history.inbox_seq   is 'The event''s row in the inbox, for via = webhook.';
+comment on column mirror.history.horizon     is 'Provider-clock nanoseconds up to which the read showed every change; null for a claim: an event, or a read of something younger.';
 comment on column mirror.history.version     is 'updatedAt of the snapshot, nanoseconds since 1970.';
 comment on column mirror.history.settled     is 'True when nothing could change within that version any more at the time of the read.';
 comment on column mirror.history.observed_at is 'Provider-clock nanoseconds at which the read was requested or the event created.';
 comment on column mirror.history.rank        is 'Place of the status in the life of an order: decides within one timestamp.';
 comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
-comment on column mirror.history.previous_status is 'Status of the order before; null unless the verdict is applied, and for a new order.';
+comment on column mirror.history.previous_status is 'Status of the order before; null unless the verdict is applied, corrected or gone, and for a new order.';
 comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
+comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
@@ -92,6 +97,7 @@ create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is n
 create table mirror.orders (
   source_id               text not null,
   reference               text not null,
+  horizon                 bigint check (horizon >= version),
   version                 bigint not null,
   settled                 boolean not null,
   observed_at             bigint not null,
@@ -117,6 +123,8 @@ create table mirror.orders (
   history_id              bigint not null,
   previous_history_id     bigint,
   previous_status         text,
+  previous_version        bigint,
+  gone_at                 timestamptz,
   first_seen_via          text not null,
   first_seen_at           timestamptz not null default clock_timestamp(),
   changed_at              timestamptz not null default clock_timestamp(),
@@ -124,7 +132,8 @@ create table mirror.orders (
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
 comment on table  mirror.orders                     is 'The latest known state of every order. Only mirror.apply writes here, and the order key only grows.';
 comment on column mirror.orders.reference           is 'The provider''s order reference.';
-comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970: first part of the order key (version, settled, observed_at, rank, hash).';
+comment on column mirror.orders.horizon             is 'A read showed this content, and every change up to this instant is in it; provider-clock nanoseconds since 1970, never below version. Null while the content is a claim: only an event, or a read of something younger, has shown it.';
+comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
 comment on column mirror.orders.settled             is 'True once a read has shown this version after nothing could change within it any more.';
 comment on column mirror.orders.observed_at         is 'Provider-clock nanoseconds of the observation that is stored.';
 comment on column mirror.orders.rank                is 'Place of the status in the life of an order.';
@@ -139,6 +148,8 @@ comment on column mirror.orders.raw                 is 'The order object exactly
 comment on column mirror.orders.revision            is 'How many different states of this order were applied.';
 comment on column mirror.orders.history_id          is 'The observation whose content this is.';
 comment on column mirror.orders.previous_history_id is 'The observation whose content was here before.';
+comment on column mirror.orders.previous_version    is 'updatedAt of that content.';
+comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has. A gone order is kept and not served.';
 comment on column mirror.orders.first_seen_via      is 'How the order first came to be known.';
 comment on column mirror.orders.changed_at          is 'When the content last changed here, by the database''s clock.';
 create index orders_by_version  on mirror.orders (source_id, version, reference);
@@ -148,14 +159,31 @@ create index orders_by_delivery on mirror.orders (source_id, delivery_time, refe
 
 create function mirror.refuse_older_order() returns trigger language plpgsql as $$
 begin
-  raise exception 'order %/% may not go back from version % to %', old.source_id, old.reference, old.version, new.version
+  raise exception 'order %/% may not go back from version % to % without a later read', old.source_id, old.reference, old.version, new.version
     using errcode = 'integrity_constraint_violation';
 end
 $$;
 comment on function mirror.refuse_older_order is 'Invariant: per order, the stored key only grows.';
 create trigger orders_only_grow before update on mirror.orders for each row
-  when ((new.version, new.settled, new.observed_at, new.rank, new.hash) < (old.version, old.settled, old.observed_at, old.rank, old.hash))
+  when ((coalesce(new.horizon, new.version), new.horizon is not null, new.gone_at is null,
+      new.version, new.settled, new.observed_at, new.rank, new.hash)
+    < (coalesce(old.horizon, old.version), old.horizon is not null, old.gone_at is null,
+      old.version, old.settled, old.observed_at, old.rank, old.hash))
   execute function mirror.refuse_older_order();
+
+create function mirror.mark_refuted() returns trigger language plpgsql
+security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  update mirror.history set refuted = true
+  where source_id = new.source_id and reference = new.reference
+    and version > new.version and version <= new.horizon and verdict in ('applied', 'corrected', 'stale');
+  return null;
+end
+$$;
+comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than what it showed, up to its horizon.';
+create trigger orders_mark_refuted after update on mirror.orders for each row
+  when (new.version < old.version and new.horizon is not null)
+  execute function mirror.mark_refuted();
 
 create table mirror.changes (
   position            bigint generated always as identity,
@@ -171,6 +199,7 @@ create table mirror.changes (
   event_id            text,
   event_type          text,
   version             bigint not null,
+  verdict             text not null check (verdict in ('applied', 'corrected', 'gone')),
   changed_at          timestamptz not null default clock_timestamp(),
   primary key (position, source_id)
 );
@@ -178,6 +207,7 @@ comment on table  mirror.changes          is 'One row per real change of an orde
 comment on column mirror.changes.position is 'Position in the feed. Read only rows whose tx is older than pg_snapshot_xmin(pg_current_snapshot()), in the order (tx, position): a smaller position may commit later.';
 comment on column mirror.changes.tx       is 'The writing transaction, to read the feed without gaps.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
+comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
 create index changes_in_commit_order on mirror.changes (tx, position);
 
 create table mirror.quarantine (

@@ -161,7 +161,8 @@ select
   o.branch_id, coalesce(b.reference, o.branch_reference) as branch_reference, b.name as branch_name,
   o.schedule_mode, o.resolved_pickup_time, o.resolved_delivery_time, o.resolved_basis,
   o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
-  o.updated_at, o.version, o.settled, o.revision, o.first_seen_via, o.first_seen_at, o.changed_at
+  o.updated_at, o.version, o.settled, mirror.instant_at(o.horizon) as verified_through, o.gone_at,
+  o.revision, o.first_seen_via, o.first_seen_at, o.changed_at
 from mirror.orders o
 left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id;
 comment on view   reporting.orders                        is 'One row per order: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
@@ -186,6 +187,8 @@ comment on column reporting.orders.real_delivery_time     is 'Actual delivery; n
 comment on column reporting.orders.updated_at             is 'When the provider last changed the order, to the microsecond.';
 comment on column reporting.orders.version                is 'updated_at exactly: nanoseconds since 1970.';
 comment on column reporting.orders.settled                is 'True once a read has confirmed this state after nothing could change within its updated_at any more.';
+comment on column reporting.orders.verified_through       is 'A read of ours showed this state, and every change up to this instant is in it. Null while only an event has told of it, or a read of something younger.';
+comment on column reporting.orders.gone_at                is 'When the provider was found to have no such order any more; null while it has. Leave gone orders out of counts: where gone_at is null.';
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
 comment on column reporting.orders.first_seen_via         is 'How the order came to be known: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.orders.first_seen_at          is 'When the order came to be known here.';
@@ -208,7 +211,7 @@ comment on column reporting.order_statuses.meaning  is 'What it means.';
 create view reporting.order_history as
 select
   h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via, h.verdict, h.conflict, h.reason,
-  h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
+  h.refuted, h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
   mirror.instant_at(h.observed_at) as observed_at, h.observed_at as observed_version, h.rank as status_place,
   h.raw is not null as has_content,
   c.raw ->> 'externalOrderId' as external_order_id,
@@ -231,9 +234,10 @@ comment on column reporting.order_history.history_id         is 'Number of the o
 comment on column reporting.order_history.seen_at            is 'When it was decided on, by the database''s clock.';
 comment on column reporting.order_history.received_at        is 'When the event was received and stored; null for a read.';
 comment on column reporting.order_history.via                is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.order_history.verdict            is 'applied: it changed the order. confirmed: same content, now settled. stale: a newer state was known. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied.';
+comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied. gone: the provider has no such order.';
 comment on column reporting.order_history.conflict           is 'The provider sent other content under the same updatedAt.';
 comment on column reporting.order_history.reason             is 'Why, where the verdict alone does not say.';
+comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you ask how the order was.';
 comment on column reporting.order_history.event_id           is 'Id of the event, for via = webhook.';
 comment on column reporting.order_history.event_type         is 'Type of the event, for via = webhook.';
 comment on column reporting.order_history.status             is 'Status that was observed.';
@@ -243,7 +247,7 @@ comment on column reporting.order_history.settled            is 'True when nothi
 comment on column reporting.order_history.observed_at        is 'When the read was requested or the event created, by the provider''s clock.';
 comment on column reporting.order_history.observed_version   is 'observed_at exactly: nanoseconds since 1970.';
 comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
-comment on column reporting.order_history.has_content        is 'True when the observation''s content is kept, and the columns after this one are filled: applied and stale ones.';
+comment on column reporting.order_history.has_content        is 'True when the observation''s content is kept, and the columns after this one are filled: applied, corrected, stale and refuted ones.';
 comment on column reporting.order_history.external_order_id  is 'externalOrderId as observed.';
 comment on column reporting.order_history.fleet_name         is 'Fleet as observed.';
 comment on column reporting.order_history.branch_id          is 'Branch as observed.';
@@ -271,7 +275,8 @@ cross join lateral (
     select h.status, h.version, h.settled, h.observed_at, h.rank, h.hash, h.via, h.seen_at, h.history_id,
       lag(h.status) over (order by h.version, h.settled, h.observed_at, h.rank, h.hash, h.history_id) as status_before
     from mirror.history h
-    where h.source_id = o.source_id and h.reference = o.reference and h.verdict in ('applied', 'stale')
+    where h.source_id = o.source_id and h.reference = o.reference
+      and h.verdict in ('applied', 'corrected', 'stale') and not h.refuted
   ) s
   where s.status_before is distinct from s.status
   window life as (order by s.version, s.settled, s.observed_at, s.rank, s.hash, s.history_id)
@@ -348,7 +353,8 @@ create view reporting.webhook_reliability as
 select
   h.source_id, h.reference, mirror.instant_at(h.version) as updated_at, h.version, h.status,
   (select p.status from mirror.history p
-    where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'stale') and p.version < h.version
+    where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'corrected', 'stale')
+      and not p.refuted and p.version < h.version
     order by p.version desc, p.settled desc, p.observed_at desc, p.rank desc, p.hash desc limit 1) as previous_status,
   h.via as learned_via, h.via = 'webhook' as learned_by_webhook, h.seen_at as learned_at,
   extract(epoch from h.seen_at - mirror.instant_at(h.version))::double precision as learned_delay_seconds,
@@ -361,7 +367,7 @@ left join lateral (
   where a.source_id = h.source_id and a.reference = h.reference and a.version = h.version and a.via = 'webhook'
   order by a.history_id limit 1
 ) e on true
-where h.verdict in ('applied', 'stale')
+where h.verdict in ('applied', 'stale') and not h.refuted
   and not exists (
     select from mirror.history f
     where f.source_id = h.source_id and f.reference = h.reference and f.version = h.version
@@ -468,7 +474,7 @@ as $$
     o.branch_reference, o.schedule_mode, o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
     o.updated_at, o.version
   from reporting.orders o
-  where o.updated_at <= instant
+  where o.updated_at <= instant and o.gone_at is null
   union all
   select
     o.source_id, o.reference, s.external_order_id, s.status, o.livemode, s.fleet_name, s.branch_id,
@@ -480,15 +486,15 @@ as $$
       h.pickup_time, h.delivery_time, h.real_pickup_time, h.real_delivery_time, h.updated_at, h.version
     from reporting.order_history h
     where h.source_id = o.source_id and h.reference = o.reference
-      and h.has_content and h.verdict in ('applied', 'stale')
+      and h.has_content and h.verdict in ('applied', 'corrected', 'stale') and not h.refuted
       -- updated_at <= instant, by the column that has an index; bounded, as an instant may be infinite.
       and h.version <= greatest(least(extract(epoch from instant) * 1000000000 + 999, 9223372036854775807), -9223372036854775808)::bigint
     order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
     limit 1
   ) s
-  where o.updated_at > instant
+  where o.updated_at > instant and o.gone_at is null
 $$;
-comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: of each order the last state seen that is not younger. An order whose first known state is younger is left out, and a state that nobody saw cannot be shown. Filter by source_id and reference where possible.';
+comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: of each order the last state seen that is not younger. An order whose first known state is younger is left out, a state that nobody saw cannot be shown, and an order that the provider no longer has is left out. Filter by source_id and reference where possible.';
 
 create procedure mirror.prepare_reader()
 language plpgsql as $$

@@ -1,3 +1,4 @@
+import { HORIZON_SECONDS_MIN } from "../domain/order/observation.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import express from "express";
 import type { RequestHandler, Response } from "express";
@@ -18,7 +19,7 @@ export interface WriteThroughDeps {
   readonly passOn: (sourceId: string) => PassOn;
   readonly applyReads: Apply["applyReads"];
   /** How long the provider may still change what it dates to an instant. */
-  readonly settleNanos: bigint;
+  readonly settleSeconds: number;
   readonly logger: Logger;
 }
 
@@ -88,14 +89,14 @@ async function readBytes(
 
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(
-  { applyReads, settleNanos, logger }: WriteThroughDeps,
+  { applyReads, settleSeconds, logger }: WriteThroughDeps,
   { sourceId, answer }: { sourceId: string; answer: PassedAnswer },
 ): Promise<boolean> {
   const snapshot = readOrder(answer.text);
   if (snapshot === undefined) return true;
-  const { requestedAt } = answer;
+  const time = { requestedAt: answer.requestedAt, settleSeconds, horizonSeconds: HORIZON_SECONDS_MIN };
   try {
-    await applyReads({ sourceId, via: "write", snapshots: [snapshot], requestedAt, settleNanos });
+    await applyReads({ sourceId, via: "write", snapshots: [snapshot], time });
     return true;
   } catch (error) {
     logger.error({ err: error, source: sourceId }, "an order that was written is not mirrored yet");

@@ -1,6 +1,5 @@
-import type { Instant } from "../domain/order/instant.ts";
 import { observeRead } from "../domain/order/observation.ts";
-import type { Observation, Via } from "../domain/order/observation.ts";
+import type { Observation, ReadTime, Via } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
@@ -20,10 +19,7 @@ export interface Reads {
   readonly snapshots: readonly Snapshot[];
   /** Elements that could not be read as orders; they go to quarantine whole. */
   readonly unreadable?: readonly { readonly raw: string; readonly detail: string }[];
-  /** Provider-clock instant at which the request started. */
-  readonly requestedAt: Instant;
-  /** How long after a version's instant the provider may still change that version. */
-  readonly settleNanos: bigint;
+  readonly time: ReadTime;
 }
 
 export interface Apply {
@@ -65,7 +61,7 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
 }
 
 function toSubjects(reads: Reads, mode: Mode): Subject[] {
-  const { sourceId, via, snapshots, unreadable = [], requestedAt, settleNanos } = reads;
+  const { sourceId, via, snapshots, unreadable = [], time } = reads;
   const common = { sourceId, via, event: null } as const;
   const observed = snapshots.map((snapshot): Subject => {
     if ((snapshot.fields.livemode ?? mode === "live") !== (mode === "live")) {
@@ -74,7 +70,7 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
       const why = { reason: "wrong_mode", detail, reference, names: null } as const;
       return { kind: "quarantined", ...common, ...why, raw: snapshot.raw };
     }
-    const observation: Observation = observeRead({ sourceId, via, snapshot, requestedAt, settleNanos });
+    const observation: Observation = observeRead({ sourceId, via, snapshot, time });
     return { kind: "observation", ...common, observation };
   });
   const parked = unreadable.map(({ raw, detail }): Subject => {

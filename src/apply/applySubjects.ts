@@ -1,6 +1,6 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
-import type { BatchOutcome, BatchRow, Verdict } from "./applyBatch.sql.ts";
+import type { BatchOutcome, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { atSavepoint, inTransaction } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
@@ -28,6 +28,13 @@ export interface Decision {
   readonly previousStatus: string | null;
   /** updatedAt of the snapshot in nanoseconds. */
   readonly version: bigint | null;
+  /** updatedAt of the order as it stands after the decision; null when there is none. */
+  readonly storedVersion: bigint | null;
+}
+
+/** True when the decision changed an order. */
+export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
+  return verdict === "applied" || verdict === "corrected";
 }
 
 export interface ApplyDeps {
@@ -141,5 +148,6 @@ function toDecision(outcome: BatchOutcome, rows: readonly BatchRow[]): Decision 
     status: row.status,
     previousStatus: outcome.previous_status,
     version: row.version === null ? null : BigInt(row.version),
+    storedVersion: outcome.stored_version === null ? null : BigInt(outcome.stored_version),
   };
 }

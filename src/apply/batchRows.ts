@@ -1,9 +1,8 @@
 import { fold, orderIdentity } from "../domain/order/fold.ts";
 import { microsFromInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import { isConflict } from "../domain/order/observation.ts";
 import type { Observation } from "../domain/order/observation.ts";
-import type { BatchRow } from "./applyBatch.sql.ts";
+import type { BatchRow } from "./batchRow.sql.ts";
 import type { Subject } from "./subject.ts";
 
 /** An observation and its place in the batch. */
@@ -60,10 +59,9 @@ function observationRow(
     reason: null,
     detail: null,
     greatest,
-    repeats_greatest: !greatest && winner.key.version === key.version && winner.key.hash === key.hash,
-    conflicts_greatest: !greatest && isConflict(winner.key, key),
     reference: fields.reference,
     names: null,
+    horizon: key.horizon === null ? null : key.horizon.toString(),
     version: key.version.toString(),
     settled: key.settled,
     observed_at: key.observedAt.toString(),
@@ -100,10 +98,9 @@ function rowWithoutOrder(subject: Subject, n: number): BatchRow {
     reason: null,
     detail: null,
     greatest: false,
-    repeats_greatest: false,
-    conflicts_greatest: false,
     reference: null,
     names: null,
+    horizon: null,
     version: null,
     settled: null,
     observed_at: null,

@@ -11,6 +11,9 @@ export interface FeedPosition {
 /** Before the first change. */
 export const FEED_START: FeedPosition = { tx: 0n, position: 0n };
 
+export const CHANGE_VERDICTS = ["applied", "corrected", "gone"] as const;
+export type ChangeVerdict = (typeof CHANGE_VERDICTS)[number];
+
 /** One real change of an order. */
 export interface Change {
   /** Behind this change. */
@@ -21,6 +24,8 @@ export interface Change {
   readonly revision: number;
   readonly status: string;
   readonly previousStatus: string | null;
+  /** gone: the provider has no such order any more; `after` is null then. */
+  readonly verdict: ChangeVerdict;
   readonly via: Via;
   readonly eventId: string | null;
   readonly eventType: string | null;
@@ -72,7 +77,7 @@ const PAGE = `
   select feed.epoch, feed.server = mirror.server_identity() as settled,
     exists (select from mirror.feed_removals r
       where r.source_id = $1 and (r.tx, r.position) > ($2::xid8, $3::bigint)) as incomplete,
-    page.tx, page.position, page.reference, page.revision, page.status, page.previous_status, page.via,
+    page.tx, page.position, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
     page.event_id, page.event_type, page.version, page.after, page.before, page.found,
     (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
   from mirror.feed
@@ -93,6 +98,7 @@ interface ChangeRow extends FeedRow {
   readonly revision: number;
   readonly status: string;
   readonly previous_status: string | null;
+  readonly verdict: ChangeVerdict;
   readonly via: Via;
   readonly event_id: string | null;
   readonly event_type: string | null;
@@ -148,6 +154,7 @@ function toChange(sourceId: string, tx: string, row: ChangeRow): Change {
     revision: row.revision,
     status: row.status,
     previousStatus: row.previous_status,
+    verdict: row.verdict,
     via: row.via,
     eventId: row.event_id,
     eventType: row.event_type,

@@ -1,6 +1,7 @@
 import { z } from "zod";
 import { changedFields } from "../domain/order/changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
+import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
 import type { Change } from "./changeFeed.sql.ts";
 import { orderSchema } from "../wire/order.ts";
 
@@ -11,6 +12,11 @@ export const changeSchema = z.object({
   revision: z.number().int().describe("1 for the first change of an order, then one more each."),
   status: z.string(),
   previousStatus: z.string().nullable(),
+  verdict: z
+    .enum(CHANGE_VERDICTS)
+    .describe(
+      "applied: the order changed. corrected: a read refuted what was claimed, so the order went back. gone: the provider has no such order any more.",
+    ),
   cause: z.object({
     via: z.string().describe("webhook, poll, backfill, refetch, verify or write."),
     eventId: z.string().nullish(),
@@ -35,6 +41,7 @@ export function writeChange(change: Change, position: string): string {
     revision: change.revision,
     status: change.status,
     previousStatus: change.previousStatus,
+    verdict: change.verdict,
     cause: via === "webhook" ? { via, eventId, eventType } : { via },
     updatedAt: formatInstant(change.version),
     changedAt: formatInstant(change.changedAt),

@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
-import type { Verdict } from "../apply/applyBatch.sql.ts";
+import type { Verdict } from "../apply/batchRow.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A decision as the history keeps it. */

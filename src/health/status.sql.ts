@@ -44,7 +44,7 @@ export async function readStatus(pool: Pool): Promise<SourceStatus[]> {
     select s.source_id, s.mode, poll.safe_through, poll.polled_through,
       case when poll.last_error_at > coalesce(poll.last_cycle_ended_at, '-infinity') then poll.last_error end as last_error,
       (extract(epoch from poll.last_cycle_ended_at) * 1000000000)::bigint as last_cycle_ended_at,
-      (select count(*) from mirror.orders o where o.source_id = s.source_id) as orders,
+      (select count(*) from mirror.orders o where o.source_id = s.source_id and o.gone_at is null) as orders,
       (extract(epoch from (
         select received_at from mirror.inbox i where i.source_id = s.source_id order by seq desc limit 1
       )) * 1000000000)::bigint as last_event_received_at,

@@ -47,7 +47,8 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
   const given = conditions.flatMap(([comparison, value]) =>
     value === undefined ? [] : [`${comparison} ${bind(value)}`],
   );
-  return [`source_id = ${bind(filter.sourceId)}`, ...given];
+  // An order that the provider no longer has is kept, and not served.
+  return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...given];
 }
 
 /** Cut to the microsecond, as stored times are: Postgres itself would round. */

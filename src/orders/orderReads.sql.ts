@@ -101,8 +101,8 @@ export interface OrderAnswer {
 const ORDER = `
   select
     coalesce(
-      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.reference = $2),
-      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.external_order_id = $2
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.reference = $2 and o.gone_at is null),
+      (select o.raw::text from mirror.orders o where o.source_id = $1 and o.external_order_id = $2 and o.gone_at is null
        order by o.version desc, o.reference desc limit 1)) as raw,
     ${FRESHNESS}
   from (select) as one left join mirror.poll_state p on p.source_id = $1`;
@@ -141,9 +141,9 @@ export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]):
       select w.place
       from unnest($1::text[], $2::text[], $3::bigint[]) with ordinality as w (source_id, reference, after, place)
       where exists (select from mirror.orders o
-          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.after)
+          where o.source_id = w.source_id and o.reference = w.reference and o.version > w.after and o.gone_at is null)
         or exists (select from mirror.orders o
-          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.after)`,
+          where o.source_id = w.source_id and o.external_order_id = w.reference and o.version > w.after and o.gone_at is null)`,
     values: [
       awaited.map((order) => order.sourceId),
       awaited.map((order) => order.reference),

@@ -37,6 +37,7 @@ interface ClaimRow {
   readonly revision: number;
   readonly status: string;
   readonly previous_status: string | null;
+  readonly verdict: Change["verdict"];
   readonly via: Via;
   readonly event_id: string | null;
   readonly change_type: string | null;
@@ -57,7 +58,7 @@ const CLAIM = `
     returning d.*
   )
   select d.endpoint_id, d.event_type, d.attempts, feed.epoch, c.tx, c.position, c.source_id, c.reference, c.revision,
-    c.status, c.previous_status, c.via, c.event_id, c.event_type as change_type, c.version,
+    c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
     (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
   from claimed d
   cross join mirror.feed
@@ -140,6 +141,7 @@ function toClaim(tx: string, row: ClaimRow): ClaimedDelivery {
       revision: row.revision,
       status: row.status,
       previousStatus: row.previous_status,
+      verdict: row.verdict,
       via: row.via,
       eventId: row.event_id,
       eventType: row.change_type,

@@ -64,7 +64,8 @@ const PLAN = `
   ),
   fresh as materialized (
     select c.tx, c.position, c.reference, c.status,
-      case when c.revision = 1 then 'order.new'
+      case when c.verdict = 'gone' then 'order.gone'
+           when c.revision = 1 then 'order.new'
            when c.status is distinct from c.previous_status then 'order.status_changed'
            else 'order.changed' end as event_type
     from mirror.changes c

@@ -11,7 +11,6 @@ import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
-const NANOS_PER_SECOND = 1e9;
 
 /**
  * Half of what all requests may be: the other half is left to the poller, which knows nothing of this process. Only
@@ -52,7 +51,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   return {
     passOn: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
     applyReads,
-    settleNanos: BigInt(Math.round(config.pollSettleSeconds * NANOS_PER_SECOND)),
+    settleSeconds: config.pollSettleSeconds,
   };
 }
 

@@ -1,10 +1,10 @@
 import { toBatchRows } from "../../src/apply/batchRows.ts";
 import { applyBatch } from "../../src/apply/applyBatch.sql.ts";
-import type { BatchRow } from "../../src/apply/applyBatch.sql.ts";
+import type { BatchRow } from "../../src/apply/batchRow.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { observeRead } from "../../src/domain/order/observation.ts";
-import { at, makeSnapshot } from "../support/orders.ts";
+import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
@@ -119,7 +119,7 @@ function makeRows({ step, first, count }: { step: number; first: number; count: 
         status: STATUSES[step % STATUSES.length] ?? "created",
         more: { branch: { id: `b-${number % 100}`, reference: null }, note: "x".repeat(300) },
       });
-      const observation = observeRead({ ...common, snapshot, requestedAt, settleNanos: 5_000_000_000n });
+      const observation = observeRead({ ...common, snapshot, time: readAt(requestedAt, 5) });
       return { kind: "observation" as const, ...common, event: null, observation };
     }),
   );

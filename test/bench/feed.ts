@@ -4,7 +4,7 @@ import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
 import type { FeedPosition } from "../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
-import { at, makeSnapshot } from "../support/orders.ts";
+import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
@@ -38,7 +38,7 @@ async function makeChanges(pool: Pool): Promise<void> {
       makeSnapshot({ reference: `R${order}`, updatedAt, more: { note: "x".repeat(300) } }),
     );
     const requestedAt = parseInstant(updatedAt);
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
   }
 }
 

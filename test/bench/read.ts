@@ -2,7 +2,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant, instantFromMillis, parseInstant } from "../../src/domain/order/instant.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
-import { makeSnapshot } from "../support/orders.ts";
+import { makeSnapshot, readAt } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { startChild } from "./children.ts";
 import type { Child } from "./children.ts";
@@ -123,7 +123,7 @@ function keepWriting(pool: Pool) {
         makeSnapshot({ reference: `W${(round * WRITE_BATCH + index) % 1_000}`, updatedAt, more: { round } }),
       );
       const requestedAt = parseInstant(updatedAt);
-      await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+      await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
       applied += WRITE_BATCH;
     }
   })();

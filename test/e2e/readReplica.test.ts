@@ -5,7 +5,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
-import { at, makeSnapshot } from "../support/orders.ts";
+import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
 import { startReplicatedPostgres } from "../support/replica.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
@@ -37,7 +37,7 @@ it("a replica that lags answers with old orders and the old X-Safe-Through, and 
   const put = async (reference: string, safeThrough: string) => {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
     const requestedAt = parseInstant(at(60));
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
     await primary.query(
       `insert into mirror.poll_state (source_id, history_since, safe_through) values ('live', 0, $1)
        on conflict (source_id) do update set safe_through = excluded.safe_through`,

@@ -11,7 +11,15 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { toBatchRows } from "../../src/apply/batchRows.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeEventBody, makeOrder, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../support/orders.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -37,7 +45,7 @@ const modes = new Map([
   ["live", "live"],
   ["test", "test"],
 ] as const);
-const SETTLE_NANOS = 5_000_000_000n;
+const SETTLE_SECONDS = 5;
 
 const makeSut = () => {
   return makeApply({ pool, logger: silentLogger, modes });
@@ -246,8 +254,7 @@ describe("reads", () => {
     sourceId: "live",
     via: "poll" as const,
     snapshots: sketches.map(makeSnapshot),
-    requestedAt: parseInstant(at(seconds)),
-    settleNanos: SETTLE_NANOS,
+    time: readAt(parseInstant(at(seconds)), SETTLE_SECONDS),
   });
 
   it("mark a version as settled once, and write nothing after that", async () => {
@@ -311,20 +318,30 @@ describe("reads", () => {
 });
 
 describe("the guard in SQL", () => {
-  const keyPart = fc.record({
+  interface Part {
+    version: number;
+    observed: number;
+    status: string;
+    note: string;
+    settled: boolean;
+    ahead: number | null;
+  }
+  const keyPart: fc.Arbitrary<Part> = fc.record({
     version: fc.integer({ min: 0, max: 3 }),
     observed: fc.integer({ min: 0, max: 12 }),
     status: fc.constantFrom("created", "picked_up", "unheard_of", "cancelled"),
     note: fc.constantFrom("a", "b"),
     settled: fc.boolean(),
+    ahead: fc.option(fc.integer({ min: 0, max: 3 })),
   });
-  type Part = { version: number; observed: number; status: string; note: string; settled: boolean };
   const toSubject = (part: Part) => {
     const more = { note: part.note };
     const snapshot = makeSnapshot({ reference: "R", updatedAt: at(part.version), status: part.status, more });
     const rank = { created: 1, picked_up: 3, unheard_of: 5, cancelled: 6 }[part.status]!;
     const observedAt = parseInstant(at(part.observed));
     const key: OrderKey = {
+      horizon: part.ahead === null ? null : parseInstant(at(part.version + part.ahead)),
+      gone: false,
       version: snapshot.version,
       settled: part.settled,
       observedAt,
@@ -344,13 +361,17 @@ describe("the guard in SQL", () => {
           const subject = toSubject(part);
           const effect = decide(stored, subject.observation.key);
           const [outcome] = await applyBatch(pool, toBatchRows([subject]));
-          const expected = { apply: ["applied"], confirm: ["confirmed"], none: ["stale", "duplicate"] }[
-            effect
-          ];
+          const expected = {
+            apply: ["applied"],
+            correct: ["corrected"],
+            confirm: ["confirmed"],
+            none: ["stale", "refuted", "duplicate"],
+          }[effect];
           expect(expected).toContain(outcome!.verdict);
           if (effect !== "none") stored = subject.observation.key;
           const [row] = await readOrders();
           expect(row).toMatchObject({
+            horizon: stored!.horizon === null ? null : stored!.horizon.toString(),
             version: stored!.version.toString(),
             settled: stored!.settled,
             observed_at: stored!.observedAt.toString(),
@@ -366,7 +387,7 @@ describe("the guard in SQL", () => {
   it("gives the same mirror for any order, grouping and repetition of the observations", async () => {
     // A settled read shows the truth of its version, so all settled reads of one version agree in content.
     const consistent = keyPart.map((part) =>
-      part.settled ? { ...part, status: "picked_up", note: "a" } : part,
+      part.settled || part.ahead !== null ? { ...part, status: "picked_up", note: "a" } : part,
     );
     await fc.assert(
       fc.asyncProperty(
@@ -385,6 +406,7 @@ describe("the guard in SQL", () => {
           const [row] = await readOrders();
           expect((row!["hash"] as Buffer).toString("hex")).toBe(greatest.key.hash);
           expect(row).toMatchObject({
+            horizon: greatest.key.horizon === null ? null : greatest.key.horizon.toString(),
             version: greatest.key.version.toString(),
             settled: greatest.key.settled,
           });
@@ -401,8 +423,7 @@ describe("the guard in SQL", () => {
       sourceId: "live",
       via: "poll",
       snapshots,
-      requestedAt: parseInstant(at(60)),
-      settleNanos: 1n,
+      time: readAt(parseInstant(at(60)), 1e-9),
     });
     await expect(pool.query("update mirror.orders set version = version - 1")).rejects.toThrow(
       /may not go back/,

@@ -9,7 +9,15 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeEventBody, makeOrder, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
@@ -63,7 +71,7 @@ const apply = () => makeApply({ pool, logger: silentLogger, modes });
 async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map(makeSnapshot);
   const requestedAt = snapshots[0]!.version + 10n ** 10n;
-  await apply().applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+  await apply().applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
 }
 
 describe("the list of changes", () => {
@@ -110,7 +118,7 @@ describe("the list of changes", () => {
     const raw = `{ "reference":"A",\n "2":"y", "total": 12345678901234567890.10, "updatedAt":"${at(1)}" }`;
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     const requestedAt = parseInstant(at(9));
-    await apply().applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+    await apply().applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
     expect(await (await get("")).text()).toContain(`"after":${raw}}`);
   });
 
@@ -212,8 +220,7 @@ describe("a change by a transaction that began early", () => {
           sourceId: "live",
           via: "poll",
           snapshots: [makeSnapshot({ reference, updatedAt: at(seconds) })],
-          requestedAt: parseInstant(at(seconds + 100)),
-          settleNanos: 0n,
+          time: readAt(parseInstant(at(seconds + 100))),
         }),
     };
   }

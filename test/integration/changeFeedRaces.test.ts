@@ -7,7 +7,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { readEventStream } from "../support/eventStream.ts";
-import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
@@ -63,7 +63,7 @@ async function write(versions: { next: number }): Promise<void> {
       versions.next += 1;
       return makeSnapshot({ reference: `R${random(ORDERS)}`, updatedAt: at(versions.next / 1_000) });
     });
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt: 0n, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
   }
   client.release();
   await own.end();

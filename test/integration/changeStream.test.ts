@@ -18,7 +18,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { readEventStream } from "../support/eventStream.ts";
 import type { StreamedEvent } from "../support/eventStream.ts";
-import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
@@ -75,7 +75,7 @@ async function see(...orders: OrderSketch[]): Promise<void> {
   const apply = makeApply({ pool: database.pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
   const snapshots = orders.map(makeSnapshot);
   const requestedAt = parseInstant(at(10_000));
-  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
 }
 
 const referenceOf = (event: StreamedEvent | undefined) =>
@@ -122,7 +122,7 @@ describe("a stream of changes", () => {
     const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     const requestedAt = parseInstant(at(9));
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
     const { server } = await startServer();
     const { next } = await openStream(server);
     await next();

@@ -12,7 +12,7 @@ import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { findAnywhere } from "../support/findAnywhere.ts";
-import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -31,7 +31,7 @@ beforeEach(async () => {
     mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
 });
 
-const SETTLE_NANOS = 5_000_000_000n;
+const SETTLE_SECONDS = 5;
 const apply = () => makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
 
 /** What must go of an order: in fields that the provider's document names, and in one that it may add some day. */
@@ -86,8 +86,7 @@ async function take(step: Placed): Promise<void> {
             detail: "x",
           },
         ],
-        requestedAt: instantFromMillis(Date.parse(at(step.version + 100))),
-        settleNanos: SETTLE_NANOS,
+        time: readAt(instantFromMillis(Date.parse(at(step.version + 100))), SETTLE_SECONDS),
       });
       return;
     case "unreadable": {
@@ -225,8 +224,7 @@ describe("an erased order", () => {
       sourceId: "live",
       via: "poll",
       snapshots: [makeSnapshot(sketch("ORD-1", 1))],
-      requestedAt: instantFromMillis(Date.parse(at(1))),
-      settleNanos: SETTLE_NANOS,
+      time: readAt(instantFromMillis(Date.parse(at(1))), SETTLE_SECONDS),
     });
     const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
     await vi.waitFor(async () => {

@@ -10,7 +10,15 @@ import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { findAnywhere } from "../support/findAnywhere.ts";
-import { addSource, at, makeEventBody, makeOrder, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../support/orders.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -83,8 +91,7 @@ async function take(kind: string, canary: string, reference: string): Promise<vo
       via: "poll",
       snapshots: body === "read" ? [makeSnapshot(orderOf(canary, reference, 10))] : [],
       unreadable: body === "read" ? [] : [{ raw: body.toString(), detail: "no reference" }],
-      requestedAt: parseInstant(at(100)),
-      settleNanos: 5_000_000_000n,
+      time: readAt(parseInstant(at(100)), 5),
     });
     return;
   }

@@ -9,7 +9,7 @@ import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 
 const WRITERS = 3;
 const MODES = new Map([["live", "live"]] as const);
@@ -51,7 +51,7 @@ const write = (writer: number, order: number): Command => ({
     const reference = `W${writer}-${order}`;
     const apply = makeApply({ pool: client as unknown as Pool, logger: silentLogger, modes: MODES });
     const snapshots = [makeSnapshot({ reference, updatedAt: at((real.version += 1)) })];
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt: 0n, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
     pending.push(reference);
   },
   toString: () => `writer ${writer} changes order ${order}`,

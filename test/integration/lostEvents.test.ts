@@ -7,7 +7,7 @@ import { advanceLostEvents } from "../../src/poll/ledger/lostEvents.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 
 /** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
 const BASE = "2200-01-01T00:00:00Z";
@@ -40,8 +40,7 @@ const poll = (order: { reference: string; updatedAt: string; status?: string }) 
     sourceId: "live",
     via: "poll",
     snapshots: [makeSnapshot(order)],
-    requestedAt: parseInstant(when(9_999)),
-    settleNanos: 5_000_000_000n,
+    time: readAt(parseInstant(when(9_999)), 5),
   });
 const look = (graceSeconds: number) => advanceLostEvents(pool, { sourceId: "live", graceSeconds });
 

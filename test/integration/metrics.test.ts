@@ -46,6 +46,7 @@ const decision: Decision = {
   status: "picked_up",
   previousStatus: "created",
   version: systemClock.now() - 3_000_000_000n,
+  storedVersion: null,
 };
 
 describe("the registry", () => {

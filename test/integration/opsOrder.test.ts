@@ -45,9 +45,11 @@ describe("an order's page", () => {
   it("tells each observation with its verdict and why, in the order of decision", async () => {
     const { status, text } = await read(ADDRESS);
     expect(status).toBe(200);
-    const verdicts = [...text.matchAll(/(APPLIED|STALE|DUPLICATE|CONFIRMED)/g)].map(([word]) => word);
+    const verdicts = [...text.matchAll(/(APPLIED|STALE|DUPLICATE|CONFIRMED|CORRECTED|REFUTED)/g)].map(
+      ([word]) => word,
+    );
     expect(verdicts).toEqual(["APPLIED", "APPLIED", "APPLIED", "STALE"]);
-    expect(text).toContain("A newer state was known already, and the mirror never goes back");
+    expect(text).toContain("A newer state was known already.");
     expect(text).toContain("LOST Its event never came: lost, and repaired by this read.");
     expect(text).toMatch(/status : "created" → "assigned"/);
   });

@@ -29,7 +29,7 @@ import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { redisAvailable, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
@@ -103,7 +103,7 @@ async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise
   const snapshots = orders.map((order) => makeSnapshot({ livemode, ...order }));
   const requestedAt = parseInstant(at(10_000));
   const apply = makeApply({ pool, logger: silentLogger, modes });
-  await apply.applyReads({ sourceId, via: "poll", snapshots, requestedAt, settleNanos: 0n });
+  await apply.applyReads({ sourceId, via: "poll", snapshots, time: readAt(requestedAt) });
   // The feed shows a change when no older transaction is left in the server, and autovacuum has some of its own.
   await vi.waitUntil(async () => {
     const { rows } = await pool.query<{ shown: boolean }>(

@@ -8,7 +8,7 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
-import { addSource, makeSnapshot } from "../support/orders.ts";
+import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
 
 const HOUR = 3_600;
 
@@ -30,8 +30,7 @@ it(
         sourceId: "live",
         via: "poll",
         snapshots: [makeSnapshot({ reference, updatedAt: formatInstant(updatedAt), status, more })],
-        requestedAt: systemClock.now(),
-        settleNanos: 1_000_000_000n,
+        time: readAt(systemClock.now(), 1),
       });
       provider.put(reference, updatedAt, more);
     };

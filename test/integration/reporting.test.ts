@@ -9,7 +9,15 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeEventBody, makeOrder, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 
 let database: TestDatabase;
@@ -30,7 +38,7 @@ beforeEach(async () => {
     mirror.coverage, mirror.poll_state, mirror.quarantine, mirror.refetches restart identity`);
 });
 
-const SETTLE_NANOS = 5_000_000_000n;
+const SETTLE_SECONDS = 5;
 const modes = new Map([["live", "live"]] as const);
 
 async function read(text: string, values: unknown[] = []) {
@@ -46,14 +54,13 @@ async function seeByEvent(id: string, order: OrderSketch): Promise<void> {
 
 async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map(makeSnapshot);
-  const requestedAt = snapshots[0]!.version + SETTLE_NANOS + 1n;
+  const requestedAt = snapshots[0]!.version + 5_000_000_001n;
   const apply = makeApply({ pool, logger: silentLogger, modes });
   await apply.applyReads({
     sourceId: "live",
     via: "poll",
     snapshots,
-    requestedAt,
-    settleNanos: SETTLE_NANOS,
+    time: readAt(requestedAt, SETTLE_SECONDS),
   });
 }
 
@@ -172,8 +179,7 @@ describe("order_history", () => {
     const apply = makeApply({ pool, logger: silentLogger, modes });
     const reads = {
       snapshots: [readSnapshot(raw, JSON.parse(raw))],
-      requestedAt: parseInstant(at(2)),
-      settleNanos: 0n,
+      time: readAt(parseInstant(at(2))),
     };
     await apply.applyReads({ sourceId: "live", via: "poll", ...reads });
     expect(await read("select * from reporting.order_history")).toMatchObject([

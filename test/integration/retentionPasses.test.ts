@@ -9,7 +9,7 @@ import { readSourceFigures } from "../../src/health/readMetrics.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeSnapshot, putIntoInbox } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
 
 let database: TestDatabase;
@@ -45,8 +45,7 @@ const read = (reference: string, version: number) =>
     sourceId: "live",
     via: "refetch",
     snapshots: [makeSnapshot({ reference, updatedAt: at(version), status: `status ${version}` })],
-    requestedAt: 0n,
-    settleNanos: 0n,
+    time: readAt(0n, 5),
   });
 
 describe("a pass over the history", () => {

@@ -12,7 +12,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { secondsAgo } from "../support/memoryProvider.ts";
-import { addSource, makeSnapshot } from "../support/orders.ts";
+import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
 import {
   hangUp,
   json,
@@ -325,8 +325,7 @@ describe("a comparison that meets an order that cannot be read singly", () => {
       sourceId: "live",
       via: "poll",
       snapshots,
-      requestedAt: OLD,
-      settleNanos: 1_000_000_000n,
+      time: readAt(OLD, 5),
     });
     serve({ BAD: noTime });
     const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };

@@ -14,7 +14,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
-import { addSource, makeSnapshot } from "../support/orders.ts";
+import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
 
 const WAIT = { timeout: 40_000, interval: 50 };
 const HOUR = 3_600;
@@ -35,8 +35,7 @@ async function startWorld() {
       sourceId: "live",
       via: "poll",
       snapshots: [makeSnapshot({ reference, updatedAt: formatInstant(updatedAt), more })],
-      requestedAt: updatedAt,
-      settleNanos: 1_000_000_000n,
+      time: readAt(updatedAt, 1),
     });
   for (const [index, reference] of ["A", "B", "C", "D", "E"].entries()) {
     provider.put(reference, OLD + BigInt(index) * 10n ** 12n);

@@ -63,7 +63,7 @@ function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promis
     logger: silentLogger,
     modes: new Map([["live", "live"]] as const),
   });
-  const writes = { passOn: () => passOn, applyReads, settleNanos: 5_000_000_000n };
+  const writes = { passOn: () => passOn, applyReads, settleSeconds: 5 };
   return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
 }
 

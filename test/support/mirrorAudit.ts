@@ -133,14 +133,24 @@ async function readSnapshots(pool: pg.Pool): Promise<Map<string, unknown>> {
 async function readKeys(pool: pg.Pool): Promise<[string, OrderKey][]> {
   const { rows } = await pool.query<{
     reference: string;
+    horizon: string | null;
+    gone: boolean;
     version: string;
     settled: boolean;
     observed_at: string;
     rank: number;
     hash: string;
-  }>("select reference, version, settled, observed_at, rank, encode(hash, 'hex') as hash from mirror.orders");
-  return rows.map(({ reference, version, settled, observed_at, rank, hash }) => [
+  }>(
+    `select reference, horizon, gone_at is not null as gone, version, settled, observed_at, rank,
+       encode(hash, 'hex') as hash from mirror.orders`,
+  );
+  return rows.map(({ reference, horizon, version, observed_at, ...rest }) => [
     reference,
-    { version: BigInt(version), settled, observedAt: BigInt(observed_at), rank, hash },
+    {
+      ...rest,
+      horizon: horizon === null ? null : BigInt(horizon),
+      version: BigInt(version),
+      observedAt: BigInt(observed_at),
+    },
   ]);
 }

@@ -2,6 +2,7 @@ import type pg from "pg";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import { observeRead } from "../../src/domain/order/observation.ts";
+import { readAt } from "./orders.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 
 /** The JSON text of an order object with the fields of the spec; `fields` replaces or adds some. */
@@ -23,10 +24,11 @@ export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string):
   const snapshot = readSnapshot(raw, JSON.parse(raw));
   const { fields, version } = snapshot;
   const requestedAt = version + 60_000_000_000n;
-  const { key } = observeRead({ sourceId, via: "poll", snapshot, requestedAt, settleNanos: 5_000_000_000n });
+  const { key } = observeRead({ sourceId, via: "poll", snapshot, time: readAt(requestedAt, 5) });
   const values = {
     source_id: sourceId,
     reference: fields.reference,
+    horizon: key.horizon,
     version,
     settled: key.settled,
     observed_at: key.observedAt,

@@ -2,7 +2,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { instantFromMillis, formatInstant } from "../../src/domain/order/instant.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
-import { addSource, makeEventBody, makeSnapshot, putIntoInbox } from "./orders.ts";
+import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "./orders.ts";
 
 const CUSTOMER = { firstName: "Ada", phone: "+44 20 7946 0000", address: { street: "12 Analytical Row" } };
 const MODES = new Map([["live", "live"]] as const);
@@ -34,8 +34,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
       sourceId: "live",
       via: "poll",
       snapshots: [snapshot],
-      requestedAt,
-      settleNanos: 5_000_000_000n,
+      time: readAt(requestedAt, 5),
     });
   };
   await tell("evt_1", "ORD-1001", "created", 600);

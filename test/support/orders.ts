@@ -1,4 +1,6 @@
 import { createHash } from "node:crypto";
+import { HORIZON_SECONDS_MIN } from "../../src/domain/order/observation.ts";
+import type { ReadTime } from "../../src/domain/order/observation.ts";
 import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import type { Snapshot } from "../../src/domain/order/order.ts";
@@ -40,6 +42,15 @@ export function makeOrder({
     updatedAt,
     ...more,
   };
+}
+
+/** The time of a read that was requested at an instant. */
+export function readAt(
+  requestedAt: bigint,
+  settleSeconds = 0,
+  horizonSeconds = HORIZON_SECONDS_MIN,
+): ReadTime {
+  return { requestedAt, settleSeconds, horizonSeconds };
 }
 
 export function makeSnapshot(sketch: OrderSketch): Snapshot {

@@ -1,7 +1,12 @@
 import { safeThrough } from "../../src/domain/window/coverage.ts";
 import { addSeconds, millisFromInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
-import { decide, observeEvent, observeRead } from "../../src/domain/order/observation.ts";
+import {
+  decide,
+  HORIZON_SECONDS_MIN,
+  observeEvent,
+  observeRead,
+} from "../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../src/domain/order/observation.ts";
 import type { Snapshot } from "../../src/domain/order/order.ts";
 import { nextRequest, receivePage, startWalk } from "../../src/domain/window/walk.ts";
@@ -10,6 +15,7 @@ import { nextWindow, settledUntil } from "../../src/domain/window/window.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 import { makeProviderClock } from "../../src/provider/rate/providerClock.ts";
 import type { ProviderClock } from "../../src/provider/rate/providerClock.ts";
+import { readAt } from "./orders.ts";
 import { NastyProvider, seconds, START } from "./nastyProvider.ts";
 import type { ServedPage, ServedRow } from "./nastyProvider.ts";
 import type { NastyScenario } from "./nastyScenarios.ts";
@@ -48,6 +54,8 @@ export interface Ending {
   readonly staleAfterPolls: string[];
   /** The same with one delayed sweep more. */
   readonly stale: string[];
+  /** Of all orders, those that the mirror has otherwise after one margin and one more read of everything. */
+  readonly different: string[];
   /** Orders whose change the poller had vouched for without having it. */
   readonly falseClaims: string[];
   /** What the mirror vouches for does not reach to the last sweep. */
@@ -88,9 +96,12 @@ class SimulatedMirror {
   writes = 0;
 
   apply(reference: string, key: OrderKey): void {
-    if (decide(this.keys.get(reference), key) === "none") return;
+    const stored = this.keys.get(reference);
+    const effect = decide(stored, key);
+    if (effect === "none") return;
     this.keys.set(reference, key);
-    this.writes += 1;
+    // A later read of what was known moves the horizon and changes nothing else.
+    if (effect !== "confirm" || stored?.settled !== true) this.writes += 1;
     if (key.version > this.greatest) this.greatest = key.version;
   }
 }
@@ -142,13 +153,11 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
   }
 
   function seeRead(row: ServedRow, requestedAt: Instant): void {
-    const settleNanos = seconds(SETTLE_SECONDS);
     const { key } = observeRead({
       sourceId: "live",
       via: "poll",
       snapshot: snapshotOf(row),
-      requestedAt: rules.stamp === "write" ? clock.providerNow() : requestedAt,
-      settleNanos,
+      time: readAt(rules.stamp === "write" ? clock.providerNow() : requestedAt, SETTLE_SECONDS),
     });
     mirror.apply(row.reference, key);
   }
@@ -211,6 +220,15 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     return until;
   }
 
+  function listDifferent(): string[] {
+    const differs = ({ reference, revision }: { reference: string; revision: number }) =>
+      mirror.keys.get(reference)?.hash !== hashOf(revision);
+    return provider
+      .visible()
+      .filter(differs)
+      .map(({ reference }) => reference);
+  }
+
   function listStale(before?: Instant): string[] {
     return provider
       .visible()
@@ -261,13 +279,23 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     surviving(() => void (until = sweepDelayed()));
   }
   const stale = listStale();
+  // A margin later a read tells what every claim was worth, also of orders whose updatedAt fell.
+  provider.advance(HORIZON_SECONDS_MIN);
+  const everything = { since: HISTORY_SINCE, until: addSeconds(provider.now, futureSecondsMax) };
+  let isRead = false;
+  const readEverything = () =>
+    surviving(() => {
+      readWindow(everything);
+      isRead = true;
+    });
+  for (let tries = 0; !isRead && tries < 2; tries += 1) readEverything();
+  const different = listDifferent();
   const { writes } = mirror;
-  surviving(
-    () => void readWindow({ since: HISTORY_SINCE, until: addSeconds(provider.now, futureSecondsMax) }),
-  );
+  readEverything();
   return {
     staleAfterPolls,
     stale,
+    different,
     falseClaims: [...falseClaims],
     gap: until === undefined || mirror.safeThrough < until,
     secondWrites: mirror.writes - writes,

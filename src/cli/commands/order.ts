@@ -12,11 +12,14 @@ const SHOWN_DIGITS = 3;
 
 const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
   applied: "newer than what was known",
-  confirmed: "read again: the same, and settled",
+  corrected: "read: the provider shows this, so what was claimed later is refuted",
+  confirmed: "read again: the same",
   stale: "older than what was known",
+  refuted: "a read had shown that it was not so",
   duplicate: "this state was known",
   ignored: "nothing to apply",
   quarantined: "could not be applied",
+  gone: "the provider has no such order",
 };
 
 export function addOrderCommand(program: Command): void {

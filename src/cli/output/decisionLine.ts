@@ -12,7 +12,20 @@ const OUTCOME_WIDTH = 11;
 /** More new orders than this in one page are a history that is read in, and get one line together. */
 const NEW_LINES_MAX = 8;
 
-type Outcome = "applied" | "new" | "repaired" | "stale" | "duplicate" | "quarantined" | "ignored";
+/** What a line shows of a decision. */
+type ShownDecision = Omit<Decision, "storedVersion">;
+
+type Outcome =
+  | "applied"
+  | "new"
+  | "repaired"
+  | "corrected"
+  | "stale"
+  | "refuted"
+  | "duplicate"
+  | "quarantined"
+  | "ignored"
+  | "gone";
 
 /**
  * One line for one decision, or undefined for what would only be noise: a poll that confirmed what was known.
@@ -21,7 +34,7 @@ type Outcome = "applied" | "new" | "repaired" | "stale" | "duplicate" | "quarant
  * creation ("Events"), so reads are how new orders are found.
  */
 export function formatDecision(
-  decision: Decision,
+  decision: ShownDecision,
   context: { now: Instant; paint: Paint },
 ): string | undefined {
   const { now, paint } = context;
@@ -41,7 +54,7 @@ export function formatDecision(
 
 /** The lines of one batch. */
 export function formatDecisions(
-  decisions: readonly Decision[],
+  decisions: readonly ShownDecision[],
   context: { now: Instant; paint: Paint },
 ): string[] {
   const fresh = decisions.filter((decision) => outcomeOf(decision) === "new");
@@ -60,13 +73,16 @@ const STYLES: Readonly<Record<Outcome, Parameters<Paint>[0]>> = {
   applied: "green",
   new: "cyan",
   repaired: "magenta",
+  corrected: "magenta",
   stale: "dim",
+  refuted: "red",
   duplicate: "dim",
   quarantined: "red",
   ignored: "dim",
+  gone: "magenta",
 };
 
-function outcomeOf({ verdict, via, status, previousStatus }: Decision): Outcome | undefined {
+function outcomeOf({ verdict, via, status, previousStatus }: ShownDecision): Outcome | undefined {
   switch (verdict) {
     case "applied":
       if (via === "webhook" || via === "write" || previousStatus === status) return "applied";
@@ -75,9 +91,12 @@ function outcomeOf({ verdict, via, status, previousStatus }: Decision): Outcome 
       return undefined;
     case "duplicate":
       return via === "webhook" ? "duplicate" : undefined;
+    case "corrected":
     case "stale":
+    case "refuted":
     case "ignored":
     case "quarantined":
+    case "gone":
       return verdict;
     default: {
       const never: never = verdict;
@@ -86,12 +105,12 @@ function outcomeOf({ verdict, via, status, previousStatus }: Decision): Outcome 
   }
 }
 
-function describeMove({ status, previousStatus }: Decision): string {
+function describeMove({ status, previousStatus }: ShownDecision): string {
   if (previousStatus === null || previousStatus === status) return status ?? "–";
   return `${previousStatus} → ${status ?? "–"}`;
 }
 
-function explain(decision: Decision, outcome: Outcome, now: Instant): string {
+function explain(decision: ShownDecision, outcome: Outcome, now: Instant): string {
   const age =
     decision.version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - decision.version)));
   switch (outcome) {
@@ -101,6 +120,12 @@ function explain(decision: Decision, outcome: Outcome, now: Instant): string {
       return "first seen by a read";
     case "repaired":
       return `its event was lost; found after ${age}`;
+    case "corrected":
+      return "a read refuted what was claimed";
+    case "gone":
+      return "the provider has no such order";
+    case "refuted":
+      return "a read had shown otherwise";
     case "stale":
       return "a newer state was known";
     case "duplicate":

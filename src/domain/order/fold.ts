@@ -2,7 +2,8 @@ import { compareKeys } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 
 /**
- * The greatest observation of each order, sorted by source and reference.
+ * The greatest observation of each order, sorted by source and reference. It stands for all of them: whatever refutes it
+ * refutes every claim that it beats.
  *
  * Two rows of one order in a batch would break `INSERT … ON CONFLICT`, and batches that lock rows in different
  * sequences deadlock each other; the sorting is by code unit, the same in every process.

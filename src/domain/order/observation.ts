@@ -1,3 +1,4 @@
+import { addSeconds } from "./instant.ts";
 import type { Instant } from "./instant.ts";
 import { lifeCycleRank } from "./order.ts";
 import type { Snapshot } from "./order.ts";
@@ -7,17 +8,25 @@ const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as co
 export type Via = (typeof VIAS)[number];
 
 /**
- * Place of an observation in the total order, compared field by field in this order.
+ * Place of an observation in the total order, compared by `compareKeys`.
  *
- * `settled` is true for a read whose request started after the version's instant, by the provider's clock, plus
- * the settle time: nothing can change within that version any more. `observedAt` is the provider-clock instant
- * at which the read's request started, or the event's `created`; never the time of a write of ours.
+ * A read of ours shows every change up to its _horizon_: the provider-clock instant of its request less a margin. What it
+ * shows is settled knowledge as far as that; an event, and a version beyond a read's own horizon, is a _claim_: authentic,
+ * but perhaps early, late, out of order or false.
  */
 export interface OrderKey {
+  /** Of a read whose horizon has reached the version: that horizon, never below `version`. Null for a claim. */
+  readonly horizon: Instant | null;
+  /** True when the provider says that there is no such order; the other fields are those of its last state. */
+  readonly gone: boolean;
+  /** The provider's `updatedAt`. */
   readonly version: Instant;
+  /** True for a read whose request started after the version's instant, by the provider's clock, plus the settle time. */
   readonly settled: boolean;
+  /** Provider-clock instant at which the read's request started, or the event's `created`; never a time of ours. */
   readonly observedAt: Instant;
   readonly rank: number;
+  /** Hex. It only makes the order total. */
   readonly hash: string;
 }
 
@@ -29,9 +38,25 @@ export interface Observation {
   readonly key: OrderKey;
 }
 
-/** Negative when `left` comes before `right`, positive when after, 0 when they are the same place. */
+/** How far a read reaches back from its request, in seconds, at the least: the slowest change a provider is trusted with. */
+export const HORIZON_SECONDS_MIN = 900;
+
+/** Up to where an observation speaks: a read up to its horizon, a claim up to its own version. */
+export function reachOf({ horizon, version }: Pick<OrderKey, "horizon" | "version">): Instant {
+  return horizon ?? version;
+}
+
+/**
+ * Negative when `left` comes before `right`, positive when after, 0 when they are the same place.
+ *
+ * Reach comes first: a read beats every claim up to its horizon, whatever version that claims, and is beaten by a claim
+ * beyond it. At equal reach the read wins. Among claims reach is the version, so the newest one wins.
+ */
 export function compareKeys(left: OrderKey, right: OrderKey): number {
   return (
+    compare(reachOf(left), reachOf(right)) ||
+    compare(Number(left.horizon !== null), Number(right.horizon !== null)) ||
+    compare(Number(!left.gone), Number(!right.gone)) ||
     compare(left.version, right.version) ||
     compare(Number(left.settled), Number(right.settled)) ||
     compare(left.observedAt, right.observedAt) ||
@@ -44,19 +69,28 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
 /**
  * What an incoming observation does to the stored one:
  * - `apply`: it is greater and its content differs, or nothing is stored yet;
- * - `confirm`: same version and content, but it moves the key up: it marks the version as settled, or (between
- *   two unsettled ones) was observed later. Only the key is written;
+ * - `correct`: the same, with an older version: a read has refuted the claim that is stored, or the provider went back;
+ * - `confirm`: same content, but the key moves up: a read has settled the version, or its horizon lies further on. Only the
+ *   key is written;
  * - `none`: nothing is written.
  *
- * A settled version that is read again writes nothing, however often: its content can only be the same.
+ * A settled version that is read again by a read of the same horizon, or none, writes nothing, however often: its content
+ * can only be the same.
  */
-export type Effect = "apply" | "confirm" | "none";
+export type Effect = "apply" | "correct" | "confirm" | "none";
 
 export function decide(stored: OrderKey | undefined, incoming: OrderKey): Effect {
   if (stored === undefined) return "apply";
   if (compareKeys(incoming, stored) <= 0) return "none";
-  if (incoming.version !== stored.version || incoming.hash !== stored.hash) return "apply";
-  return stored.settled ? "none" : "confirm";
+  if (incoming.version !== stored.version || incoming.hash !== stored.hash || stored.gone)
+    return incoming.version < stored.version ? "correct" : "apply";
+  return stored.settled && incoming.horizon === stored.horizon ? "none" : "confirm";
+}
+
+/** True when a read that reaches to `horizon` and finds no such order takes the stored state back. */
+export function isRefutedByAbsence(stored: OrderKey, horizon: Instant): boolean {
+  const reach = reachOf(stored);
+  return reach < horizon || (reach === horizon && stored.horizon === null);
 }
 
 /** Same version, different content: the provider changed an order within one timestamp, or without a new one. */
@@ -64,42 +98,61 @@ export function isConflict(stored: OrderKey, incoming: OrderKey): boolean {
   return stored.version === incoming.version && stored.hash !== incoming.hash;
 }
 
-/** An event's snapshot shows the order at event time (spec, "Events"), so it never counts as settled. */
+/** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never counts as settled. */
 export function observeEvent(options: {
   sourceId: string;
   snapshot: Snapshot;
   created: Instant;
 }): Observation {
   const { sourceId, snapshot, created } = options;
-  return {
-    sourceId,
-    via: "webhook",
-    snapshot,
-    key: makeKey(snapshot, { settled: false, observedAt: created }),
-  };
+  const key = makeKey(snapshot, { horizon: null, settled: false, observedAt: created });
+  return { sourceId, via: "webhook", snapshot, key };
 }
 
-/**
- * A snapshot that came as the answer to a request of ours.
- *
- * `requestedAt` is the provider-clock instant at which the request started; `settleNanos` how long after a
- * version's instant the provider may still change that version.
- */
+/** When a read was made, and what it can know by then. */
+export interface ReadTime {
+  /** Provider-clock instant at which the request started, a lower bound. */
+  readonly requestedAt: Instant;
+  /** How long after a version's instant the provider may still change that version. */
+  readonly settleSeconds: number;
+  /** How late a change may appear to a read: its horizon lies that far before the request. */
+  readonly horizonSeconds: number;
+}
+
+/** The instant up to which a read shows every change. */
+export function horizonOf({ requestedAt, horizonSeconds }: Omit<ReadTime, "settleSeconds">): Instant {
+  return addSeconds(requestedAt, -horizonSeconds);
+}
+
+/** A snapshot that came as the answer to a request of ours. */
 export function observeRead(options: {
   sourceId: string;
   via: Exclude<Via, "webhook">;
   snapshot: Snapshot;
-  requestedAt: Instant;
-  settleNanos: bigint;
+  time: ReadTime;
 }): Observation {
-  const { sourceId, via, snapshot, requestedAt, settleNanos } = options;
-  const settled = requestedAt > snapshot.version + settleNanos;
-  return { sourceId, via, snapshot, key: makeKey(snapshot, { settled, observedAt: requestedAt }) };
+  const { sourceId, via, snapshot, time } = options;
+  const { requestedAt, settleSeconds } = time;
+  const settled = requestedAt > addSeconds(snapshot.version, settleSeconds);
+  const horizon = horizonOf(time);
+  const reached = horizon >= snapshot.version ? horizon : null;
+  return {
+    sourceId,
+    via,
+    snapshot,
+    key: makeKey(snapshot, { horizon: reached, settled, observedAt: requestedAt }),
+  };
 }
 
-function makeKey(snapshot: Snapshot, seen: { settled: boolean; observedAt: Instant }): OrderKey {
+function makeKey(
+  snapshot: Snapshot,
+  seen: { horizon: Instant | null; settled: boolean; observedAt: Instant },
+): OrderKey {
   const { version, hash, fields } = snapshot;
+  // One literal and no parts spread into it: this runs for every event.
   return {
+    horizon: seen.horizon,
+    gone: false,
     version,
     settled: seen.settled,
     observedAt: seen.observedAt,

@@ -5,27 +5,43 @@ const READS = new Set<TimelineEntry["via"]>(["poll", "backfill", "refetch", "ver
 
 /** Why the mirror decided so on an observation, in one sentence. */
 export function explainVerdict(entry: TimelineEntry): string {
-  const { verdict, reason, settled, conflict } = entry;
-  const sentence = { applied, confirmed, stale, duplicate, ignored, quarantined }[verdict];
+  const { verdict, reason, conflict } = entry;
+  const sentence = SENTENCES[verdict];
   const clash = conflict ? " The same updatedAt was known with other content." : "";
-  return `${sentence({ reason, settled })}${clash}`;
+  return `${sentence({ reason })}${clash}`;
 }
 
-type Circumstance = Pick<TimelineEntry, "reason" | "settled">;
+type Circumstance = Pick<TimelineEntry, "reason">;
 
 const because = (sentence: string, reason: string | null) =>
   reason === null ? `${sentence}.` : `${sentence}: ${reason}.`;
 
 const applied = ({ reason }: Circumstance) =>
   because("It is newer than everything known until then, so it became the state", reason);
-const confirmed = () =>
-  "The same content was read again after nothing could change within that updatedAt any more.";
-const stale = ({ reason }: Circumstance) =>
-  because("A newer state was known already, and the mirror never goes back", reason);
+const confirmed = () => "A later read showed the same content.";
+const corrected = ({ reason }: Circumstance) =>
+  because("A read showed this, so what was known with a later updatedAt is refuted and taken back", reason);
+const refuted = ({ reason }: Circumstance) =>
+  because("A read made after that updatedAt had not shown it, so it does not count", reason);
+const gone = ({ reason }: Circumstance) =>
+  because("The provider answered that there is no such order, so it is no longer served", reason);
+const stale = ({ reason }: Circumstance) => because("A newer state was known already", reason);
 const duplicate = ({ reason }: Circumstance) => because("Exactly this state was known already", reason);
 const ignored = ({ reason }: Circumstance) => because("There was nothing in it to apply", reason);
 const quarantined = ({ reason }: Circumstance) =>
   because("It could not be applied and waits for a person", reason);
+
+const SENTENCES: Readonly<Record<TimelineEntry["verdict"], (circumstance: Circumstance) => string>> = {
+  applied,
+  corrected,
+  confirmed,
+  stale,
+  refuted,
+  duplicate,
+  ignored,
+  quarantined,
+  gone,
+};
 
 /** How a change that a read found first stands to the events, in one sentence; null where there is nothing to say. */
 export function explainAnnouncement(

@@ -1,4 +1,4 @@
-import { VERDICTS } from "../../apply/applyBatch.sql.ts";
+import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { Collected } from "../health/collector.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";

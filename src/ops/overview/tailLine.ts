@@ -1,5 +1,5 @@
 import type { Via } from "../../domain/order/observation.ts";
-import { VERDICTS } from "../../apply/applyBatch.sql.ts";
+import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";

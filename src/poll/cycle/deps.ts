@@ -19,6 +19,8 @@ export interface PollDeps {
   readonly intervalSeconds: number;
   /** How long the provider may still change what it dates to an instant. Read at each use: it is tuned. */
   readonly settleSeconds: number;
+  /** How late a change may appear to a read at the most, 15 minutes by default; see `ReadTime`. Tuned, too. */
+  readonly horizonSeconds?: number | undefined;
   /** How far each window reaches back into the one before: longer than any change takes to appear; tuned too. */
   readonly overlapSeconds: number;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */

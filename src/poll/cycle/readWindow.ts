@@ -1,4 +1,5 @@
 import { createHash } from "node:crypto";
+import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Queryable } from "../../database/database.ts";
 import { UnreadableSnapshotError } from "../../domain/errors.ts";
@@ -13,6 +14,7 @@ import type { Priority } from "../../provider/rate/policies.ts";
 import { readSnapshot } from "../../wire/order.ts";
 import type { PageElement } from "../../wire/page.ts";
 import type { PollDeps } from "./deps.ts";
+import { readTime } from "./readTime.ts";
 
 /** A window that is being read. Plain data: reading may pause between two pages for as long as it likes. */
 export interface Reading {
@@ -92,7 +94,7 @@ export function startReading(window: Window, nowMs: number): Reading {
  * reading given to it then still stands and can be tried again: applying is idempotent.
  */
 export function makeReadPage(
-  deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds">,
+  deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds" | "horizonSeconds">,
   awaitTurn: (signal: AbortSignal) => Promise<void>,
   showPage?: (page: ShownPage) => void,
 ): ReadPage {
@@ -116,8 +118,7 @@ export function makeReadPage(
     const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
     const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
     const { requestedAt } = page;
-    const settleNanos = BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n;
-    const reads = { sourceId, via, snapshots, unreadable, requestedAt, settleNanos };
+    const reads = { sourceId, via, snapshots, unreadable, time: readTime(deps, requestedAt) };
     const advance = (decisions: AppliedPage["decisions"]): Reading => ({
       ...reading,
       walk,
@@ -125,7 +126,7 @@ export function makeReadPage(
       counts: addCounts(reading.counts, {
         requests: 1,
         orders: snapshots.length,
-        applied: decisions.filter(({ verdict }) => verdict === "applied").length,
+        applied: decisions.filter(isChange).length,
         unreadable: unreadable.length,
       }),
     });

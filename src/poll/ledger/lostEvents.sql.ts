@@ -61,7 +61,7 @@ found as (
   select f.source_id, f.reference, f.status, f.version, f.via, f.changed_at
   from fresh f join mirror.sources s using (source_id)
   where f.via in ('poll', 'backfill', 'refetch', 'verify') and f.status <> 'created'
-    and f.status is distinct from f.previous_status
+    and f.verdict = 'applied' and f.status is distinct from f.previous_status
     and (f.previous_status is not null or f.version > extract(epoch from s.created_at) * 1000000000)
   on conflict do nothing
   returning 1

@@ -16,7 +16,7 @@ export async function requestOverdueRefetches(
     `with due as materialized (
        select o.reference from mirror.orders o
        left join mirror.open_order_checks c using (source_id, reference)
-       where o.source_id = $1 and o.status = any($2::text[])
+       where o.source_id = $1 and o.status = any($2::text[]) and o.gone_at is null
          and o.version < mirror.nanos_of(clock_timestamp() - make_interval(hours => $3))
          and o.version > mirror.nanos_of(clock_timestamp() - make_interval(days => $4))
          and coalesce(o.delivery_time, o.resolved_delivery_time, o.updated_at)

@@ -191,7 +191,7 @@ export async function readUnlisted(
   const { rows } = await pool.query<{ reference: string }>(
     `select o.reference from mirror.orders o
      left join unnest($4::text[]) as listed (reference) on listed.reference = o.reference
-     where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and listed.reference is null
+     where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and o.gone_at is null and listed.reference is null
      order by o.version limit $5`,
     [query.sourceId, query.window.since, query.window.until, query.listed, query.limit],
   );
@@ -205,7 +205,7 @@ export async function readSample(
 ): Promise<string[]> {
   const { rows } = await pool.query<{ reference: string }>(
     `select reference from mirror.orders
-     where source_id = $1 and version >= $2::bigint and version < $3::bigint
+     where source_id = $1 and version >= $2::bigint and version < $3::bigint and gone_at is null
      order by md5(reference || $4::text), reference offset $5 limit $6`,
     [query.sourceId, query.window.since, query.window.until, query.verificationId, query.offset, query.limit],
   );

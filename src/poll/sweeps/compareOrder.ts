@@ -3,6 +3,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Findings } from "../ledger/verifications.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
+import { readTime } from "../cycle/readTime.ts";
 import { readResting } from "../ledger/refetches.sql.ts";
 import { noteOrderGone } from "./orderGone.ts";
 import { startSingleReads } from "./singleRead.ts";
@@ -89,8 +90,7 @@ async function compareRead(
     sourceId: deps.source.sourceId,
     via: isNews ? "refetch" : "verify",
     snapshots: [snapshot],
-    requestedAt,
-    settleNanos: BigInt(Math.round(deps.settleSeconds * 1_000)) * 1_000_000n,
+    time: readTime(deps, requestedAt),
   });
   return isNews ? NO_DIFFERENCE : findDifferences(decisions);
 }

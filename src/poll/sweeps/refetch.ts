@@ -1,9 +1,11 @@
+import { isChange } from "../../apply/applySubjects.ts";
 import { addSeconds } from "../../domain/order/instant.ts";
 import { completeRefetch, postponeRefetch, takeRefetches } from "../ledger/refetches.sql.ts";
 import type { Refetch } from "../ledger/refetches.sql.ts";
 import type { OrderAnswer } from "../../provider/orderAnswer.ts";
 import type { CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
+import { readTime } from "../cycle/readTime.ts";
 import { noteOrderGone } from "./orderGone.ts";
 import { startSingleReads } from "./singleRead.ts";
 
@@ -57,13 +59,11 @@ async function applyRefetch(
   const { sourceId } = deps.source;
   const { reference, reason, attempts } = refetch;
   const { snapshot, requestedAt } = answer;
-  const settleNanos = BigInt(Math.round(settleSeconds * 1_000)) * 1_000_000n;
   const decisions = await apply.applyReads({
     sourceId,
     via: "refetch",
     snapshots: [snapshot],
-    requestedAt,
-    settleNanos,
+    time: readTime(deps, requestedAt),
   });
   const settled = requestedAt > addSeconds(snapshot.version, settleSeconds);
   if (!settled && attempts + 1 >= ATTEMPTS_MAX) {
@@ -71,5 +71,5 @@ async function applyRefetch(
   }
   if (settled || attempts + 1 >= ATTEMPTS_MAX) await completeRefetch(pool, { sourceId, refetch });
   else await postponeRefetch(pool, { sourceId, refetch, waitMs: intervalSeconds * 1_000 });
-  return decisions.filter(({ verdict }) => verdict === "applied").length;
+  return decisions.filter(isChange).length;
 }

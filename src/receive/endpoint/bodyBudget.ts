@@ -11,7 +11,7 @@ export interface BodyAccount {
   /** The body is whole, and no longer given up for others. */
   complete(): void;
   /** Gives back all that was taken; harmless when called again. */
-  close(): void;
+  readonly close: () => void;
 }
 
 /** Bytes that bodies may hold together, beyond what is free of each. */

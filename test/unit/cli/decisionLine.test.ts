@@ -17,6 +17,7 @@ const applied: Decision = {
   status: "picked_up",
   previousStatus: "created",
   version: parseInstant("2026-03-01T09:00:09.959Z"),
+  storedVersion: null,
 };
 
 describe("formatDecision", () => {

@@ -5,22 +5,43 @@ import {
   compareKeys,
   decide,
   isConflict,
+  isRefutedByAbsence,
   observeEvent,
   observeRead,
 } from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { isFinal, lifeCycleRank, ORDER_STATUSES } from "../../../src/domain/order/order.ts";
-import { at, makeSnapshot } from "../../support/orders.ts";
+import { at, makeSnapshot, readAt } from "../../support/orders.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 
 const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));
-const key: fc.Arbitrary<OrderKey> = fc.record({
-  version: fc.bigInt({ min: 0n, max: 3n }),
-  settled: fc.boolean(),
-  observedAt: fc.bigInt({ min: 0n, max: 3n }),
-  rank: fc.integer({ min: 1, max: 6 }),
-  hash,
-});
+const instant = fc.bigInt({ min: 0n, max: 3n });
+const key: fc.Arbitrary<OrderKey> = fc
+  .record({
+    ahead: fc.option(instant),
+    gone: fc.boolean(),
+    version: instant,
+    settled: fc.boolean(),
+    observedAt: instant,
+    rank: fc.integer({ min: 1, max: 6 }),
+    hash,
+  })
+  .map(({ ahead, gone, ...rest }) => ({
+    horizon: ahead === null ? null : rest.version + ahead,
+    // Only a read can find that an order is gone, and one that reaches as far as the version has settled it.
+    gone: gone && ahead !== null,
+    ...rest,
+    settled: rest.settled || ahead !== null,
+  }));
+const low: OrderKey = {
+  horizon: null,
+  gone: false,
+  version: 1n,
+  settled: false,
+  observedAt: 1n,
+  rank: 1,
+  hash: "00",
+};
 
 describe("compareKeys", () => {
   it("is a total order", () => {
@@ -29,13 +50,12 @@ describe("compareKeys", () => {
         expect(Math.sign(compareKeys(a, b))).toBe(-Math.sign(compareKeys(b, a)) + 0);
         const chained = compareKeys(a, b) <= 0 && compareKeys(b, c) <= 0;
         expect(!chained || compareKeys(a, c) <= 0).toBe(true);
-        expect(compareKeys(a, b) === 0).toBe(JSON.stringify(text(a)) === JSON.stringify(text(b)));
+        expect(compareKeys(a, b) === 0).toBe(text(a) === text(b));
       }),
     );
   });
 
-  it("looks at version, settled, observedAt, rank and hash, in this order", () => {
-    const low: OrderKey = { version: 1n, settled: false, observedAt: 1n, rank: 1, hash: "00" };
+  it("looks at version, settled, observedAt, rank and hash of claims, in this order", () => {
     const steps: Partial<OrderKey>[] = [
       { hash: "01" },
       { rank: 2 },
@@ -48,6 +68,13 @@ describe("compareKeys", () => {
       const lesser = Object.assign({}, ...steps.slice(0, index)) as Partial<OrderKey>;
       expect(compareKeys({ ...low, ...step }, { ...low, ...lesser })).toBeGreaterThan(0);
     });
+  });
+
+  it("has a read beat every claim up to its horizon, and a claim beyond it beat the read", () => {
+    const read = { ...low, horizon: 5n };
+    expect(compareKeys(read, { ...low, version: 5n, settled: true })).toBeGreaterThan(0);
+    expect(compareKeys(read, { ...low, version: 6n })).toBeLessThan(0);
+    expect(compareKeys(read, { ...low, horizon: 6n, version: 0n })).toBeLessThan(0);
   });
 });
 
@@ -68,7 +95,9 @@ describe("decide", () => {
   });
 
   it("ends with the greatest content whatever the order of arrival, where settled reads of a version agree", () => {
-    const consistent = key.map((one) => (one.settled ? { ...one, hash: "7f".repeat(32), rank: 3 } : one));
+    const consistent = key.map((one) =>
+      one.settled || one.horizon !== null ? { ...one, hash: "7f".repeat(32), rank: 3 } : one,
+    );
     fc.assert(
       fc.property(
         fc.array(consistent, { minLength: 1, maxLength: 8 }),
@@ -80,26 +109,43 @@ describe("decide", () => {
             (current, incoming) => (decide(current, incoming) === "none" ? current : incoming),
             undefined,
           )!;
-          expect([stored.version, stored.settled, stored.hash]).toEqual([
-            greatest.version,
-            greatest.settled,
-            greatest.hash,
-          ]);
+          const state = ({ horizon, gone, version, settled, hash: content }: OrderKey) => [
+            horizon,
+            gone,
+            version,
+            settled,
+            content,
+          ];
+          expect(state(stored)).toEqual(state(greatest));
         },
       ),
     );
   });
 
-  it("writes nothing for a settled version that is read again later", () => {
-    const stored: OrderKey = { version: 1n, settled: true, observedAt: 1n, rank: 1, hash: "aa" };
+  it("writes nothing for a settled version that is read again, unless its horizon moves", () => {
+    const stored: OrderKey = { ...low, settled: true, hash: "aa" };
     expect(decide(stored, { ...stored, observedAt: 9n })).toBe("none");
     expect(decide({ ...stored, settled: false }, { ...stored, observedAt: 9n })).toBe("confirm");
+    expect(decide(stored, { ...stored, horizon: 4n })).toBe("confirm");
+    expect(decide({ ...stored, horizon: 4n }, { ...stored, horizon: 5n })).toBe("confirm");
     expect(decide(stored, { ...stored, observedAt: 9n, hash: "bb" })).toBe("apply");
     expect(decide(undefined, stored)).toBe("apply");
   });
 
+  it("corrects a claim that a read up to beyond it does not show, and lets an order that was gone come back", () => {
+    const claim: OrderKey = { ...low, version: 3n, hash: "aa" };
+    const read: OrderKey = { ...low, horizon: 3n, settled: true };
+    expect(decide(claim, read)).toBe("correct");
+    expect(decide(claim, { ...read, horizon: 2n })).toBe("none");
+    expect(decide(read, claim)).toBe("none");
+    expect(decide({ ...read, gone: true }, { ...read, horizon: 4n })).toBe("apply");
+    expect(isRefutedByAbsence(claim, 3n)).toBe(true);
+    expect(isRefutedByAbsence(claim, 2n)).toBe(false);
+    expect(isRefutedByAbsence(read, 3n)).toBe(false);
+  });
+
   it("calls it a conflict only when version is the same and content is not", () => {
-    const one: OrderKey = { version: 1n, settled: true, observedAt: 1n, rank: 1, hash: "aa" };
+    const one: OrderKey = { ...low, settled: true, hash: "aa" };
     expect(isConflict(one, { ...one, hash: "bb" })).toBe(true);
     expect(isConflict(one, one)).toBe(false);
     expect(isConflict(one, { ...one, hash: "bb", version: 2n })).toBe(false);
@@ -108,24 +154,24 @@ describe("decide", () => {
 
 describe("observations", () => {
   const snapshot = makeSnapshot({ reference: "R1", updatedAt: at(0) });
-  const settleNanos = 5_000_000_000n;
-  const readAt = (seconds: number) =>
-    observeRead({
-      sourceId: "live",
-      via: "poll",
-      snapshot,
-      requestedAt: parseInstant(at(seconds)),
-      settleNanos,
-    });
+  const read = (seconds: number) =>
+    observeRead({ sourceId: "live", via: "poll", snapshot, time: readAt(parseInstant(at(seconds)), 5) }).key;
 
   it("are settled only when the request started after version plus settle time", () => {
-    expect(readAt(5).key.settled).toBe(false);
-    expect(readAt(5.000000001).key.settled).toBe(true);
+    expect(read(5).settled).toBe(false);
+    expect(read(5.000000001).settled).toBe(true);
   });
 
-  it("of events are never settled", () => {
+  it("have a horizon only when it has reached the version", () => {
+    expect(read(899.999999999).horizon).toBe(null);
+    expect(read(900).horizon).toBe(snapshot.version);
+    expect(read(1_000).horizon).toBe(parseInstant(at(100)));
+  });
+
+  it("of events are claims and never settled", () => {
     const created = parseInstant(at(3600));
     expect(observeEvent({ sourceId: "live", snapshot, created }).key).toMatchObject({
+      horizon: null,
       settled: false,
       observedAt: created,
     });
@@ -176,6 +222,7 @@ describe("fold", () => {
   });
 });
 
-function text(one: OrderKey): string[] {
-  return [String(one.version), String(one.settled), String(one.observedAt), String(one.rank), one.hash];
+function text(one: OrderKey): string {
+  const { horizon, gone, version, settled, observedAt, rank, hash: content } = one;
+  return [horizon, gone, version, settled, observedAt, rank, content].map(String).join(" ");
 }

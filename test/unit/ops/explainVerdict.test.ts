@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { VERDICTS } from "../../../src/apply/applyBatch.sql.ts";
+import { VERDICTS } from "../../../src/apply/batchRow.sql.ts";
 import type { TimelineEntry } from "../../../src/ops/orders/timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "../../../src/ops/orders/explainVerdict.ts";
 

@@ -49,6 +49,7 @@ it("a message is the change as the feed tells it, under an id that stays the sam
     revision: 2,
     status: "picked_up",
     previousStatus: "created",
+    verdict: "applied",
     via: "webhook",
     eventId: "evt_1",
     eventType: "order.picked_up",

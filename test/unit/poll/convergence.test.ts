@@ -49,7 +49,7 @@ const traits = {
 const small: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("small") });
 const full: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("full") });
 
-const WELL = { staleAfterPolls: [], stale: [], falseClaims: [], gap: false, secondWrites: 0 };
+const WELL = { staleAfterPolls: [], stale: [], different: [], falseClaims: [], gap: false, secondWrites: 0 };
 
 function judge(scenario: Scenario, rules?: Rules) {
   const { steps: _steps, ...ending } = simulatePolling(scenario, rules);

@@ -44,9 +44,13 @@ describe("reading a window", () => {
     );
     expect(references.toSorted()).toEqual(Array.from({ length: 12 }, (_, order) => `R${order}`).toSorted());
     expect(sut.turns()).toBe(counts.requests);
-    expect(sut.applied[0]).toMatchObject({ sourceId: "live", via: "poll", settleNanos: 5_000_000_000n });
-    expect(begunAt).toBe(sut.applied[0]?.requestedAt);
-    expect(sut.applied.at(-1)!.requestedAt).toBeGreaterThan(begunAt!);
+    expect(sut.applied[0]).toMatchObject({
+      sourceId: "live",
+      via: "poll",
+      time: { settleSeconds: 5, horizonSeconds: 900 },
+    });
+    expect(begunAt).toBe(sut.applied[0]?.time.requestedAt);
+    expect(sut.applied.at(-1)!.time.requestedAt).toBeGreaterThan(begunAt!);
   });
 
   it("asks for the order that the walk relies on, and for as much as a page may hold", async () => {

@@ -151,12 +151,12 @@ describe("with public keys, whose every check takes milliseconds of a long body"
     return verifier.verify({ headersDistinct, body: BODY, nowSeconds: NOW });
   };
 
-  it("it looks at two signatures and refuses more", () => {
+  it("looks at two signatures and refuses more", () => {
     expect(verify(1)).toEqual({ valid: true, secretIndex: 0, id: "evt_1" });
     expect(verify(2)).toEqual(refused("too_many_signatures"));
   });
 
-  it("it says that long bodies are not for it; an HMAC has no such limit", () => {
+  it("says that long bodies are not for it; an HMAC has no such limit", () => {
     expect(verifier.bodyBytesMax).toBe(131_072);
     const github = loadVerifier({ scheme: loadScheme("github"), secrets: SECRETS });
     expect(github.bodyBytesMax).toBe(Infinity);

@@ -1,0 +1,73 @@
+import type { Instant } from "../domain/order/instant.ts";
+import type { Via } from "../domain/order/observation.ts";
+import type { Pool } from "../database/database.ts";
+
+/** A read of one order that found none. */
+export interface Absence {
+  readonly sourceId: string;
+  /** The provider's reference of an order in the mirror. */
+  readonly reference: string;
+  readonly via: Exclude<Via, "webhook">;
+  /** Up to where the read speaks; see `horizonOf`. */
+  readonly horizon: Instant;
+  readonly requestedAt: Instant;
+}
+
+/** What an absence did, in the words of history; `claim_stands`: the mirror holds a claim beyond the read's horizon. */
+export interface AbsenceOutcome {
+  readonly outcome: "gone" | "confirmed" | "claim_stands" | "unknown";
+  readonly status: string | null;
+  readonly version: Instant | null;
+}
+
+/**
+ * The guard is `isRefutedByAbsence` of domain/order/observation.ts. The order keeps its last content and history; the change
+ * has no content, so whoever follows the feed sees the order go.
+ */
+const STATEMENT = `
+with known as materialized (
+  select version, status, history_id, gone_at, (coalesce(horizon, version), horizon is not null) as place
+  from mirror.orders where source_id = $1 and reference = $2 for update
+), moved as (
+  update mirror.orders o set
+    horizon = $4::bigint, settled = true, observed_at = $5::bigint, gone_at = coalesce(o.gone_at, clock_timestamp()),
+    revision = case when o.gone_at is null then o.revision + 1 else o.revision end,
+    previous_history_id = case when o.gone_at is null then o.history_id else o.previous_history_id end,
+    changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end,
+    feed_tx = case when o.gone_at is null then greatest(o.feed_tx, pg_current_xact_id()) else o.feed_tx end
+  from known
+  where o.source_id = $1 and o.reference = $2
+    and (known.place < ($4::bigint, true) or (known.gone_at is not null and coalesce(o.horizon, o.version) < $4::bigint))
+  returning known.gone_at is null as is_news, o.revision, o.status, o.version, o.feed_tx, known.history_id as previous_history_id
+), recorded as (
+  insert into mirror.history (
+    source_id, reference, via, verdict, horizon, settled, observed_at, previous_status)
+  select $1, $2, $3, 'gone', $4::bigint, true, $5::bigint, status
+  from moved where is_news
+  returning history_id
+), announced as (
+  insert into mirror.changes (
+    source_id, reference, revision, history_id, previous_history_id, status, previous_status, via, version, verdict, tx)
+  select $1, $2, revision, recorded.history_id, previous_history_id, status, status, $3, version, 'gone', feed_tx
+  from moved, recorded
+)
+select known.version, known.status,
+  case when moved.is_news then 'gone' when known.gone_at is not null then 'confirmed' else 'claim_stands' end as outcome
+from known left join moved on true`;
+
+/** Decides on an absence: takes the order out of what is served, unless a claim beyond the read's horizon stands. */
+export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
+  const { sourceId, reference, via, horizon, requestedAt } = absence;
+  const { rows } = await pool.query<{
+    outcome: "gone" | "confirmed" | "claim_stands";
+    status: string;
+    version: string;
+  }>({
+    name: "apply-absence",
+    text: STATEMENT,
+    values: [sourceId, reference, via, horizon, requestedAt],
+  });
+  const [row] = rows;
+  if (row === undefined) return { outcome: "unknown", status: null, version: null };
+  return { outcome: row.outcome, status: row.status, version: BigInt(row.version) };
+}

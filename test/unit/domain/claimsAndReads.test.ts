@@ -1,0 +1,161 @@
+import fc from "fast-check";
+import { expect, it } from "vitest";
+import { compareKeys, decide, observeEvent, observeRead } from "../../../src/domain/order/observation.ts";
+import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
+import { NANOS_PER_SECOND } from "../../../src/domain/order/instant.ts";
+import type { Snapshot } from "../../../src/domain/order/order.ts";
+import { makeSnapshot, readAt } from "../../support/orders.ts";
+
+/**
+ * One order whose provider changes it, sometimes to an earlier updatedAt, and loses what it said in between; reads that are
+ * behind by less than the margin; events that are late, lost, repeated, or false. Seconds since the beginning.
+ */
+const MARGIN = 100;
+const SETTLE = 5;
+const END = 1_000;
+
+interface World {
+  /** When the provider changed the order, and how far its stamp is off. */
+  readonly changes: readonly { at: number; skew: number; told: boolean }[];
+  readonly reads: readonly { at: number; lag: number }[];
+  readonly lies: readonly { at: number; version: number }[];
+}
+
+const second = (most: number) => fc.integer({ min: 0, max: most });
+const world: fc.Arbitrary<World> = fc.record({
+  changes: fc.array(
+    fc.record({ at: second(END), skew: fc.integer({ min: -40, max: 0 }), told: fc.boolean() }),
+    {
+      minLength: 1,
+      maxLength: 6,
+    },
+  ),
+  reads: fc.array(fc.record({ at: second(END), lag: second(MARGIN - 41) }), { maxLength: 8 }),
+  lies: fc.array(fc.record({ at: second(END), version: second(END) }), { maxLength: 4 }),
+});
+
+const snapshotAt = (version: number, note: string): Snapshot => ({
+  ...makeSnapshot({ reference: "R", updatedAt: "2026-03-01T00:00:00Z", more: { note } }),
+  version: BigInt(version) * NANOS_PER_SECOND,
+});
+const nanos = (seconds: number) => BigInt(seconds) * NANOS_PER_SECOND;
+
+/** What the provider shows at an instant: its last change, whatever the stamp says. */
+function shownAt({ changes }: World, at: number): Snapshot | undefined {
+  const last = changes
+    .filter((change) => change.at <= at)
+    .toSorted((a, b) => a.at - b.at)
+    .at(-1);
+  return last && snapshotAt(Math.max(0, last.at + last.skew), `change at ${last.at}`);
+}
+
+function read(shown: Snapshot, at: number): Observation {
+  const time = readAt(nanos(at), SETTLE, MARGIN);
+  return observeRead({ sourceId: "live", via: "poll", snapshot: shown, time });
+}
+
+function observe(of: World): Observation[] {
+  const reads = of.reads.flatMap(({ at, lag }) => {
+    const shown = shownAt(of, at - lag);
+    return shown === undefined ? [] : [read(shown, at)];
+  });
+  const events = of.changes.flatMap((change) => {
+    const snapshot = shownAt({ ...of, changes: [change] }, change.at);
+    if (!change.told || snapshot === undefined) return [];
+    return [observeEvent({ sourceId: "live", snapshot, created: nanos(change.at) })];
+  });
+  const lies = of.lies.map(({ at, version }) =>
+    observeEvent({ sourceId: "live", snapshot: snapshotAt(version, `lie at ${at}`), created: nanos(at) }),
+  );
+  return [...reads, ...events, ...lies];
+}
+
+const settleState = (observations: readonly Observation[]) =>
+  observations.reduce<OrderKey | undefined>(
+    (stored, { key }) => (decide(stored, key) === "none" ? stored : key),
+    undefined,
+  );
+
+/** The rule by its definition, over the whole set at once: no total order, no state kept between observations. */
+function stateByDefinition(observations: readonly Observation[]): OrderKey | undefined {
+  const horizonOf = ({ via, key }: Observation) =>
+    via === "webhook" ? null : key.observedAt - nanos(MARGIN);
+  const greatest = observations
+    .map(horizonOf)
+    .reduce((most, one) => (most === null || (one !== null && one > most) ? one : most), null);
+  return observations
+    .filter((one) => greatest === null || horizonOf(one) === greatest || one.key.version > greatest)
+    .map(({ key }) => key)
+    .toSorted(compareClaims)
+    .at(-1);
+}
+
+function compareClaims(left: OrderKey, right: OrderKey): number {
+  const withoutHorizon = (key: OrderKey) => ({ ...key, horizon: null });
+  return compareKeys(withoutHorizon(left), withoutHorizon(right));
+}
+
+const state = (key: OrderKey | undefined) => [key?.version, key?.hash];
+
+it("the state is that of the rule over the whole set, in any order and with repetitions", () => {
+  fc.assert(
+    fc.property(world, fc.infiniteStream(fc.double({ min: 0, max: 1, noNaN: true })), (of, random) => {
+      const observations = observe(of);
+      const shuffled = [...observations, ...observations]
+        .map((observation) => ({ observation, place: random.next().value! }))
+        .toSorted((a, b) => a.place - b.place)
+        .map(({ observation }) => observation);
+      expect(state(settleState(shuffled))).toEqual(state(settleState(observations)));
+      expect(state(settleState(observations))).toEqual(state(stateByDefinition(observations)));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+it("two states can be joined in any grouping", () => {
+  fc.assert(
+    fc.property(world, fc.nat(), fc.nat(), (of, first, second_) => {
+      const observations = observe(of);
+      const cuts = [first, second_].map((cut) => cut % (observations.length + 1)).toSorted((a, b) => a - b);
+      const parts = [
+        observations.slice(0, cuts[0]),
+        observations.slice(cuts[0], cuts[1]),
+        observations.slice(cuts[1]),
+      ].map(settleState);
+      const join = (left: OrderKey | undefined, right: OrderKey | undefined) =>
+        right === undefined || (left !== undefined && compareKeys(left, right) >= 0) ? left : right;
+      expect(state(join(join(parts[0], parts[1]), parts[2]))).toEqual(
+        state(join(parts[0], join(parts[1], parts[2]))),
+      );
+      expect(state(join(join(parts[0], parts[1]), parts[2]))).toEqual(state(settleState(observations)));
+    }),
+    { numRuns: 2_000 },
+  );
+});
+
+it("a read that is beyond the margin of everything said ends at what the provider shows", () => {
+  fc.assert(
+    fc.property(world, (of) => {
+      const last = shownAt(of, END);
+      fc.pre(last !== undefined);
+      const ended = settleState([...observe(of), read(last!, END + MARGIN)]);
+      expect(state(ended)).toEqual(state(read(last!, END + MARGIN).key));
+    }),
+    { numRuns: 5_000 },
+  );
+});
+
+it("nothing that is younger than the margin is ever refuted: a true event stands beside a lagging read", () => {
+  fc.assert(
+    fc.property(second(END), second(MARGIN - 1), second(END), (changedAt, age, before) => {
+      const truth = observeEvent({
+        sourceId: "live",
+        snapshot: snapshotAt(changedAt, "new"),
+        created: nanos(changedAt),
+      });
+      const behind = read(snapshotAt(Math.min(before, changedAt - 1), "old"), changedAt + age);
+      expect(state(settleState([truth, behind]))).toEqual(state(truth.key));
+      expect(state(settleState([behind, truth]))).toEqual(state(truth.key));
+    }),
+  );
+});
