@@ -41,9 +41,13 @@ export async function listen(
   });
   const address = server.address();
   const boundPort = address !== null && typeof address === "object" ? address.port : port;
+  return { server, url: localUrl(host, boundPort), close: () => close(server) };
+}
+
+/** Where a program on this machine reaches what listens on `host`. */
+export function localUrl(host: string, port: number): string {
   const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
-  const url = `http://${name.includes(":") ? `[${name}]` : name}:${boundPort}`;
-  return { server, url, close: () => close(server) };
+  return `http://${name.includes(":") ? `[${name}]` : name}:${port}`;
 }
 
 function close(server: Server): Promise<void> {

@@ -10,7 +10,7 @@ import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { isSameSource } from "./liveSources.ts";
 import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
-import { recordConfiguredSources } from "./recordSources.ts";
+import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { keepSpending, recordSpending } from "./spending.ts";
@@ -81,6 +81,7 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
       pace: config.pollPace,
       eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
+      assertOurs: () => assertOurs(pool, source),
       holder: `${hostname()}:${process.pid}`,
     });
     poller.start();

@@ -31,6 +31,11 @@ export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "
   refuseOthers(config.sources, await findOtherSources(pool, rows));
 }
 
+/** Throws ConfigurationError when the source has gone to another provider since this process started. */
+export async function assertOurs(pool: Pool, source: SourceConfig): Promise<void> {
+  refuseOthers([source], await findOtherSources(pool, [toSourceRow(source)]));
+}
+
 /** Throws ConfigurationError when one of `sources` stands in `stored` with another mode or provider. */
 export function refuseOthers(sources: readonly SourceConfig[], stored: readonly StoredSource[]): void {
   const problems: string[] = [];

@@ -15,15 +15,28 @@ export interface StoredSource {
   readonly provider: string | null;
 }
 
-/** Records the configured sources, which everything else refers to. Leaves those of another mode or provider alone. */
+/** Nothing was ever read or received for the row of `sources`, and nobody is about to: a wrong address may be corrected. */
+const UNUSED = `not exists (select from mirror.poll_state p where p.source_id = sources.source_id and p.safe_through is not null)
+  and not exists (select from mirror.coverage c where c.source_id = sources.source_id)
+  and not exists (select from mirror.orders o where o.source_id = sources.source_id)
+  and not exists (select from mirror.inbox i where i.source_id = sources.source_id)
+  and not exists (
+    select from mirror.leases l where l.name = 'poll:' || sources.source_id and l.expires_at > clock_timestamp()
+  )`;
+
+/**
+ * Records the configured sources, which everything else refers to. Leaves those alone that are of another mode, or of
+ * another provider of which something is stored.
+ */
 export async function recordSources(pool: Pool, sources: readonly SourceRow[]): Promise<void> {
   await pool.query(
     `insert into mirror.sources (source_id, mode, base_url, provider)
      select * from unnest($1::text[], $2::text[], $3::text[], $4::text[]) as c (source_id, mode, base_url, provider)
      order by source_id
      on conflict (source_id) do update set base_url = excluded.base_url, provider = excluded.provider
-     where sources.mode = excluded.mode and coalesce(sources.provider, excluded.provider) = excluded.provider
-       and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)`,
+     where sources.mode = excluded.mode
+       and (sources.base_url, sources.provider) is distinct from (excluded.base_url, excluded.provider)
+       and (coalesce(sources.provider, excluded.provider) = excluded.provider or (${UNUSED}))`,
     columnsOf(sources),
   );
 }
@@ -57,6 +70,21 @@ export async function readSource(pool: Pool, sourceId: string): Promise<StoredSo
     [sourceId],
   );
   return rows[0];
+}
+
+/** Sources of a database, migrated or not, whose provider is not known to be `provider`. */
+export async function findSourcesOfOthers(pool: Pool, provider: string): Promise<StoredSource[]> {
+  const { rows: places } = await pool.query<{ present: boolean }>(
+    "select to_regclass('mirror.sources') is not null as present",
+  );
+  if (places[0]?.present !== true) return [];
+  // As JSON, since the table may be of a version that lacks the column.
+  const { rows } = await pool.query<StoredSource>(
+    `select source_id as "sourceId", mode, to_jsonb(s) ->> 'provider' as provider from mirror.sources s
+     where to_jsonb(s) ->> 'provider' is distinct from $1 order by source_id`,
+    [provider],
+  );
+  return rows;
 }
 
 /** Every source that was ever configured, by name. */

@@ -3,6 +3,7 @@ import type { Command } from "commander";
 import type { ScenarioReport } from "../../sandbox/control/runScenario.ts";
 import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
 import type { Scenario } from "../../sandbox/control/scenarios.ts";
+import { findRunningDemo } from "../demo/demoFolder.ts";
 import { askSandbox, findSandbox } from "../input/sandboxControl.ts";
 import { readConfig } from "../input/session.ts";
 import { makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
@@ -21,14 +22,19 @@ export function addTriggerCommand(program: Command): void {
     .description("make the sandbox provider misbehave: lose an event, answer 429, be late …")
     .option("--order <reference>", "the order that it happens to; none: a new one")
     .option("--option <name=value>", "a number of the scenario; may be given several times", collect)
-    .option("--url <address>", "where the sandbox is; by default SANDBOX_PORT on this machine")
+    .option(
+      "--url <address>",
+      "where the sandbox is; by default that of the demo in this folder, or SANDBOX_PORT on this machine",
+    )
     .option("--json", "print JSON")
     .action(async (name: string | undefined, options: Options) => {
       if (name === undefined) {
         list(options);
         return;
       }
-      const sandboxUrl = findSandbox(options.url, readConfig());
+      const config = readConfig();
+      const demo = await findRunningDemo(config.dataDir);
+      const sandboxUrl = findSandbox(options.url, { ...config, ...demo });
       const report = await askSandbox<ScenarioReport>(sandboxUrl, {
         method: "POST",
         path: `/scenarios/${encodeURIComponent(name)}`,

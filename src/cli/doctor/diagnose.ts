@@ -6,6 +6,7 @@ import { describeConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/environment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { configureHere } from "../demo/demoFolder.ts";
 import { toRemark } from "./check.ts";
 import type { Check, Finding } from "./check.ts";
 import { examine } from "./examine.ts";
@@ -57,6 +58,7 @@ export async function diagnose({
   const about = describeConfiguration(config);
   let database;
   try {
+    config = await configureHere(config);
     database = await openDatabase(config);
   } catch (error) {
     const findings = [about, { check: "postgres", ...toRemark(error) }];

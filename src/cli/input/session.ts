@@ -15,6 +15,7 @@ import { makeShutdown } from "../../runtime/lifecycle/shutdown.ts";
 import { startTracing } from "../../runtime/telemetry/tracing.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { checkScheme } from "../../signature/checkScheme.ts";
+import { configureHere } from "../demo/demoFolder.ts";
 
 const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
@@ -34,6 +35,8 @@ export async function runService(options: {
   /** Migrate instead of refusing an older schema. */
   migrates: boolean;
   logLevel?: LogLevel;
+  /** Looks at the database before anything in it is changed; what it throws ends the start. */
+  examine?: (databaseUrl: string) => Promise<void>;
   /** Read again at SIGHUP; without it the signal ends the process, as it does by itself. */
   readSources?: () => readonly SourceConfig[];
   start: (deps: RoleDeps) => Promise<void>;
@@ -53,6 +56,7 @@ export async function runService(options: {
     if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());
+    await options.examine?.(database.url);
     if (migrates || database.embedded) await migrateAll(database.url, logger);
     else await assertMigrated(database.url);
     const metrics = makeMetrics({ version: VERSION });
@@ -80,7 +84,7 @@ function listenForSources(
 export async function withMirror<Result>(
   use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
 ): Promise<Result> {
-  const config = readConfig();
+  const config = await configureHere(readConfig());
   const database = await openDatabase(config);
   try {
     await assertMigrated(database.url);

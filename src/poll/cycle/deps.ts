@@ -9,6 +9,8 @@ export type PollClient = Pick<ProviderClient, "getOrder" | "listBranches" | "lis
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
+  /** Throws ConfigurationError once the source belongs to another provider. Asked before each cycle. */
+  readonly assertOurs?: () => Promise<void>;
   readonly client: PollClient;
   readonly pool: Pool;
   readonly apply: Pick<Apply, "applyReads">;

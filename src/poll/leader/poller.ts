@@ -1,6 +1,6 @@
 import { schedule } from "node-cron";
 import type { ScheduledTask } from "node-cron";
-import { OrderMirrorError } from "../../domain/errors.ts";
+import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
 import { isPaused } from "../../sources/sources.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
@@ -123,6 +123,7 @@ function makeAttempt(deps: PollDeps, name: string) {
     try {
       if (await isPaused(pool, source.sourceId)) return await rest();
       log.pausedIs(false);
+      await assertOurs();
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
@@ -142,6 +143,16 @@ function makeAttempt(deps: PollDeps, name: string) {
     log.pausedIs(true);
     await leadership.resign();
     return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
+  }
+
+  /** Another process may have given the source to another provider; then it is that one's to lead. */
+  async function assertOurs(): Promise<void> {
+    try {
+      await deps.assertOurs?.();
+    } catch (error) {
+      if (error instanceof ConfigurationError) await leadership.resign();
+      throw error;
+    }
   }
 
   function recover(error: unknown): CycleReport {

@@ -9,6 +9,8 @@ import type { ServerUser } from "./serverAccount.ts";
 import { describeFailure, findFix } from "./serverFailure.ts";
 
 const SUPERUSER = "postgres";
+/** Within the data folder. */
+const CLUSTER = "postgres";
 const NEW_CLUSTER = "postgres-new";
 /** Within the cluster. */
 export const SERVER_LOG = "server.log";
@@ -31,7 +33,7 @@ export interface PostgresFolder {
  */
 export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
   const root = await openDataFolder(dataDir);
-  const cluster = path.join(root, "postgres");
+  const cluster = path.join(root, CLUSTER);
   await assertOurs(cluster);
   return {
     root,
@@ -80,6 +82,11 @@ async function assertOurs(cluster: string): Promise<void> {
 
 export function isCluster(cluster: string): boolean {
   return existsSync(path.join(cluster, "PG_VERSION"));
+}
+
+/** True when a Postgres was set up in the data folder. */
+export function holdsCluster(dataDir: string): boolean {
+  return isCluster(path.join(dataDir, CLUSTER));
 }
 
 /**

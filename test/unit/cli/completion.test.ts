@@ -65,6 +65,6 @@ it("every command that prints something for programs can print JSON", () => {
   );
   // They run until they are stopped, or their output is for one kind of program already.
   expect(without.map((command) => command.name()).sort()).toEqual(
-    ["completion", "demo", "openapi", "poller", "sandbox", "up", "web", "worker"].sort(),
+    ["completion", "demo", "openapi", "poller", "psql", "sandbox", "up", "web", "worker"].sort(),
   );
 });

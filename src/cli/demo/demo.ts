@@ -1,8 +1,7 @@
-import { randomBytes } from "node:crypto";
-import { readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
+import { localUrl } from "../../roles/httpServer.ts";
 import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/web.ts";
@@ -10,10 +9,11 @@ import type { Decision } from "../../apply/applySubjects.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/environment.ts";
-import { findFreePort } from "../../runtime/postgres/freePort.ts";
-import { openDataFolder } from "../../runtime/postgres/postgresFolder.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { startSandbox } from "../../sandbox/startSandbox.ts";
+import { assertNoRealOrders, makeDemoConfig, SANDBOX_HOST } from "./demoConfig.ts";
+import { enterDemoFolder } from "./demoFolder.ts";
+import type { DemoHold } from "./demoFolder.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { readConfig, runService } from "../input/session.ts";
 import { makePaint, printLine } from "../output/terminal.ts";
@@ -28,7 +28,6 @@ const PAST_ORDERS = 600;
 /** The sandbox sends at once, and a poll reads no change younger than the settle time: no event is still to come. */
 const EVENT_GRACE_SECONDS = 0;
 const MODES = ["live", "test"] as const;
-const SECRET_BYTES = 24;
 
 /** `demo`: everything on one machine, with the provider as a sandbox. What `npm start` runs. */
 export function addDemoCommand(program: Command): void {
@@ -37,29 +36,32 @@ export function addDemoCommand(program: Command): void {
     .description("run everything with the provider as a sandbox: no account, no server, nothing to configure")
     .action(async () => {
       const loaded = readConfig();
-      const secrets = await readDemoSecrets(loaded.dataDir);
-      const choose = async (port: number) => (port === 0 ? findFreePort() : port);
-      const port = await choose(loaded.port);
-      const webhookPort = loaded.webhookPort === null ? null : await choose(loaded.webhookPort);
-      const config = { ...loaded, port, webhookPort };
-      // A log line per request would drown the lines that the demo is about.
-      const logLevel = findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel;
-      await runService({
-        service: "demo",
-        config,
-        migrates: true,
-        logLevel,
-        start: (deps) => startDemo(deps, secrets),
-      });
+      const hold = await enterDemoFolder(loaded.dataDir);
+      try {
+        const config = await makeDemoConfig(loaded, hold.dataDir);
+        await runService({
+          service: "demo",
+          config,
+          migrates: true,
+          // A log line per request would drown the lines that the demo is about.
+          logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
+          examine: assertNoRealOrders,
+          start: (deps) => startDemo(deps, hold),
+        });
+      } catch (error) {
+        await hold.leave();
+        throw error;
+      }
     });
 }
 
-async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
+async function startDemo(deps: RoleDeps, { secrets, announce, leave }: DemoHold): Promise<void> {
   const { config, databaseUrl, logger, shutdown } = deps;
-  const base = `http://${config.host}:${config.webhookPort ?? config.port}`;
+  shutdown.onShutdown("demo folder", leave);
+  const base = localUrl(config.host, config.webhookPort ?? config.port);
   const sandbox = await startSandbox({
     databaseUrl,
-    host: "127.0.0.1",
+    host: SANDBOX_HOST,
     port: config.sandboxPort,
     seed: config.sandboxSeed,
     speed: FLEET_SPEED,
@@ -84,6 +86,8 @@ async function startDemo(deps: RoleDeps, secrets: DemoSecrets): Promise<void> {
     eventGraceSeconds: EVENT_GRACE_SECONDS,
     onDecisions,
   });
+  const { port, webhookPort, sandboxPort } = config;
+  await announce({ port, webhookPort, sandboxPort, ops: `${web.url}/ops` });
   printAddresses({ config, web, sandboxUrl: sandbox.url });
 }
 
@@ -117,7 +121,8 @@ function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secre
 function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: string }): void {
   const { config, web, sandboxUrl } = options;
   const paint = makePaint(process.stdout);
-  const postgres = config.databaseUrl === null ? `embedded, in ${config.dataDir}` : "DATABASE_URL";
+  const postgres =
+    config.databaseUrl === null ? `embedded, in ${shortenPath(config.dataDir)}` : "DATABASE_URL";
   const rows = [
     ["Postgres", postgres],
     ["Queue", config.redisUrls.length === 0 ? "in Postgres" : "Redis"],
@@ -130,24 +135,14 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
   printLine();
   for (const [name = "", value = ""] of rows) printLine(`  ${name.padEnd(9)} ${value}`);
   printLine();
-  printLine("  In another terminal: npx order-mirror status · tail · order REFERENCE · doctor");
+  printLine("  In another terminal: npx order-mirror status · tail · order REFERENCE · doctor · psql");
   printLine("  Make it misbehave:   npx order-mirror trigger lost-webhook · trigger lists what else");
   printLine("  Every applied change follows, a line each; what events lost, the next poll repairs.");
   printLine();
 }
 
-interface DemoSecrets {
-  readonly live: string;
-  readonly test: string;
-}
-
-/** Webhook secrets of this folder's demo, made at its first start: a second start goes on with the first's events. */
-async function readDemoSecrets(dataDir: string): Promise<DemoSecrets> {
-  const file = path.join(await openDataFolder(dataDir), "demo-secrets.json");
-  const stored = await readFile(file, "utf8").catch(() => undefined);
-  if (stored !== undefined) return JSON.parse(stored) as DemoSecrets;
-  const makeSecret = () => `whsec_${randomBytes(SECRET_BYTES).toString("base64")}`;
-  const secrets = { live: makeSecret(), test: makeSecret() };
-  await writeFile(file, JSON.stringify(secrets), { mode: 0o600 });
-  return secrets;
+/** Relative to the current folder where that is shorter to read. */
+function shortenPath(folder: string): string {
+  const relative = path.relative(".", folder);
+  return relative.startsWith("..") ? folder : relative;
 }
