@@ -71,6 +71,7 @@ grant usage on all sequences in schema mirror to order_mirror_worker, order_mirr
 grant usage on schema mirror to order_mirror_housekeeper;
 grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_housekeeper;
 grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_housekeeper;
+grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries to order_mirror_housekeeper;
 
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events, which no
 -- configuration turns off.

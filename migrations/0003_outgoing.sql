@@ -16,17 +16,24 @@ create table mirror.outgoing_cursors (
   source_id   text not null references mirror.sources,
   tx          xid8 not null,
   position    bigint not null,
+  told_tx       xid8 not null default '0',
+  told_position bigint not null default 0,
   primary key (endpoint_id, source_id)
 );
-comment on table mirror.outgoing_cursors is 'Up to where the change feed of a source was made into deliveries, in the order (tx, position).';
+comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries, in the order (tx, position).';
+comment on column mirror.outgoing_cursors.told_tx       is 'With told_position: the last removal of changes (feed_removals) that the endpoint was told of.';
+comment on column mirror.outgoing_cursors.told_position is 'See told_tx.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
   endpoint_id     text not null references mirror.outgoing_endpoints,
   source_id       text not null,
   position        bigint not null,
-  reference       text not null,
+  reference       text,
   event_type      text not null,
+  missed_after_tx       xid8,
+  missed_after_position bigint,
+  missed_through_tx     xid8,
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
   round           integer not null default 1,
   attempts        integer not null default 0,
@@ -37,9 +44,13 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint. The queue only says when to look; what is due stands here.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the word that changes were removed before it was told of them. The queue only says when to look; what is due stands here.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes; it makes the message''s id, the same in every attempt.';
-comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed or order.changed.';
+comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
+comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
+comment on column mirror.outgoing_deliveries.missed_after_tx       is 'For changes.missed, with missed_after_position: the last change that the endpoint was told of.';
+comment on column mirror.outgoing_deliveries.missed_after_position is 'See missed_after_tx.';
+comment on column mirror.outgoing_deliveries.missed_through_tx     is 'For changes.missed, with position: the last change that was removed.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint said so. dead: given up; kept to be sent again by hand.';
 comment on column mirror.outgoing_deliveries.round           is '1, and one more each time it was replayed.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
@@ -47,18 +58,20 @@ comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not before this
 comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
 create index outgoing_due on mirror.outgoing_deliveries (next_attempt_at) where state = 'pending';
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
+create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';
 create index outgoing_delivered on mirror.outgoing_deliveries (delivered_at) where state = 'delivered';
 
 create view reporting.outgoing_webhooks as
 select e.endpoint_id, d.pending_count, d.dead_count, d.oldest_pending_at, d.newest_delivered_at,
-  e.failures_in_row, e.paused_until
+  e.failures_in_row, e.paused_until, d.newest_missed_at
 from mirror.outgoing_endpoints e
 cross join lateral (
   select
     (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as pending_count,
     (select count(*) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'dead') as dead_count,
     (select min(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'pending') as oldest_pending_at,
-    (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at
+    (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
+    (select max(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
 ) d;
 comment on view   reporting.outgoing_webhooks                     is 'One row per endpoint of the business''s own that is told of changes: whether it gets them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
@@ -68,3 +81,4 @@ comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the o
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
 comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this, because attempts failed again and again.';
+comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was told of them, within the last week.';

@@ -1,6 +1,7 @@
 import type { Via } from "../domain/order/observation.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { Change } from "../changes/changeFeed.sql.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Change, FeedPosition } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A delivery that this process may attempt now, and nobody else until the attempt is taken for lost. */
@@ -15,8 +16,24 @@ export interface ClaimedDelivery {
   readonly change: Change;
 }
 
+/** The word that changes of a source were removed before the endpoint was told of them. */
+export interface MissedChanges {
+  readonly kind: "missed";
+  readonly endpointId: string;
+  readonly attempt: number;
+  readonly epoch: string;
+  readonly sourceId: string;
+  /** Behind the last change that the endpoint was told of. */
+  readonly after: FeedPosition;
+  /** Behind the last change that was removed. */
+  readonly through: FeedPosition;
+  /** When it was found, by the database's clock. */
+  readonly foundAt: Instant;
+}
+
 export type Claim =
   | ClaimedDelivery
+  | MissedChanges
   /** To be asked for again after so long: it is not due yet, or its endpoint is left alone for now. */
   | { readonly kind: "wait"; readonly afterMs: number }
   /** The change is no longer kept: there is nothing to send. */
@@ -26,7 +43,13 @@ export type Claim =
 
 interface ClaimRow {
   readonly endpoint_id: string;
-  readonly event_type: OutgoingType;
+  readonly event_type: OutgoingType | "changes.missed";
+  readonly delivery_source_id: string;
+  readonly delivery_position: string;
+  readonly missed_after_tx: string;
+  readonly missed_after_position: string;
+  readonly missed_through_tx: string;
+  readonly found_micros: string;
   readonly attempts: number;
   readonly epoch: string;
   /** Null when the change was removed; then everything of it is. */
@@ -57,7 +80,10 @@ const CLAIM = `
       and e.endpoint_id = d.endpoint_id and (e.paused_until is null or e.paused_until <= clock_timestamp())
     returning d.*
   )
-  select d.endpoint_id, d.event_type, d.attempts, feed.epoch, c.tx, c.position, c.source_id, c.reference, c.revision,
+  select d.endpoint_id, d.event_type, d.source_id as delivery_source_id, d.position as delivery_position,
+    d.missed_after_tx, d.missed_after_position, d.missed_through_tx,
+    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts, feed.epoch,
+    c.tx, c.position, c.source_id, c.reference, c.revision,
     c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
     (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
   from claimed d
@@ -79,7 +105,7 @@ export async function claimDelivery(
 ): Promise<Claim> {
   const claimed = await pool.query<ClaimRow>(CLAIM, [deliveryId, lostAfterSeconds]);
   const [row] = claimed.rows;
-  if (row !== undefined) return row.tx === null ? { kind: "removed" } : toClaim(row.tx, row);
+  if (row !== undefined) return toClaim(row);
   const waiting = await pool.query<{ after_ms: number }>(WAITING, [deliveryId]);
   const afterMs = waiting.rows[0]?.after_ms;
   return afterMs === undefined ? { kind: "over" } : { kind: "wait", afterMs };
@@ -127,11 +153,14 @@ export async function recordAttempt(
   await pool.query(RECORD, [deliveryId, state, outcome, waitSeconds]);
 }
 
-function toClaim(tx: string, row: ClaimRow): ClaimedDelivery {
+function toClaim(row: ClaimRow): Claim {
+  const { tx, event_type: type } = row;
+  if (type === "changes.missed") return toMissed(row);
+  if (tx === null) return { kind: "removed" };
   return {
     kind: "claimed",
     endpointId: row.endpoint_id,
-    type: row.event_type,
+    type,
     attempt: row.attempts,
     epoch: row.epoch,
     change: {
@@ -150,5 +179,18 @@ function toClaim(tx: string, row: ClaimRow): ClaimedDelivery {
       after: row.after,
       before: row.before,
     },
+  };
+}
+
+function toMissed(row: ClaimRow): MissedChanges {
+  return {
+    kind: "missed",
+    endpointId: row.endpoint_id,
+    attempt: row.attempts,
+    epoch: row.epoch,
+    sourceId: row.delivery_source_id,
+    after: { tx: BigInt(row.missed_after_tx), position: BigInt(row.missed_after_position) },
+    through: { tx: BigInt(row.missed_through_tx), position: BigInt(row.delivery_position) },
+    foundAt: BigInt(row.found_micros) * 1_000n,
   };
 }

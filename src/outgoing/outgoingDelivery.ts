@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
 import { claimDelivery, recordAttempt } from "./outgoingAttempt.sql.ts";
-import type { AttemptOutcome, ClaimedDelivery } from "./outgoingAttempt.sql.ts";
+import type { AttemptOutcome, ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { writeMessage } from "./outgoingMessage.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
@@ -82,11 +82,12 @@ export function judge(
 
 function logAttempt(
   logger: Logger,
-  claim: ClaimedDelivery,
+  claim: ClaimedDelivery | MissedChanges,
   { outcome, result, deliveryId }: AttemptOutcome,
 ): void {
-  const { endpointId: endpoint, attempt, change } = claim;
-  const fields = { endpoint, delivery_id: deliveryId, reference: change.reference, attempt, outcome };
+  const { endpointId: endpoint, attempt } = claim;
+  const reference = claim.kind === "missed" ? null : claim.change.reference;
+  const fields = { endpoint, delivery_id: deliveryId, reference, attempt, outcome };
   if (result === "dead")
     logger.error(fields, "an outgoing webhook was given up; it can be sent again by hand");
   else if (result === "delivered") logger.debug(fields, "an outgoing webhook was delivered");

@@ -91,13 +91,18 @@ export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
 }
 
 async function planAll(
-  { pool, ring }: DispatchDeps,
+  { pool, ring, logger }: DispatchDeps,
   subscription: OutgoingSubscription,
   signal: AbortSignal,
 ): Promise<number> {
   let count = 0;
   while (!signal.aborted) {
-    const { read, deliveries } = await planDeliveries(pool, subscription, PLAN_LIMIT);
+    const { read, missed, deliveries } = await planDeliveries(pool, subscription, PLAN_LIMIT);
+    if (missed)
+      logger.warn(
+        { endpoint: subscription.endpointId, source: subscription.sourceId },
+        "changes were removed before outgoing webhooks were made of them; the endpoint is told so",
+      );
     await ring(deliveries);
     count += deliveries.length;
     if (read < PLAN_LIMIT) break;

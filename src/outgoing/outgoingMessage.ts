@@ -1,8 +1,7 @@
 import { formatInstant } from "../domain/order/instant.ts";
-import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { Change } from "../changes/changeFeed.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
+import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
 
 export interface OutgoingMessage {
   /** The same in every attempt and replay, so that the receiver can tell what it has had already. */
@@ -10,20 +9,35 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
+type Told<Claim> = Omit<Claim, "endpointId" | "attempt">;
+
+/** The message about a change, or about changes that were missed. */
+export function writeMessage(claim: Told<ClaimedDelivery> | Told<MissedChanges>): OutgoingMessage {
+  return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim);
+}
+
 /**
- * The message about a change, in the shape of Standard Webhooks: `type`, `timestamp` (our time of the change) and
- * `data`, which is the change as the feed tells it, and the source beside it.
+ * In the shape of Standard Webhooks: `type`, `timestamp` (our time of the change) and `data`, which is the change as the
+ * feed tells it, and the source beside it.
  */
-export function writeMessage(options: {
-  epoch: string;
-  type: OutgoingType;
-  change: Change;
-}): OutgoingMessage {
-  const { epoch, type, change } = options;
+function writeChanged({ epoch, type, change }: Told<ClaimedDelivery>): OutgoingMessage {
   const head = JSON.stringify({ type, timestamp: formatInstant(change.changedAt), source: change.sourceId });
   const data = writeChange(change, writeFeedCursor(epoch, change.at));
   return {
     id: `msg_${epoch}_${change.at.position}`,
     body: Buffer.from(`${head.slice(0, -1)},"data":${data}}`),
+  };
+}
+
+function writeMissed({ epoch, sourceId, after, through, foundAt }: Told<MissedChanges>): OutgoingMessage {
+  const message = {
+    type: "changes.missed",
+    timestamp: formatInstant(foundAt),
+    source: sourceId,
+    data: { after: writeFeedCursor(epoch, after), through: writeFeedCursor(epoch, through) },
+  };
+  return {
+    id: `msg_${epoch}_missed_${through.position}`,
+    body: Buffer.from(JSON.stringify(message)),
   };
 }

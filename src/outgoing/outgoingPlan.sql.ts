@@ -22,6 +22,8 @@ export interface DueDelivery {
 export interface PlannedDeliveries {
   /** Changes that were looked at; as many as the limit when there may be more. */
   readonly read: number;
+  /** True when changes were removed before the endpoint was told of them; one of the deliveries tells it that. */
+  readonly missed: boolean;
   readonly deliveries: readonly DueDelivery[];
 }
 
@@ -44,9 +46,11 @@ export async function recordSubscriptions(
      insert into mirror.outgoing_cursors (endpoint_id, source_id, tx, position)
      select w.endpoint_id, w.source_id, coalesce(l.tx, '0'), coalesce(l.position, 0)
      from wanted w left join lateral (
-       select c.tx, c.position from mirror.changes c
-       where c.source_id = w.source_id and c.tx < pg_snapshot_xmin(pg_current_snapshot())
-       order by c.tx desc, c.position desc limit 1) l on true
+       (select c.tx, c.position from mirror.changes c
+        where c.source_id = w.source_id and c.tx < pg_snapshot_xmin(pg_current_snapshot())
+        order by c.tx desc, c.position desc limit 1)
+       union all select r.tx, r.position from mirror.feed_removals r where r.source_id = w.source_id
+       order by tx desc, position desc limit 1) l on true
      order by 1, 2
      on conflict do nothing`,
     [subscriptions.map((one) => one.endpointId), subscriptions.map((one) => one.sourceId)],
@@ -55,12 +59,29 @@ export async function recordSubscriptions(
 
 /*
  * The locked cursor makes planners take turns, and what they plan is committed with it: each change once. A change that
- * was planned before, because the cursor was put back, is sent again.
+ * was planned before, because the cursor was put back, is sent again. What retention removed behind the cursor cannot be
+ * planned: of each such removal the endpoint is told once.
  */
 const PLAN = `
   with cursor as materialized (
-    select tx, position from mirror.outgoing_cursors
+    select * from mirror.outgoing_cursors
     where endpoint_id = $1 and source_id = $2 for update skip locked
+  ),
+  missed as materialized (
+    select r.tx, r.position, cursor.tx as after_tx, cursor.position as after_position
+    from cursor join mirror.feed_removals r using (source_id)
+    where (r.tx, r.position) > (cursor.tx, cursor.position)
+      and (r.tx, r.position) > (cursor.told_tx, cursor.told_position)
+  ),
+  told as (
+    insert into mirror.outgoing_deliveries as d
+      (endpoint_id, source_id, position, event_type, missed_after_tx, missed_after_position, missed_through_tx)
+    select $1, $2, position, 'changes.missed', after_tx, after_position, tx from missed
+    on conflict (endpoint_id, source_id, position) do update set
+      reference = null, event_type = excluded.event_type, missed_after_tx = excluded.missed_after_tx,
+      missed_after_position = excluded.missed_after_position, missed_through_tx = excluded.missed_through_tx,
+      state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
+    returning delivery_id, round
   ),
   fresh as materialized (
     select c.tx, c.position, c.reference, c.status,
@@ -84,12 +105,16 @@ const PLAN = `
     returning delivery_id, round
   ),
   moved as (
-    update mirror.outgoing_cursors o set tx = l.tx, position = l.position
-    from (select tx, position from fresh order by tx desc, position desc limit 1) l
-    where o.endpoint_id = $1 and o.source_id = $2
+    update mirror.outgoing_cursors o set
+      tx = coalesce(l.tx, o.tx), position = coalesce(l.position, o.position),
+      told_tx = coalesce(m.tx, o.told_tx), told_position = coalesce(m.position, o.told_position)
+    from (select 1) one
+    left join (select tx, position from fresh order by tx desc, position desc limit 1) l on true
+    left join missed m on true
+    where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.tx, m.tx) is not null
   )
-  select (select count(*)::int from fresh) as read, delivery_id, round
-  from (select 1) one left join planned on true
+  select (select count(*)::int from fresh) as read, exists (select from missed) as missed, delivery_id, round
+  from (select 1) one left join (select * from told union all select * from planned) made on true
   order by delivery_id`;
 
 /** Makes deliveries of the next changes, at most `limit`; none while another process does. */
@@ -98,7 +123,12 @@ export async function planDeliveries(
   { endpointId, sourceId, types, statuses }: OutgoingSubscription,
   limit: number,
 ): Promise<PlannedDeliveries> {
-  const { rows } = await pool.query<{ read: number; delivery_id: string | null; round: number }>({
+  const { rows } = await pool.query<{
+    read: number;
+    missed: boolean;
+    delivery_id: string | null;
+    round: number;
+  }>({
     name: "plan-deliveries",
     text: PLAN,
     values: [endpointId, sourceId, limit, types, statuses],
@@ -106,7 +136,7 @@ export async function planDeliveries(
   const deliveries = rows.flatMap(({ delivery_id: deliveryId, round }) =>
     deliveryId === null ? [] : [{ deliveryId, round, attempts: 0 }],
   );
-  return { read: rows[0]?.read ?? 0, deliveries };
+  return { read: rows[0]?.read ?? 0, missed: rows[0]?.missed ?? false, deliveries };
 }
 
 /**
@@ -141,7 +171,7 @@ export async function replayFrom(
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}
-     update mirror.outgoing_cursors set tx = $3::xid8, position = $4
+     update mirror.outgoing_cursors set tx = $3::xid8, position = $4, told_tx = '0', told_position = 0
      where endpoint_id = $1 and source_id = $2 and (tx, position) > ($3::xid8, $4::bigint)`,
     [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
   );

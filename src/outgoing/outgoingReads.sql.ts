@@ -12,6 +12,8 @@ export interface OutgoingEndpoint {
   readonly dead: number;
   readonly oldestPendingAt: number | null;
   readonly newestDeliveredAt: number | null;
+  /** When changes were last removed before it was told of them, within the last week. */
+  readonly newestMissedAt: number | null;
   readonly failuresInRow: number;
   /** Nothing is sent before this; null when it is not left alone. */
   readonly pausedUntil: number | null;
@@ -25,6 +27,7 @@ export async function readOutgoingEndpoints(pool: Pool): Promise<OutgoingEndpoin
              where c.endpoint_id = w.endpoint_id order by 1) as "sourceIds",
        extract(epoch from w.oldest_pending_at)::float8 as "oldestPendingAt",
        extract(epoch from w.newest_delivered_at)::float8 as "newestDeliveredAt",
+       extract(epoch from w.newest_missed_at)::float8 as "newestMissedAt",
        w.failures_in_row as "failuresInRow",
        case when w.paused_until > clock_timestamp() then extract(epoch from w.paused_until)::float8 end as "pausedUntil"
      from reporting.outgoing_webhooks w order by w.endpoint_id`,
@@ -37,7 +40,8 @@ export interface DeadDelivery {
   readonly deliveryId: string;
   readonly endpointId: string;
   readonly sourceId: string;
-  readonly reference: string;
+  /** Null for changes that were missed. */
+  readonly reference: string | null;
   readonly type: string;
   readonly attempts: number;
   readonly outcome: string | null;

@@ -35,6 +35,8 @@ interface Aged {
   readonly at: string;
   /** CTEs that end with `gone`: what was removed of `old`, the rows of this step that are old enough. */
   readonly removal: string;
+  /** Whether a row, called `t`, has to wait, and all that come behind it. Its values begin at $4. */
+  readonly waits?: { readonly condition: string; readonly values: readonly unknown[] };
 }
 
 const EVENTS: Aged = {
@@ -127,8 +129,24 @@ export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query,
 export const removeSuperseded: RetentionRule = (pool, query) =>
   walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
 
-/** Changes of the feed. Readers that have not read them are told to begin anew. */
-export const removeChanges: RetentionRule = (pool, query) => walkOn(pool, query, CHANGES);
+/**
+ * Changes of the feed. Readers that have not read them are told to begin anew. A change that an endpoint of outgoing
+ * webhooks is still to be told of waits for that, `waitSeconds` at most; planDeliveries tells of what goes then.
+ */
+export function makeRemoveChanges(waitSeconds: number): RetentionRule {
+  const waits = { condition: TO_BE_SENT, values: [waitSeconds] };
+  return (pool, query) => walkOn(pool, query, { ...CHANGES, waits });
+}
+
+const TO_BE_SENT = `
+  t.changed_at >= ${CUTOFF} - make_interval(secs => $4) and (
+    exists (
+      select from mirror.outgoing_cursors o
+      where o.source_id = t.source_id and (o.tx, o.position) < (t.tx, t.position))
+    or exists (
+      select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
+        on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position
+      where d.state = 'pending'))`;
 
 /**
  * Windows that were walked, but the proved ones that reach before history_since or beyond safe_through: these two say
@@ -167,23 +185,23 @@ export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
 function walkOn(
   pool: Pool,
   { cutoff, limit }: StepQuery,
-  { walk, table, id, at, removal }: Aged,
+  { walk, table, id, at, removal, waits }: Aged,
   until = CUTOFF,
 ): Promise<RetentionStep> {
   return readStep(
     pool,
     `with batch as materialized (
-       select ${id} as id, ${at} as at from ${table}
+       select ${id} as id, ${at} as at, ${waits?.condition ?? "false"} as waits from ${table} t
        where ${id} > coalesce((select position from mirror.retention_walks where walk = $3), 0)
        order by ${id} limit $2
      ), old as materialized (
-       select id from batch where id < coalesce((select min(id) from batch where at >= ${until}), ${BIGINT_MAX})
+       select id from batch where id < coalesce((select min(id) from batch where at >= ${until} or waits), ${BIGINT_MAX})
      ), ${removal}, moved as (
        insert into mirror.retention_walks (walk, position)
        select $3, max(id) from old having max(id) is not null
        on conflict (walk) do update set position = excluded.position
      )`,
-    [String(cutoff), limit, walk],
+    [String(cutoff), limit, walk, ...(waits?.values ?? [])],
   );
 }
 

@@ -4,7 +4,7 @@ import type { Pool } from "../database/database.ts";
 import { acquireLease, renewLease } from "../database/leases.sql.ts";
 import { endLongReads } from "../database/longReads.sql.ts";
 import {
-  removeChanges,
+  makeRemoveChanges,
   removeCoverage,
   removeCoverageThatStayed,
   removeEvents,
@@ -28,6 +28,7 @@ const LOOK_INTERVAL_MS = 10_000;
  */
 const READS_TURN_MS = 20_000;
 const RETENTION_TURN_MS = 3_600_000;
+const DAY_SECONDS = 86_400;
 /** Longer than any limit that a reader's role has by itself, and shorter than what keeps a server from cleaning up. */
 const READ_SECONDS_MAX = 900;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
@@ -83,13 +84,13 @@ interface Rule {
 }
 
 /** First what every worker may remove; changes before the history that they refer to. */
-function listRules({ changesKeptFor, historyKeptFor, eventsKeptFor }: Config): Rule[] {
+function listRules({ changesKeptFor, changesWaitDays, historyKeptFor, eventsKeptFor }: Config): Rule[] {
   const stepsMax = AGAIN_STEPS_MAX;
   const all = [
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverageThatStayed, stepsMax },
     { what: "coverage", keptFor: COVERAGE_KEPT_FOR, rule: removeCoverage },
     { what: "unannounced changes", keptFor: UNANNOUNCED_KEPT_FOR, rule: removeUnannounced },
-    { what: "changes", keptFor: changesKeptFor, rule: removeChanges },
+    { what: "changes", keptFor: changesKeptFor, rule: makeRemoveChanges(changesWaitDays * DAY_SECONDS) },
     { what: "history", keptFor: historyKeptFor, rule: removeSuperseded },
     { what: "history", keptFor: historyKeptFor, rule: removeHistory },
     { what: "events", keptFor: eventsKeptFor, rule: removeEventsThatStayed, stepsMax },

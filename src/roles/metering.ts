@@ -164,11 +164,13 @@ export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
 export function meterOutgoing(metrics: Metrics, pool: Pool): void {
   metrics.observe(async (observe) => {
     const endpoints = await readOutgoingEndpoints(pool).catch(() => []);
-    for (const { endpointId: endpoint, pending, dead, oldestPendingAt } of endpoints) {
+    for (const { endpointId: endpoint, pending, dead, oldestPendingAt, newestMissedAt } of endpoints) {
       observe("order_mirror_outgoing_pending", pending, { endpoint });
       observe("order_mirror_outgoing_dead", dead, { endpoint });
       if (oldestPendingAt !== null)
         observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, { endpoint });
+      if (newestMissedAt !== null)
+        observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, { endpoint });
     }
   });
 }

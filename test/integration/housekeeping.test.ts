@@ -7,7 +7,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { endLongReads } from "../../src/database/longReads.sql.ts";
 import {
-  removeChanges,
+  makeRemoveChanges,
   removeEvents,
   removeEventsThatStayed,
   removeHistory,
@@ -128,7 +128,7 @@ describe("what is kept long enough is removed", () => {
     for (const version of [2, 3, 4]) await tell(`evt_${version}`, "A", version);
     const ahead = await readFeedTail(pool, "live");
     await age();
-    expect(await remove(removeChanges)).toBe(5);
+    expect(await remove(makeRemoveChanges(0))).toBe(5);
     const read = (sourceId: string, after: typeof ahead) => readFeed(pool, { sourceId, after, limit: 10 });
     await expect(read("live", behind)).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
     expect(await read("live", ahead)).toMatchObject({ entries: [] });
@@ -137,6 +137,22 @@ describe("what is kept long enough is removed", () => {
     expect(await read("live", await readFeedTail(pool, "live"))).toMatchObject({ entries: [] });
     await tell("evt_5", "A", 5);
     expect((await read("live", ahead)).entries).toHaveLength(1);
+  });
+
+  it("of the feed, and every reader within what went in one step is told to begin anew", async () => {
+    const readers: Awaited<ReturnType<typeof readFeedTail>>[] = [];
+    for (const version of [1, 2, 3, 4]) {
+      await tell(`evt_${version}`, "A", version);
+      readers.push(await readFeedTail(pool, "live"));
+    }
+    await age();
+    expect(await removeOlder(pool, [makeRemoveChanges(0)], { keptDays: 7 })).toMatchObject({ removed: 4 });
+    const read = (after: (typeof readers)[number]) =>
+      readFeed(pool, { sourceId: "live", after, limit: 10 }).then(
+        () => "read",
+        (error: unknown) => (error as { status?: number }).status,
+      );
+    expect(await Promise.all(readers.map(read))).toEqual([410, 410, 410, "read"]);
   });
 });
 

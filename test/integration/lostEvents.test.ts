@@ -120,3 +120,27 @@ it("reads each change once, and waits for transactions that are still open", asy
   expect(await advance(0)).toMatchObject({ read: 1 });
   expect(await advance(0)).toMatchObject({ read: 0 });
 });
+
+it("counts a change once whose transaction is older than that of a change before it", async () => {
+  const client = await pool.connect();
+  await client.query("begin");
+  await client.query("select pg_current_xact_id()");
+  await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  const seqs = await putIntoInbox(pool, [
+    {
+      eventId: "e2",
+      body: makeEventBody({ id: "e2", order: { reference: "B", updatedAt: when(1), status: "picked_up" } }),
+    },
+  ]);
+  const modes = new Map([["live", "live"]] as const);
+  const under = { query: client.query.bind(client) } as unknown as Pool;
+  await makeApply({ pool: under, logger: silentLogger, modes }).applyEvents(seqs);
+  await client.query("commit");
+  client.release();
+  // In the order of the feed, which is that of transactions, B comes first; by position it is the last.
+  expect(await advance(60)).toMatchObject({ read: 2 });
+  expect(await look(60)).toMatchObject({ read: 0 });
+  expect((await pool.query("select status, events from mirror.announced_statuses")).rows).toEqual([
+    { status: "picked_up", events: "2" },
+  ]);
+});

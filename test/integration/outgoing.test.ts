@@ -285,6 +285,19 @@ describe("outgoing webhooks", () => {
     expect(await replayFrom(pool, { endpointId: "none", sourceId: "live", from: begin })).toBe(false);
   });
 
+  it("are not planned by a second process before the first has committed its plan", async () => {
+    await recordSubscriptions(pool, [ALL]);
+    await see("live", { reference: "A", updatedAt: at(1) });
+    const client = await pool.connect();
+    await client.query("begin");
+    const first = await planDeliveries({ query: client.query.bind(client) } as unknown as Pool, ALL, 10);
+    expect(first.deliveries).toHaveLength(1);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+    await client.query("commit");
+    client.release();
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+  });
+
   it("miss nothing when the database was moved to another server", async () => {
     await recordSubscriptions(pool, [ALL]);
     for (const reference of ["A", "B", "C"]) await see("live", { reference, updatedAt: at(1) });

@@ -112,7 +112,7 @@ function describeDead(dead: DeadDelivery): string[] {
   return [
     endpointId,
     sourceId,
-    reference,
+    reference ?? "",
     type,
     String(attempts),
     outcome ?? "none",

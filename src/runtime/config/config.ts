@@ -59,6 +59,7 @@ export interface Config {
   readonly eventsKeptFor: string | null;
   readonly historyKeptFor: string | null;
   readonly changesKeptFor: string | null;
+  readonly changesWaitDays: number;
   /** Endpoints of the business's own that are told of changes. */
   readonly outgoingWebhooks: readonly OutgoingWebhook[];
   readonly sandboxPort: number;
@@ -215,6 +216,7 @@ function makeConfig(
     eventsKeptFor: values.EVENTS_KEPT_FOR,
     historyKeptFor: values.HISTORY_KEPT_FOR,
     changesKeptFor: values.CHANGES_KEPT_FOR,
+    changesWaitDays: values.CHANGES_WAIT_DAYS,
     outgoingWebhooks,
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,

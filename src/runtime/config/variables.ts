@@ -32,6 +32,7 @@ interface Variable {
 }
 
 const PORT_MAX = 65_535;
+const CHANGES_WAIT_DAYS_MAX = 3_650;
 const CONNECTIONS_LIMIT = 1_000_000;
 const SEED_MAX = 2 ** 31 - 1;
 const INTERVAL_SECONDS_MIN = 0.1;
@@ -245,6 +246,12 @@ export const VARIABLES = {
     default: null,
     unset: "kept for ever",
     meaning: "how long the change feed can be read back: ISO 8601 duration; none: for ever",
+  },
+  CHANGES_WAIT_DAYS: {
+    schema: wholeNumber(0, CHANGES_WAIT_DAYS_MAX),
+    default: "7",
+    meaning:
+      "how many days longer than CHANGES_KEPT_FOR a change is kept that an endpoint of OUTGOING_WEBHOOKS_FILE was not told of yet",
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,

@@ -130,6 +130,10 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "When the oldest outgoing webhook was made that is still to be delivered; absent when none is.",
   },
+  order_mirror_outgoing_missed_timestamp_seconds: {
+    kind: "observed-gauge",
+    help: "When changes were last removed before an endpoint was told of them; absent when none were within a week.",
+  },
   order_mirror_job_duration_seconds: {
     kind: "histogram",
     help: "How long a job of the queue was worked on.",

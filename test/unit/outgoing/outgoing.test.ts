@@ -58,7 +58,12 @@ it("a message is the change as the feed tells it, under an id that stays the sam
     before: '{"reference":"A","n": 1.0}',
     after: '{"reference":"A","n": 12345678901234567890}',
   };
-  const { id, body } = writeMessage({ epoch: "0123456789ab", type: "order.status_changed", change });
+  const { id, body } = writeMessage({
+    kind: "claimed",
+    epoch: "0123456789ab",
+    type: "order.status_changed",
+    change,
+  });
   expect(id).toBe("msg_0123456789ab_12");
   expect(body.toString()).toContain('"after":{"reference":"A","n": 12345678901234567890}');
   expect(JSON.parse(body.toString())).toMatchObject({

@@ -87,6 +87,7 @@ it("loads from nothing, with every default, without a source", () => {
     eventsKeptFor: null,
     historyKeptFor: null,
     changesKeptFor: null,
+    changesWaitDays: 7,
     outgoingWebhooks: [],
     sandboxPort: 4010,
     sandboxSeed: 1,
