@@ -10,7 +10,7 @@ import { makeRemoveChanges } from "../../src/retention/retention.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource, at, makeSnapshot } from "../support/orders.ts";
+import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
 
 const ERP = { endpointId: "erp", sourceId: "live", types: ["order.new" as const], statuses: ["created"] };
@@ -39,7 +39,7 @@ async function see(...references: string[]): Promise<void> {
   const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
   for (const reference of references) {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
-    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, requestedAt: 0n, settleNanos: 0n });
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
   }
   await vi.waitUntil(async () => {
     const { rows } = await pool.query<{ shown: boolean }>(

@@ -262,4 +262,95 @@ export const VARIANTS: readonly Variant[] = [
       test: "logs a flood of bad signatures once, with names of headers and never a value",
     },
   },
+  {
+    name: "retention tells readers of the first change that it removed in a step, not of the last",
+    edits: [
+      {
+        file: "retention/retention.sql.ts",
+        find: "from gone order by source_id, tx desc, position desc",
+        replace: "from gone order by source_id, tx, position",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/housekeeping.test.ts",
+      test: "of the feed, and every reader within what went in one step is told to begin anew",
+    },
+  },
+  {
+    name: "the greatest position as the cursor of lost events",
+    edits: [
+      {
+        file: "poll/ledger/lostEvents.sql.ts",
+        find: "from fresh order by tx desc, position desc limit 1",
+        replace: "from fresh order by position desc limit 1",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/lostEvents.test.ts",
+      test: "counts a change once whose transaction is older than that of a change before it",
+    },
+  },
+  {
+    name: "planners of outgoing webhooks that do not take turns",
+    edits: [
+      {
+        file: "outgoing/outgoingPlan.sql.ts",
+        find: "and source_id = $2 for update skip locked",
+        replace: "and source_id = $2",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/outgoing.test.ts",
+      test: "are not planned by a second process before the first has committed its plan",
+    },
+  },
+  {
+    name: "outgoing webhooks go on behind what retention removed",
+    edits: [
+      {
+        file: "outgoing/outgoingPlan.sql.ts",
+        find: "    where (r.tx, r.position) > (cursor.tx, cursor.position)\n",
+        replace: "    where false and (r.tx, r.position) > (cursor.tx, cursor.position)\n",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/outgoingMissed.test.ts",
+      test: "are named in one message when they are removed after that, and later ones are told as ever",
+    },
+  },
+  {
+    name: "retention never looks again for what was replaced",
+    edits: [
+      {
+        file: "retention/retention.sql.ts",
+        find: "where source_id = concerned.source_id and reference = concerned.reference offset 0",
+        replace:
+          "where history_id = any (array(select id from old)) and reference = concerned.reference offset 0",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/housekeeping.test.ts",
+      test: "of the history, but the observation that each order shows",
+    },
+  },
+  {
+    name: "an erasure that does not look at what was decided while it searched",
+    edits: [
+      {
+        file: "retention/erase.ts",
+        find: "    for (const one of await readUnnamedSince(client, sourceId, searchedAgainFrom)) keep(one);\n",
+        replace: "    void searchedAgainFrom;\n",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/erasureSearch.test.ts",
+      test: "finds what was decided while it searched, and while it searched that",
+    },
+  },
 ];
