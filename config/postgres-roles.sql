@@ -88,6 +88,9 @@ grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;
 grant insert on mirror.coverage to order_mirror_poller;
 grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_poller;
+-- Breaches are recorded by mirror.withdraw_proof, which runs with the owner's rights; the poller notes that a span is proved
+-- again.
+grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- What could not be read singly leaves the quarantine by itself once it is read.

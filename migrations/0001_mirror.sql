@@ -242,6 +242,7 @@ create table mirror.refetches (
   failures        integer not null default 0,
   last_error      text,
   next_attempt_at timestamptz not null default clock_timestamp(),
+  claim_version   bigint,
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row goes when it was read.';
@@ -253,6 +254,7 @@ comment on column mirror.refetches.attempts        is 'Reads of this wish that f
 comment on column mirror.refetches.failures        is 'Of those, the ones that failed, counted since the last read that did not.';
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';
+comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read is to tell whether the event or the proof was wrong. Null otherwise.';
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (
@@ -268,7 +270,7 @@ create table mirror.poll_state (
 comment on table  mirror.poll_state                       is 'Where polling stands, one row per source.';
 comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
-comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror; nanoseconds since 1970. Never goes back. Null until the first proof.';
+comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror, as far as anything seen tells; nanoseconds since 1970. Goes back only by a recorded breach (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 
 create table mirror.coverage (
@@ -286,7 +288,7 @@ create table mirror.coverage (
   begun_at    bigint,
   requests    integer not null,
   orders      integer not null,
-  started_at  timestamptz not null,
+  started_at  timestamptz not null default clock_timestamp(),
   ended_at    timestamptz not null default clock_timestamp(),
   primary key (coverage_id, source_id),
   check (since < until)
@@ -294,10 +296,10 @@ create table mirror.coverage (
 comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through. Two days after its reading a window goes that is not needed for that any more.';
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
-comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, deep, backfill or verify.';
-comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through.';
+comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
+comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through. Taken back by evidence that something was missing: see coverage_breaches.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
-comment on column mirror.coverage.provider is 'Base address of the provider that was read.';
+comment on column mirror.coverage.provider is 'Which provider was read: what identifies it, or its base address.';
 comment on column mirror.coverage.server is 'Database server and timeline on which it was committed, as mirror.server_identity() names them.';
 comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit: with the overlap, how long after the window''s end its walk had to begin to prove it.';
 comment on column mirror.coverage.overlap_seconds is 'Overlap in force at the commit.';
@@ -329,7 +331,7 @@ comment on column mirror.walks.step       is 'Pages read so far. A page is commi
 comment on column mirror.walks.orders     is 'Orders, or states of them, that those pages showed.';
 comment on column mirror.walks.state      is 'What the walk goes on by, as the program writes it; instants as text.';
 comment on column mirror.walks.fence      is 'Fencing number of the lease under which the last page was committed.';
-comment on column mirror.walks.provider   is 'Base address of the provider that is read; under another one the window is begun anew.';
+comment on column mirror.walks.provider   is 'Which provider is read, as sources tells it; under another one the window is begun anew.';
 comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is begun anew.';
 comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
 
@@ -344,6 +346,36 @@ create table mirror.walk_pages (
 comment on table  mirror.walk_pages      is 'What the pages of the walks under way showed that no page before had, so that a walk that is taken over counts no order twice.';
 comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
 comment on column mirror.walk_pages.keys is 'Name of each order and state of it: a hash of the content, and the reference.';
+
+create table mirror.coverage_breaches (
+  breach_id bigint generated always as identity,
+  source_id text not null references mirror.sources,
+  since     bigint not null,
+  until     bigint not null,
+  kind      text not null check (kind in ('missed_change', 'differing', 'late_event')),
+  reference text not null,
+  version   bigint not null,
+  found_by  text not null,
+  found_at  timestamptz not null default clock_timestamp(),
+  detail    text not null,
+  safe_through_before bigint,
+  safe_through_after  bigint,
+  reproved_at timestamptz,
+  primary key (breach_id, source_id),
+  check (since < until)
+);
+comment on table  mirror.coverage_breaches           is 'Proofs that were taken back, since a change was found that they had missed. The range is read again and proved anew. Append-only.';
+comment on column mirror.coverage_breaches.since     is 'Start of what is proved no more, inclusive, nanoseconds since 1970.';
+comment on column mirror.coverage_breaches.until     is 'End of it, exclusive, nanoseconds since 1970.';
+comment on column mirror.coverage_breaches.kind      is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';
+comment on column mirror.coverage_breaches.reference is 'The order that was found.';
+comment on column mirror.coverage_breaches.version   is 'updatedAt of the change, nanoseconds since 1970.';
+comment on column mirror.coverage_breaches.found_by  is 'How it was found: poll, backfill, refetch or verify.';
+comment on column mirror.coverage_breaches.detail    is 'What the mirror had before, without personal data.';
+comment on column mirror.coverage_breaches.safe_through_before is 'safe_through until then, nanoseconds since 1970; null where nothing was proved without a gap.';
+comment on column mirror.coverage_breaches.safe_through_after  is 'safe_through after that: where the range begins, if it went back.';
+comment on column mirror.coverage_breaches.reproved_at is 'When the range was proved again; null while it is not.';
+create index coverage_breaches_open on mirror.coverage_breaches (source_id) where reproved_at is null;
 
 create view mirror.proved as
 select source_id, since, until from mirror.coverage where proved

@@ -389,6 +389,14 @@ comment on column reporting.webhook_reliability.event_type            is 'Type o
 comment on column reporting.webhook_reliability.event_received_at     is 'When that event was received.';
 comment on column reporting.webhook_reliability.event_delay_seconds   is 'Seconds from updated_at, by the provider''s clock, to event_received_at, by ours.';
 
+create view mirror.exceptions as
+select source_id, reference, reason as kind, quarantined_at as found_at from mirror.quarantine
+where state = 'open' and inbox_seq is null
+union all
+select source_id, reference, case when claim_version is null then 'replayed' else 'late_event' end, requested_at
+from mirror.refetches where claim_version is not null or reason = 'replayed from quarantine';
+comment on view mirror.exceptions is 'What stands beside safe_through: orders that were seen and could not be read, by the word of the quarantine; those of them that are being read again (replayed); and changes that an event brought late and no read has confirmed yet (late_event).';
+
 create view reporting.sync_status as
 select
   s.source_id, s.mode,
@@ -400,13 +408,15 @@ select
     where o.source_id = s.source_id order by o.version desc, o.reference desc limit 1) as newest_updated_at,
   (select count(*) from mirror.pending w where w.source_id = s.source_id) as pending_event_count,
   (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined_count,
-  (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count
+  (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetch_count,
+  (select count(*) from mirror.exceptions e where e.source_id = s.source_id) as exceptions,
+  (select count(*) from mirror.coverage_breaches b where b.source_id = s.source_id) as breaches
 from mirror.sources s
 left join mirror.poll_state p on p.source_id = s.source_id;
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
 comment on column reporting.sync_status.source_id                is 'Name of the source.';
 comment on column reporting.sync_status.mode                     is 'live or test.';
-comment on column reporting.sync_status.safe_through             is 'Every change that the provider dates before this is here. Null until the first proof.';
+comment on column reporting.sync_status.safe_through             is 'Every change that the provider dates before this is here, as far as anything seen tells, except for the orders counted in exceptions. Goes back only by a row of coverage_breaches. Null until the first proof.';
 comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
 comment on column reporting.sync_status.polled_through           is 'How far the last quick poll reached.';
 comment on column reporting.sync_status.last_cycle_started_at    is 'Start of the last poll.';
@@ -417,6 +427,8 @@ comment on column reporting.sync_status.newest_updated_at        is 'Greatest up
 comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
 comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
 comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
+comment on column reporting.sync_status.exceptions               is 'Orders that were seen and could not be read, and changes that an event brought late and no read has confirmed yet: safe_through does not speak of them.';
+comment on column reporting.sync_status.breaches                 is 'How often a proof was taken back: see coverage_breaches.';
 
 create view reporting.coverage as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
@@ -427,7 +439,7 @@ from mirror.coverage;
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through. Windows that it does not need any more go after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
-comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, deep, backfill or verify.';
+comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
 comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
 comment on column reporting.coverage.until         is 'End of the window, exclusive.';
 comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
@@ -437,11 +449,33 @@ comment on column reporting.coverage.order_count   is 'Orders that it showed.';
 comment on column reporting.coverage.started_at    is 'When reading began.';
 comment on column reporting.coverage.ended_at      is 'When reading ended.';
 comment on column reporting.coverage.begun_at      is 'When its first page was asked for, by the provider''s clock.';
-comment on column reporting.coverage.provider      is 'Base address of the provider that was read.';
+comment on column reporting.coverage.provider      is 'Which provider was read: what identifies it, or its base address.';
 comment on column reporting.coverage.database_server is 'Database server and timeline on which the window was committed.';
 comment on column reporting.coverage.settle_seconds is 'Settle time in force then. A window is proved only when begun_at lies settle time and overlap after its end.';
 comment on column reporting.coverage.overlap_seconds is 'Overlap in force then.';
 comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
+
+create view reporting.coverage_breaches as
+select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
+  (until - since) / 1e9::double precision as span_seconds, kind, reference, mirror.instant_at(version) as updated_at,
+  found_by, found_at, detail, mirror.instant_at(safe_through_before) as safe_through_before,
+  mirror.instant_at(safe_through_after) as safe_through_after, reproved_at
+from mirror.coverage_breaches;
+comment on view   reporting.coverage_breaches              is 'One row per proof that was taken back, since a change was found that it had missed: what a report said of that span before found_at was not complete. The span is read again by itself.';
+comment on column reporting.coverage_breaches.source_id    is 'Source of the proof.';
+comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
+comment on column reporting.coverage_breaches.since        is 'Start of what is proved no more, inclusive.';
+comment on column reporting.coverage_breaches.until        is 'End of it, exclusive.';
+comment on column reporting.coverage_breaches.span_seconds is 'Length of it in seconds.';
+comment on column reporting.coverage_breaches.kind         is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';
+comment on column reporting.coverage_breaches.reference    is 'The order that was found.';
+comment on column reporting.coverage_breaches.updated_at   is 'When the provider changed it.';
+comment on column reporting.coverage_breaches.found_by     is 'How it was found: poll, backfill, refetch or verify.';
+comment on column reporting.coverage_breaches.found_at     is 'When it was found, by the database''s clock.';
+comment on column reporting.coverage_breaches.detail       is 'What the mirror had before.';
+comment on column reporting.coverage_breaches.safe_through_before is 'safe_through until then.';
+comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after that; it jumps forward again when the span is proved anew.';
+comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved anew; null while it is not.';
 
 create view reporting.coverage_gaps as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,

@@ -151,7 +151,8 @@ const TO_BE_SENT = `
 /**
  * Windows that were walked, but the proved ones that reach before history_since or beyond safe_through: these two say
  * all that the others prove, and mirror.proved says it to the readers. What stays may still move one of them, when a
- * gap is filled or a backfill meets the history. Both only widen what they enclose, so nothing goes too early.
+ * gap is filled or a backfill meets the history. Where a proof is taken back, what stays proved of it becomes a window
+ * of its own, so nothing goes too early.
  */
 export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query, COVERAGE);
 

@@ -35,6 +35,8 @@ export async function adoptSource(
        delete from mirror.coverage c using adopted a where c.source_id = a.source_id
      ), walks as (
        delete from mirror.walks w using adopted a where w.source_id = a.source_id
+     ), breaches as (
+       delete from mirror.coverage_breaches b using adopted a where b.source_id = a.source_id
      ), lateness as (
        delete from mirror.arrivals c using adopted a where c.source_id = a.source_id
      ), traits as (

@@ -75,8 +75,15 @@ async function backfill(since: number, until: number, parts: number): Promise<vo
   for (let part = parts - 1; part >= 0; part -= 1) {
     await commit(since + part * length, since + (part + 1) * length);
     const readDownTo = at(since + part * length);
-    for (const backfillId of ids.values())
-      await advanceBackfill(pool, lease, { backfillId, readDownTo, proved: true, requests: 1, orders: 0 });
+    for (const [sourceId, backfillId] of ids)
+      await advanceBackfill(pool, lease, {
+        sourceId,
+        backfillId,
+        readDownTo,
+        proved: true,
+        requests: 1,
+        orders: 0,
+      });
     await thin();
   }
 }

@@ -1,8 +1,10 @@
 import { expect, it } from "vitest";
 import { readMargins } from "../../src/poll/ledger/arrivals.sql.ts";
+import { readBreaches } from "../../src/poll/ledger/breaches.sql.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
+const EVERY = { sourceId: "live", after: 0n, limit: 100 };
 const LOOK_EVERY_MS = 15_000;
 
 it("reaches back further where changes appear late in the list, and takes none for late where they do not", async () => {
@@ -13,6 +15,7 @@ it("reaches back further where changes appear late in the list, and takes none f
   startPoller("only");
   await clock.runUntil(12 * MINUTE_MS);
   expect(await readMargins(pool, "live")).toEqual({ settleSeconds: 5, overlapSeconds: 60, tailSeconds: 0 });
+  expect(await readBreaches(pool, EVERY)).toEqual([]);
   sandbox.setFaults({ lateCommitShare: 0.3, lateCommitMs: 50_000 });
   await clock.runUntil(24 * MINUTE_MS);
   const margins = await readMargins(pool, "live");
@@ -48,8 +51,12 @@ it("claims nothing false after a change of leader, since a term begins with the 
   expect(await readMargins(pool, "live")).toMatchObject({ settleSeconds: 15, overlapSeconds: 600 });
   const before = await countFalseClaims(2 * MINUTE_MS);
   expect(before).toEqual(none(before));
+  const found = await readBreaches(pool, EVERY);
   first.kill();
   startPoller("second");
   const after = await countFalseClaims(4 * MINUTE_MS);
   expect(after).toEqual(none(after));
+  // Those from before the margins were learned; no claim since then was contradicted.
+  expect(found).not.toEqual([]);
+  expect((await readBreaches(pool, EVERY)).length).toBe(found.length);
 }, 300_000);

@@ -266,14 +266,14 @@ describe("refetches", () => {
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
     await request("R1");
     expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
-    await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]! });
+    await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
   });
   it("stay when they were wished again while the order was being read", async () => {
     await request("R1");
     const [taken] = await take();
     await request("R1");
-    await completeRefetch(pool, { sourceId: "live", refetch: taken! });
+    await completeRefetch(pool, { sourceId: "live", refetch: taken!, shown: undefined });
     expect(await take()).toHaveLength(1);
   });
 });

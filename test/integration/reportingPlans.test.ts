@@ -78,7 +78,7 @@ const TYPICAL = [
   `select * from reporting.sync_status`,
 ];
 /** Windows of reads and endpoints of one's own: they do not grow with the orders, and are read whole. */
-const WITHOUT_ORDERS = ["coverage", "coverage_gaps", "outgoing_webhooks"];
+const WITHOUT_ORDERS = ["coverage", "coverage_breaches", "coverage_gaps", "outgoing_webhooks"];
 
 /** An example or a panel, but what asks for windows or for each order there is, as it would be on the last day of the orders. */
 const atTheEnd = (query: string) =>

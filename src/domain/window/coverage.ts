@@ -34,7 +34,7 @@ export function gaps(within: Window, covered: readonly Window[]): Window[] {
 
 /**
  * Exclusive end of the unbroken run of `proved` windows that holds `reached`; `reached` itself where there is none.
- * It never goes back and never passes a gap.
+ * It never lies before `reached` and never passes a gap.
  */
 export function safeThrough(reached: Instant, proved: readonly Window[]): Instant {
   const run = merge(proved).find(({ since, until }) => since <= reached && reached < until);

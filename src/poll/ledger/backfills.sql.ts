@@ -1,8 +1,10 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
-import type { Pool } from "../../database/database.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
+import { inTransaction } from "../../database/transaction.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
+import { lockPollState } from "./coverage.sql.ts";
 
 /** A period of updatedAt that a person asked to have read. */
 export interface Backfill extends Window {
@@ -110,18 +112,28 @@ export async function startBackfill(
 export async function advanceBackfill(
   pool: Pool,
   lease: Lease,
-  step: { backfillId: bigint; readDownTo: Instant; proved: boolean; requests: number; orders: number },
+  step: {
+    sourceId: string;
+    backfillId: bigint;
+    readDownTo: Instant;
+    proved: boolean;
+    requests: number;
+    orders: number;
+  },
 ): Promise<void> {
-  await underLease(
-    pool,
-    lease,
-    `update mirror.backfills set read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7,
+  await inTransaction(pool, async (client) => {
+    // A proof that is taken back meanwhile must not count for the history.
+    await lockPollState(client, lease, step.sourceId);
+    await underLease(
+      client,
+      lease,
+      `update mirror.backfills set read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7,
        orders = orders + $8, failures = 0,
        state = case when $5::bigint <= since then 'done' else state end,
        ended_at = case when $5::bigint <= since then clock_timestamp() end
      from held where backfill_id = $4 and state = 'running'`,
-    [step.backfillId, step.readDownTo, step.proved ? 0 : 1, step.requests, step.orders],
-    `, asked as (
+      [step.backfillId, step.readDownTo, step.proved ? 0 : 1, step.requests, step.orders],
+      `, asked as (
        select source_id, since as wished from mirror.backfills where backfill_id = $4
      ), run as (
        select unnest(range_agg(int8range(since, until))) as span
@@ -131,7 +143,8 @@ export async function advanceBackfill(
        from held, asked, run
        where poll_state.source_id = asked.source_id and lower(span) < history_since and upper(span) >= history_since
      )`,
-  );
+    );
+  });
 }
 
 /** Counts a failure; after `failuresMax` in a row the backfill has failed. Throws LeaseLostError. */
@@ -163,7 +176,7 @@ export async function cancelBackfill(pool: Pool, backfillId: bigint): Promise<bo
 
 /** Runs an update of mirror.backfills that reads the CTE `held`; its values begin at $4. */
 async function underLease(
-  pool: Pool,
+  pool: Queryable,
   lease: Lease,
   update: string,
   values: readonly unknown[],

@@ -4,6 +4,7 @@ import type { Margins } from "../../domain/window/lateness.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
+import { noteReproved } from "./breaches.sql.ts";
 
 /** A window that was walked to its end. */
 export interface WalkedWindow extends Window {
@@ -36,7 +37,8 @@ export interface Progress {
  * a transaction: the source's watermark is locked first, so that no proof is taken back between the look and the move.
  *
  * `safe_through` is the end of the unbroken run of proved windows that begins at the source's history_since. So it
- * stops at a gap, however much was read beyond it, and jumps when the gap is filled. A commit never moves it back.
+ * stops at a gap, however much was read beyond it, and jumps when the gap is filled. It goes back by no commit, but
+ * only by a breach: mirror.withdraw_proof takes a proof back when a change is found that it had missed.
  */
 export async function commitWindow(client: Queryable, lease: Lease, walked: WalkedWindow): Promise<Progress> {
   await lockPollState(client, lease, walked.sourceId);
@@ -44,8 +46,8 @@ export async function commitWindow(client: Queryable, lease: Lease, walked: Walk
     `with recorded as (
        insert into mirror.coverage (source_id, since, until, sweep, proved, fence, provider, server, settle_seconds,
          overlap_seconds, begun_at, requests, orders, started_at)
-       select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, base_url, mirror.server_identity(), $8, $9,
-         $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
+       select source_id, $2::bigint, $3::bigint, $4, $5, $6::bigint, coalesce(provider, base_url), mirror.server_identity(),
+         $8, $9, $10::bigint, $11, $12, clock_timestamp() - $13 * interval '1 millisecond'
        from mirror.sources where source_id = $1
      ), reached as (
        select coalesce(safe_through, history_since) as instant from mirror.poll_state where source_id = $1
@@ -80,6 +82,7 @@ export async function commitWindow(client: Queryable, lease: Lease, walked: Walk
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("the row that was locked is gone");
+  if (walked.proved) await noteReproved(client, walked.sourceId);
   return {
     polledThrough: BigInt(row.polled_through),
     safeThrough: row.safe_through === null ? undefined : BigInt(row.safe_through),
@@ -87,7 +90,7 @@ export async function commitWindow(client: Queryable, lease: Lease, walked: Walk
 }
 
 /** Holds the lease and the source's watermark until the end of the transaction. Throws LeaseLostError. */
-async function lockPollState(client: Queryable, lease: Lease, sourceId: string): Promise<void> {
+export async function lockPollState(client: Queryable, lease: Lease, sourceId: string): Promise<void> {
   const { rowCount } = await client.query(
     `with ${HELD} select from mirror.poll_state, held where source_id = $4 for update of poll_state`,
     [...leaseValues(lease), sourceId],

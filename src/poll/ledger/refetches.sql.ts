@@ -1,3 +1,4 @@
+import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 
 /** A wish to have one order read again. */
@@ -43,21 +44,27 @@ export async function takeRefetches(
 
 /**
  * The wish is fulfilled, or given up; one that was repeated in the meantime stays. What its failures left in
- * quarantine goes with it.
+ * quarantine goes with it. Where the wish was to confirm a late event and the read `shown` has just that version, the
+ * proof that had missed it is taken back; resolves with whether that was so.
  */
 export async function completeRefetch(
   pool: Pool,
-  { sourceId, refetch }: { sourceId: string; refetch: Refetch },
-): Promise<void> {
-  await pool.query(
+  { sourceId, refetch, shown }: { sourceId: string; refetch: Refetch; shown: Instant | undefined },
+): Promise<{ readonly breach: boolean }> {
+  const { rows } = await pool.query<{ breach: boolean }>(
     `with done as (
        delete from mirror.refetches
-       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning 1
+       where source_id = $1 and reference = $2 and requested_at = $3::timestamptz returning claim_version
+     ), freed as (
+       delete from mirror.quarantine
+       where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)
      )
-     delete from mirror.quarantine
-     where source_id = $1 and reference = $2 and reason = $4 and state = 'open' and exists (select from done)`,
-    [sourceId, refetch.reference, refetch.requestedAt, REASON],
+     select mirror.withdraw_proof($1, claim_version, 'late_event', $2, 'refetch',
+       'An event brought the change late, and a single read confirmed it.') as breach
+     from done where claim_version = $5::bigint`,
+    [sourceId, refetch.reference, refetch.requestedAt, REASON, shown ?? null],
   );
+  return { breach: rows[0]?.breach === true };
 }
 
 /** Counts a read that came too early to fulfil the wish; the next one comes in `waitMs`. */

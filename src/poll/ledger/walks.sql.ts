@@ -36,7 +36,7 @@ export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "ord
 
 /** Still the provider and the database under which the walk was begun. */
 const SAME_GROUND = `walks.server = mirror.server_identity()
-  and walks.provider = (select base_url from mirror.sources s where s.source_id = walks.source_id)`;
+  and walks.provider = (select coalesce(provider, base_url) from mirror.sources s where s.source_id = walks.source_id)`;
 
 /** The walk to go on with; undefined when there is none, or it was begun at another provider or database server. */
 export async function loadWalk(pool: Pool, { sourceId, sweep }: WalkKey): Promise<StoredWalk | undefined> {
@@ -64,7 +64,7 @@ export async function beginWalk(
        insert into mirror.walks (source_id, sweep, since, until, begun_at, step, orders, state, fence, provider,
          server)
        select source_id, $5, $6::bigint, $7::bigint, $8::bigint, $9::integer, $10::integer, $11::json, held.fence,
-         base_url, mirror.server_identity()
+         coalesce(provider, base_url), mirror.server_identity()
        from held, mirror.sources where source_id = $4
        returning source_id, sweep, step
      ), noted as (

@@ -44,7 +44,7 @@ export async function refetchOrders(
     if (read.kind === "failed" && read.endsBatch) return { requests, applied, failure: read.error };
     if (read.kind === "not_found") {
       noteOrderGone(deps, refetch);
-      await completeRefetch(deps.pool, { sourceId, refetch });
+      await completeRefetch(deps.pool, { sourceId, refetch, shown: undefined });
     }
     if (read.kind === "read") applied += await applyRefetch(deps, { refetch, answer: read.answer });
   }
@@ -69,7 +69,8 @@ async function applyRefetch(
   if (!settled && attempts + 1 >= ATTEMPTS_MAX) {
     logger.warn({ reference, reason }, "the order bears a time in the future; given up");
   }
-  if (settled || attempts + 1 >= ATTEMPTS_MAX) await completeRefetch(pool, { sourceId, refetch });
-  else await postponeRefetch(pool, { sourceId, refetch, waitMs: intervalSeconds * 1_000 });
+  if (settled || attempts + 1 >= ATTEMPTS_MAX) {
+    await completeRefetch(pool, { sourceId, refetch, shown: snapshot.version });
+  } else await postponeRefetch(pool, { sourceId, refetch, waitMs: intervalSeconds * 1_000 });
   return decisions.filter(isChange).length;
 }

@@ -56,7 +56,7 @@ export function makeRequestedSweep(
     async noteRead(window, { proved, requests, orders, term }) {
       if (backfillId === undefined) return;
       const counts = { proved, requests, orders };
-      await advanceBackfill(pool, term.lease, { backfillId, readDownTo: window.since, ...counts });
+      await advanceBackfill(pool, term.lease, { sourceId, backfillId, readDownTo: window.since, ...counts });
       span.fit(requests);
     },
     async noteFailure(error, { lease }) {

@@ -1,0 +1,62 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import { toInstant } from "../../database/columns.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
+import type { Window } from "../../domain/window/window.ts";
+
+/** A proof that was taken back; see mirror.coverage_breaches. */
+export interface Breach extends Window {
+  readonly breachId: bigint;
+  readonly sourceId: string;
+  readonly kind: "missed_change" | "differing" | "late_event";
+  readonly reference: string;
+  readonly version: Instant;
+  readonly foundBy: string;
+  /** By the database's clock. */
+  readonly foundAt: Instant;
+  readonly detail: string;
+  readonly safeThroughBefore: Instant | null;
+  readonly safeThroughAfter: Instant | null;
+  /** Null while the span is not proved again. */
+  readonly reprovedAt: Instant | null;
+}
+
+/** Marks the breaches whose span is proved again; in the transaction that proves a window. */
+export async function noteReproved(client: Queryable, sourceId: string): Promise<void> {
+  await client.query(
+    `update mirror.coverage_breaches b set reproved_at = clock_timestamp()
+     where source_id = $1 and reproved_at is null and int8range(b.since, b.until) <@ (
+       select range_agg(int8range(p.since, p.until)) from mirror.proved p
+       where p.source_id = $1 and p.until > b.since and p.since < b.until)`,
+    [sourceId],
+  );
+}
+
+type BreachRow = {
+  readonly [Column in keyof Breach]: Breach[Column] extends string ? Breach[Column] : string | null;
+};
+
+/** Breaches of a source, newest first: those numbered above `after`, at most `limit`. */
+export async function readBreaches(
+  pool: Pool,
+  { sourceId, after, limit }: { sourceId: string; after: bigint; limit: number },
+): Promise<Breach[]> {
+  const { rows } = await pool.query<BreachRow>(
+    `select breach_id as "breachId", source_id as "sourceId", since, until, kind, reference, version,
+       found_by as "foundBy", mirror.nanos_of(found_at) as "foundAt", detail,
+       safe_through_before as "safeThroughBefore", safe_through_after as "safeThroughAfter",
+       mirror.nanos_of(reproved_at) as "reprovedAt"
+     from mirror.coverage_breaches where source_id = $1 and breach_id > $2 order by breach_id desc limit $3`,
+    [sourceId, after, limit],
+  );
+  return rows.map((row) => ({
+    ...row,
+    breachId: BigInt(row.breachId ?? 0),
+    since: BigInt(row.since ?? 0),
+    until: BigInt(row.until ?? 0),
+    version: BigInt(row.version ?? 0),
+    foundAt: BigInt(row.foundAt ?? 0),
+    safeThroughBefore: toInstant(row.safeThroughBefore),
+    safeThroughAfter: toInstant(row.safeThroughAfter),
+    reprovedAt: toInstant(row.reprovedAt),
+  }));
+}
