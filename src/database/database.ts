@@ -1,4 +1,5 @@
 import pg from "pg";
+import { cancelAbandoned } from "./abandoned.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 
 export type Pool = pg.Pool;
@@ -79,6 +80,7 @@ export function makePool(options: PoolOptions): Pool {
   });
   if (pooled) forgetNames(pool);
   else if (keepsPlans) forgetPlans(pool);
+  cancelAbandoned(pool);
   // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
   pool.on("error", () => undefined);
   return pool;

@@ -353,4 +353,34 @@ export const VARIANTS: readonly Variant[] = [
       test: "finds what was decided while it searched, and while it searched that",
     },
   },
+  {
+    name: "what a client gave up goes on waiting on the server",
+    edits: [
+      {
+        file: "database/database.ts",
+        find: "  cancelAbandoned(pool);\n",
+        replace: "  void cancelAbandoned;\n",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/synchronousStandby.test.ts",
+      test: "a standby that stands still costs no more connections than a pool has",
+    },
+  },
+  {
+    name: "a duplicate is acknowledged that no standby has",
+    edits: [
+      {
+        file: "receive/commit/inbox.sql.ts",
+        find: "where (select count(*) from stored) < cardinality",
+        replace: "where false and (select count(*) from stored) < cardinality",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/synchronousStandby.test.ts",
+      test: "a standby that stands still costs no more connections than a pool has",
+    },
+  },
 ];

@@ -22,6 +22,8 @@ const HASH_BYTES = 32;
 
 // Bodies and hashes travel as one binary value each and are cut apart by the server: as arrays they would cost Postgres
 // a quarter more per event. The order is the caller's.
+// An event that is there already may be there on this server only, when the commit that brought it was cut off in its wait
+// for a synchronous standby. A transaction that writes nothing waits for no standby, so a message to nobody is written.
 const INSERT_EVENTS = `
   with stored as (
     insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
@@ -34,11 +36,16 @@ const INSERT_EVENTS = `
     returning seq, source_id, event_id, body_hash, received_at
   ), awaiting as (
     insert into mirror.pending (seq, source_id, received_at) select seq, source_id, received_at from stored
+  ), seen_again as (
+    select pg_logical_emit_message(true, 'order-mirror', '')
+    where (select count(*) from stored) < cardinality($1::text[])
   )
-  select seq, source_id, event_id, body_hash from stored`;
+  select seq, source_id, event_id, body_hash
+  from (select count(*) from seen_again) as waits left join stored on true`;
 
 interface StoredRow {
-  readonly seq: string;
+  /** Null when no event was new; then all is. */
+  readonly seq: string | null;
   readonly source_id: string;
   readonly event_id: string;
   readonly body_hash: Buffer;
@@ -48,7 +55,8 @@ interface StoredRow {
  * Stores events in the inbox, and as pending, in one statement: all of them or none.
  *
  * Returns the events that were new. One that is already there (same source, event id and body), or that comes
- * twice in `events`, gives no second row; the same event id with another body is a new row. Rows are written in
+ * twice in `events`, gives no second row, and is as durable then as a new one; the same event id with another body is a
+ * new row. Rows are written in
  * the order of their key, so that two processes with the same events wait for each other instead of deadlocking.
  * The statement is prepared under a name, which a connection pooler in transaction mode must support.
  */
@@ -67,6 +75,7 @@ export async function insertEvents(pool: Pool, events: readonly IncomingEvent[])
     values: packEvents(sorted),
   });
   return rows.flatMap((row) => {
+    if (row.seq === null) return [];
     const index = places.get(keyOf(row.source_id, row.event_id, row.body_hash));
     return index === undefined ? [] : [{ seq: Number(row.seq), index }];
   });
