@@ -25,8 +25,9 @@ export interface ReportDeps {
   /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
-  /** None: only programs on this machine may read. */
+  /** None: nobody may read but, with `localTrust`, programs on this machine. */
   readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
+  readonly localTrust: boolean;
   /** Undefined: writes are refused. */
   readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
   /** Feeds the streams of changes; closed by who made it. */
@@ -45,8 +46,8 @@ export interface ReportDeps {
  * absent while that is not known.
  */
 export function makeReportRouter(deps: ReportDeps): Router {
-  const { sources, apiTokens, writes, logger } = deps;
-  const authenticate = makeAuthenticate({ sources, apiTokens });
+  const { sources, apiTokens, localTrust, writes, logger } = deps;
+  const authenticate = makeAuthenticate({ sources, apiTokens, localTrust });
   const routeDeps = { ...deps, authenticate };
   const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
   const v1 = Router();

@@ -13,8 +13,8 @@ const DEFAULT_SOURCE = "live";
 /**
  * Who may read what (spec, "Authentication").
  *
- * Each token is bound to one source. Without tokens only programs on this machine may read, the source `live` or
- * the one that the header `X-Source` names. 401 invalid_api_key for a missing or unknown token; 422
+ * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read, the source
+ * `live` or the one that the header `X-Source` names. 401 invalid_api_key for a missing or unknown token; 422
  * unknown_source for an `X-Source` that does not exist, or that is not the token's: answering from another mode
  * than the one asked for would mix them unnoticed.
  */
@@ -22,6 +22,7 @@ export function makeAuthenticate(deps: {
   apiTokens: readonly { token: string; sourceId: string }[];
   /** Read at each request: sources come and go. */
   sources: readonly { sourceId: string }[];
+  localTrust: boolean;
 }): Authenticate {
   const keys = deps.apiTokens.map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
   const isSource = (id: string) => deps.sources.some(({ sourceId }) => sourceId === id);
@@ -29,7 +30,7 @@ export function makeAuthenticate(deps: {
   return (request) => {
     const asked = readSourceHeader(request);
     if (keys.length === 0) {
-      if (!isLocalRequest(request)) throw refuseStranger();
+      if (!deps.localTrust || !isLocalRequest(request)) throw refuseStranger();
       const sourceId = asked ?? DEFAULT_SOURCE;
       if (!isSource(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
       return sourceId;
@@ -81,7 +82,9 @@ function refuseKey(message: string): RefusedRequestError {
 }
 
 function refuseStranger(): RefusedRequestError {
-  return refuseKey("No API token is configured, so only direct requests from this machine are answered.");
+  return refuseKey(
+    "No API token is configured, so nobody is answered but direct requests from this machine with LOCAL_TRUST.",
+  );
 }
 
 function refuseSource(message: string): RefusedRequestError {

@@ -12,6 +12,7 @@ import { renderActions } from "./lists/actionsPage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { makeQueueAudit } from "./lists/auditQueues.ts";
 import { LIST_LINES } from "./lists/listPage.ts";
+import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin, roleOf, viewerOf } from "./auth/login.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
@@ -28,7 +29,9 @@ export interface OpsDeps {
   readonly queue: BoardQueue;
   /** Shown beside the other where there is one. */
   readonly outgoingQueue?: BoardQueue | undefined;
-  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword"> & Partial<Pick<Config, "sources">>;
+  readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
+    Partial<Pick<Config, "sources">>;
+  readonly loginCode?: LoginCode | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
   /** The rate of order lists that is ours; the spec's where absent. */
@@ -64,10 +67,15 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
   const { signal = new AbortController().signal, listRate = LIST_RATE } = deps;
   const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
-  const { opsPassword, opsViewerPassword } = config;
+  const { opsPassword, opsViewerPassword, localTrust } = config;
+  const { loginCode } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
-  ops.use(setHeaders(PAGE_POLICY), makeLogin({ pool, passwords, clock, logger }), guardWrites);
+  ops.use(
+    setHeaders(PAGE_POLICY),
+    makeLogin({ pool, passwords, localTrust, loginCode, clock, logger }),
+    guardWrites,
+  );
   const webhookSources = findWebhookSources(config.sources);
   ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, listRate, signal }));
   ops.use(makeOrderRoutes(pool));

@@ -1,6 +1,7 @@
 import type { Decision } from "../apply/applySubjects.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
+import type { LoginCode } from "../ops/auth/loginCode.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -22,6 +23,8 @@ export interface RoleDeps {
   readonly tracing?: Tracing | undefined;
   /** Sources that may change while the process runs; undefined: those of the configuration stay. */
   readonly liveSources?: LiveSources | undefined;
+  /** Logs the first operator in, where nobody configured a password; see provideCredentials. */
+  readonly loginCode?: LoginCode | undefined;
   /** How long an event may come after the read that found its change; the poller's default where absent. */
   readonly eventGraceSeconds?: number | undefined;
   /** Told of every decision of this process. */

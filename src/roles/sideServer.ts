@@ -16,7 +16,7 @@ export async function startSideServer(deps: RoleDeps): Promise<void> {
   const app = express();
   app.use(setAnswerHeaders);
   app.use(makeHealthRouter({ pool, databaseUrl, signal: shutdown.signal, logger }));
-  app.use(makeMetricsRouter({ metrics, metricsToken: config.metricsToken, logger }));
+  app.use(makeMetricsRouter({ ...config, metrics, logger }));
   const { healthPort: port } = config;
   const server = await listen(app, { config, port, portVariable: "HEALTH_PORT", clock, logger });
   shutdown.onShutdown("health server", () => server.close());

@@ -19,6 +19,7 @@ import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
+import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { shedWhenBusy } from "../runtime/http/shedding.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
@@ -77,7 +78,9 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<WebAddress> {
   }
   const opsPool = openPool(deps, OPS_POOL);
   const app = composeApp(deps, { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait });
-  const listeners = await openListeners(deps, { receive, answer: shedWhenBusy(app) });
+  const { host, publicUrls } = config;
+  const answer = checkAddress(shedWhenBusy(app), { host, publicUrls });
+  const listeners = await openListeners(deps, { receive, answer });
   shutdown.onShutdown("web server", async () => {
     await receiver.drain();
     await listeners.close();
@@ -152,24 +155,24 @@ function composeApp(
   },
 ): Express {
   const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait } = readers;
-  const { config, databaseUrl, clock, logger, queue, shutdown } = deps;
+  const { config, databaseUrl, clock, logger, queue, shutdown, loginCode } = deps;
   const app = express();
   app.use(setAnswerHeaders);
-  const { apiTokens } = config;
+  const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
   deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   // First of the routers, since each one before it costs every read.
-  app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, clock, logger }));
+  app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger }));
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
-  app.use(makeMetricsRouter({ metrics: deps.metrics, metricsToken: config.metricsToken, logger }));
+  app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;
   const { bull, ring } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const queues = { queue: bull, outgoingQueue, ring };
-  app.use(makeOpsRouter({ pool: opsPool, config, ...queues, listRate, logger, signal }));
+  app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, signal }));
   return app;
 }

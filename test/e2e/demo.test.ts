@@ -16,6 +16,7 @@ beforeAll(async () => {
     PORT: String(port),
     SANDBOX_PORT: String(sandboxPort),
     POLL_INTERVAL_SECONDS: "3",
+    LOCAL_TRUST: "",
   };
 });
 afterEach(stopPrograms);
@@ -33,6 +34,7 @@ const readStatus = async () =>
 it("runs everything from nothing, shows events and repaired losses, explains an order, and goes on after a stop", async () => {
   const demo = startProgram(["demo"], env);
   await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
+  await demo.waitFor(/Access\s+everybody on this machine, without a password/);
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
 

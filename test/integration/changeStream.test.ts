@@ -50,7 +50,7 @@ async function startServer(
   { reads = pool, logger = silentLogger }: { reads?: Pool; logger?: Logger } = {},
 ): Promise<{ server: TestServer; hub: ChangeHub }> {
   const hub = makeChangeHub({ pool: reads, ...common });
-  const authenticate = makeAuthenticate({ sources: [{ sourceId: "live" }], apiTokens: [] });
+  const authenticate = makeAuthenticate({ sources: [{ sourceId: "live" }], apiTokens: [], localTrust: true });
   const router = express.Router().use(stampAnswer);
   router.get("/stream", makeStreamChanges({ pool: reads, hub, authenticate, limits, ...common, logger }));
   router.use(makeErrorAnswer(silentLogger));

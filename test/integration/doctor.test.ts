@@ -69,6 +69,7 @@ function makeEnv(more: Record<string, string> = {}): Record<string, string> {
     DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     PORT: "1",
+    METRICS_TOKEN: "a-token-of-the-metrics",
     ...more,
   };
 }

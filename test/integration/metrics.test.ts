@@ -175,8 +175,9 @@ describe("the registry", () => {
 describe("GET /metrics", () => {
   const TOKEN = "a-token-of-a-good-length";
 
-  async function ask(metricsToken: string | null, headers: Record<string, string>) {
-    const server = await serve(makeMetricsRouter({ metrics, metricsToken, logger: silentLogger }));
+  async function ask(metricsToken: string | null, headers: Record<string, string>, localTrust = true) {
+    const deps = { metrics, metricsToken, localTrust, logger: silentLogger };
+    const server = await serve(makeMetricsRouter(deps));
     try {
       const answer = await fetch(`${server.url}/metrics`, { headers });
       return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
@@ -186,7 +187,8 @@ describe("GET /metrics", () => {
   }
   const remote = { "x-forwarded-for": "203.0.113.9" };
 
-  it("answers programs on this machine", async () => {
+  it("answers programs on this machine where it is trusted", async () => {
+    expect((await ask(null, {}, false)).status).toBe(401);
     const { status, type, text } = await ask(null, {});
     expect(status).toBe(200);
     expect(type).toBe("text/plain; version=0.0.4; charset=utf-8");

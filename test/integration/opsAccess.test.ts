@@ -35,7 +35,10 @@ afterAll(async () => {
 
 const LOGINS = { opsPassword: "pass:wörd", opsViewerPassword: "look" };
 
-async function start(config: { opsPassword: string | null; opsViewerPassword: string | null } = LOGINS) {
+async function start(
+  logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
+) {
+  const config = { localTrust: false, ...logins };
   const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
   servers.push(server);
   return server.url;
@@ -116,9 +119,11 @@ describe("the login of programs", () => {
 });
 
 describe("without any password", () => {
-  const NONE = { opsPassword: null, opsViewerPassword: null };
+  const NONE = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
-  it("lets in this machine and nobody else", async () => {
+  it("lets in nobody, and this machine only where it is trusted", async () => {
+    const closed = await start({ ...NONE, localTrust: false });
+    expect((await ask(`${closed}/ops`)).status).toBe(403);
     const url = await start(NONE);
     expect((await ask(`${url}/ops`)).status).toBe(200);
     expect((await ask(`${url}/ops`, { headers: { "X-Forwarded-For": "127.0.0.1" } })).status).toBe(403);
@@ -185,7 +190,7 @@ describe("writes", () => {
 
 describe("the headers", () => {
   it("let nothing be loaded, framed or guessed, on whatever is no page of ours too", async () => {
-    const config = { opsPassword: null, opsViewerPassword: null };
+    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
     const ops = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
     const server = await serve(setAnswerHeaders, ops);
     servers.push(server);

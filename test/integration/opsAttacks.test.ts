@@ -37,7 +37,7 @@ beforeAll(async () => {
     makeOpsRouter({
       pool,
       queue: board.queue,
-      config: { opsPassword: null, opsViewerPassword: null },
+      config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
       logger: silentLogger,
       signal: closing.signal,
     }),
@@ -163,7 +163,7 @@ describe("the login's way onwards", () => {
       makeOpsRouter({
         pool,
         queue: board.queue,
-        config: { opsPassword: "a right password", opsViewerPassword: null },
+        config: { opsPassword: "a right password", opsViewerPassword: null, localTrust: true },
         logger: silentLogger,
         signal: closing.signal,
       }),

@@ -26,7 +26,7 @@ beforeAll(async () => {
   await fillMirror(database.pool);
   const query = pool.query.bind(pool) as (...args: unknown[]) => unknown;
   const counting = { query: (...args: unknown[]) => ((statements += 1), query(...args)) } as unknown as Pool;
-  const config = { opsPassword: null, opsViewerPassword: null };
+  const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
   const { signal } = shutdown;
   server = await serve(
     makeOpsRouter({ pool: counting, queue: board.queue, config, logger: silentLogger, signal }),

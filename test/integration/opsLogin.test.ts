@@ -30,11 +30,14 @@ afterAll(async () => {
   await database.drop();
 });
 
-const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look" };
+const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTrust: true };
 const HTML = { Accept: "text/html,application/xhtml+xml" };
 const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
 
-async function start(config: { opsPassword: string | null; opsViewerPassword: string | null } = LOGINS) {
+async function start(
+  logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
+) {
+  const config = { localTrust: false, ...logins };
   const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
   servers.push(server);
   return server.url;

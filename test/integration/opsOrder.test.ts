@@ -20,7 +20,7 @@ beforeAll(async () => {
   pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 5_000 });
   await fillMirror(pool);
   board = await openBoardQueue(database.url, "order");
-  const config = { opsPassword: null, opsViewerPassword: null };
+  const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
   server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
 });
 afterAll(async () => {

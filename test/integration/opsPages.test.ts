@@ -12,7 +12,7 @@ import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
 const PATIENCE = { timeout: 30_000 };
-const CONFIG = { opsPassword: null, opsViewerPassword: null };
+const CONFIG = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
 let database: TestDatabase;
 let pool: Pool;
@@ -97,7 +97,7 @@ describe("the queues", () => {
   });
 
   it("are read-only for a viewer in bull-board's own eyes too", async () => {
-    const config = { opsPassword: null, opsViewerPassword: "look" };
+    const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
     const guarded = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
     const headers = { Authorization: `Basic ${btoa("viewer:look")}` };
     const response = await fetch(`${guarded.url}/ops/queues/api/queues`, { headers });

@@ -11,7 +11,7 @@ import { fillMirror } from "../support/opsMirror.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
-const CONFIG = { opsPassword: "change", opsViewerPassword: "look" };
+const CONFIG = { opsPassword: "change", opsViewerPassword: "look", localTrust: true };
 const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
 const OPERATOR = basic("operator", "change");
 const VIEWER = basic("viewer", "look");

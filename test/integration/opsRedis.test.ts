@@ -28,7 +28,7 @@ describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
       redisUrls: [redis.url],
       logger: silentLogger,
     });
-    const config = { opsPassword: null, opsViewerPassword: null };
+    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
     server = await serve(makeOpsRouter({ pool, queue: queue.bull, config, logger: silentLogger }));
   });
   afterAll(async () => {

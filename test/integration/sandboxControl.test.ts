@@ -1,6 +1,7 @@
 import { afterAll, beforeEach, describe, expect, it } from "vitest";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { SCENARIOS } from "../../src/sandbox/control/scenarios.ts";
+import { ask } from "../support/ask.ts";
 import { LIVE, makeTestSandbox, orderBody, receiveEvents, SANDBOX_SECRET } from "../support/testSandbox.ts";
 import type { EventReceiver, TestSandbox } from "../support/testSandbox.ts";
 
@@ -174,6 +175,30 @@ describe("the page", () => {
 });
 
 describe("the control interface", () => {
+  it.each<[string, Record<string, string>]>([
+    ["a name of another site that resolves to this machine", { host: "attacker.example" }],
+    ["the page of another site", { origin: "https://attacker.example" }],
+    ["a page without an origin", { origin: "null" }],
+    ["a proxy", { "x-forwarded-proto": "https" }],
+  ])("does nothing for %s", async (_, headers) => {
+    for (const [path, body] of [
+      [
+        "/webhooks",
+        { organization: "sandbox", mode: "live", url: "http://127.0.0.1:9/", secret: "whsec_AAAA" },
+      ],
+      ["/keys", { organization: "sandbox", mode: "live" }],
+      ["/faults", { loseShare: 1 }],
+    ] as const) {
+      const answer = await ask(`${world.url}/_sandbox${path}`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: JSON.stringify(body),
+      });
+      expect([path, answer.status]).toEqual([path, 403]);
+    }
+    expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0 });
+  });
+
   it("lists itself, and refuses paths, methods, bodies and fields that it does not know", async () => {
     const help = await world.steer("GET", "/help");
     expect(help.length).toBeGreaterThan(20);

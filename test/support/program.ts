@@ -27,7 +27,10 @@ export interface RunningProgram {
 
 const running = new Set<RunningProgram>();
 
-/** Starts the built program with exactly these variables; what it says goes to the file `stderrTo`, if given. */
+/**
+ * Starts the built program with exactly these variables, on a machine whose programs are trusted (LOCAL_TRUST) unless they
+ * say otherwise; what it says goes to the file `stderrTo`, if given.
+ */
 export function startProgram(
   args: readonly string[],
   env: Record<string, string> = {},
@@ -40,7 +43,7 @@ export function startProgram(
   const child = spawn(process.execPath, [...nodeOptions, MAIN, ...args], {
     // A folder without a .env file of somebody's.
     cwd: path.join(ROOT, "dist"),
-    env: { ...inherited, NO_COLOR: "1", ...env },
+    env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
     stdio: ["ignore", "pipe", stderrFile ?? "pipe"],
   });
   if (stderrFile !== undefined) closeSync(stderrFile);

@@ -22,6 +22,7 @@ export function makeTestReport(deps: { pool: Pool } & Partial<ReportDeps>) {
     orderWait,
     sources,
     apiTokens: [],
+    localTrust: true,
     ...common,
     ...deps,
   });

@@ -32,13 +32,15 @@ export function addRoleCommands(program: Command): Command {
 
 async function startUp(deps: RoleDeps): Promise<void> {
   const { startAll } = await import("../../roles/all.ts");
-  await startAll(deps);
+  const { startClosed } = await import("../output/firstLogin.ts");
+  await startClosed(deps, startAll);
 }
 
 async function startWebRole(deps: RoleDeps): Promise<void> {
   const { openQueues } = await import("../../roles/queues.ts");
   const { startWeb } = await import("../../roles/web.ts");
-  await startWeb({ ...deps, ...(await openQueues(deps)) });
+  const { startClosed } = await import("../output/firstLogin.ts");
+  await startClosed(deps, async (closed) => startWeb({ ...closed, ...(await openQueues(closed)) }));
   await keepAlerts(deps);
 }
 

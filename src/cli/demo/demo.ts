@@ -14,6 +14,7 @@ import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { assertNoRealOrders, makeDemoConfig, SANDBOX_HOST } from "./demoConfig.ts";
 import { enterDemoFolder } from "./demoFolder.ts";
 import type { DemoHold } from "./demoFolder.ts";
+import { startClosed } from "../output/firstLogin.ts";
 import { formatDecisions } from "../output/decisionLine.ts";
 import { readConfig, runService } from "../input/session.ts";
 import { makePaint, printLine } from "../output/terminal.ts";
@@ -28,6 +29,7 @@ const PAST_ORDERS = 600;
 /** The sandbox sends at once, and a poll reads no change younger than the settle time: no event is still to come. */
 const EVENT_GRACE_SECONDS = 0;
 const MODES = ["live", "test"] as const;
+const TRUSTING = "everybody on this machine, without a password, as all orders are invented (LOCAL_TRUST)";
 
 /** `demo`: everything on one machine, with the provider as a sandbox. What `npm start` runs. */
 export function addDemoCommand(program: Command): void {
@@ -80,12 +82,13 @@ async function startDemo(deps: RoleDeps, { secrets, announce, leave }: DemoHold)
   const onDecisions = (decisions: readonly Decision[]) => {
     for (const line of formatDecisions(decisions, { now: systemClock.now(), paint })) printLine(line);
   };
-  const web = await startAll({
+  const started = {
     ...deps,
     config: { ...config, sources },
     eventGraceSeconds: EVENT_GRACE_SECONDS,
     onDecisions,
-  });
+  };
+  const web = await startClosed(started, startAll);
   const { port, webhookPort, sandboxPort } = config;
   await announce({ port, webhookPort, sandboxPort, ops: `${web.url}/ops` });
   printAddresses({ config, web, sandboxUrl: sandbox.url });
@@ -130,6 +133,7 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
     ["Webhooks", `${web.webhooksUrl}/webhooks/live`],
     ["Read API", `${web.url}/v1/orders`],
     ["Ops", `${web.url}/ops`],
+    ["Access", config.localTrust ? TRUSTING : "with tokens and passwords (LOCAL_TRUST=false)"],
   ];
   printLine(`${paint("bold", `order-mirror ${VERSION}`)} · demo, no account needed · Ctrl-C stops`);
   printLine();

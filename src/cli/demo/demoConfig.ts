@@ -2,6 +2,7 @@ import { makePool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
 import type { Config } from "../../runtime/config/config.ts";
+import { findText } from "../../runtime/config/environment.ts";
 import { chooseFreePort } from "../../runtime/postgres/freePort.ts";
 import { findSourcesOfOthers } from "../../sources/sources.sql.ts";
 import type { StoredSource } from "../../sources/sources.sql.ts";
@@ -18,7 +19,9 @@ export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<C
     loaded.webhookPort === null ? null : await choosePort("WEBHOOK_PORT", host, loaded.webhookPort, [port]);
   const taken = [port, webhookPort];
   const sandboxPort = await choosePort("SANDBOX_PORT", SANDBOX_HOST, loaded.sandboxPort, taken);
-  const config = { ...loaded, dataDir, port, webhookPort, sandboxPort };
+  // What it holds is invented, so whoever uses this machine may see and do all of it, unless somebody says no.
+  const localTrust = findText("LOCAL_TRUST") === undefined || loaded.localTrust;
+  const config = { ...loaded, dataDir, port, webhookPort, sandboxPort, localTrust };
   if (loaded.sources.length === 0) return config;
   return { ...config, redisUrls: [], outgoingWebhooks: [], alertWebhook: null };
 }

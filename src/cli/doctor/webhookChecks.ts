@@ -3,6 +3,8 @@ import type { WebhookRecord } from "../../domain/order/lostEvents.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import { readWebhookRecord } from "../../poll/ledger/lostEvents.sql.ts";
 import { readSourceFigures } from "../../health/readMetrics.sql.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { recallCredentials } from "../../runtime/config/credentials.ts";
 import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
 import { formatSpan } from "../output/terminal.ts";
 import { ok, pairSources, problem, warning } from "./check.ts";
@@ -30,7 +32,8 @@ export const endpointCheck: Check = {
 };
 
 async function callUnsigned(patient: Patient, sourceId: string, signal: AbortSignal): Promise<Remark[]> {
-  const base = patient.publicUrl ?? localUrl(patient);
+  const { config } = patient;
+  const base = patient.publicUrl ?? localUrl(config, config.webhookPort ?? config.port);
   const url = `${base}/webhooks/${sourceId}`;
   let status: number;
   let isOurs: boolean;
@@ -187,7 +190,9 @@ async function examineRefusals(patient: Patient, signal: AbortSignal): Promise<R
 
 async function readMetricsText(patient: Patient, signal: AbortSignal): Promise<string | undefined> {
   try {
-    const answer = await fetch(`${localUrl(patient)}/metrics`, {
+    const { metricsToken } = recallCredentials(patient.config);
+    const answer = await fetch(`${localUrl(patient.config, patient.config.port)}/metrics`, {
+      headers: metricsToken === null ? {} : { authorization: `Bearer ${metricsToken}` },
       signal: AbortSignal.any([signal, AbortSignal.timeout(CALL_TIMEOUT_MS)]),
     });
     if (!answer.ok) return undefined;
@@ -204,7 +209,7 @@ function readSample(text: string, name: string, word: string): number {
   return Number(line?.split(" ")[1] ?? 0);
 }
 
-function localUrl({ config }: Patient): string {
-  const host = config.host === "0.0.0.0" || config.host === "::" ? "127.0.0.1" : config.host;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${config.port}`;
+function localUrl({ host: listensOn }: Config, port: number): string {
+  const host = listensOn === "0.0.0.0" || listensOn === "::" ? "127.0.0.1" : listensOn;
+  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

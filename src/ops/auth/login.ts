@@ -5,6 +5,7 @@ import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import type { LoginCode } from "./loginCode.ts";
 import { renderLogin } from "./loginPage.ts";
 import { makeLoginThrottle } from "./loginThrottle.ts";
 import { makePasswordCheck } from "./passwords.ts";
@@ -23,26 +24,33 @@ export interface Viewer {
 export interface LoginDeps {
   readonly pool: Pool;
   readonly passwords: PasswordByRole;
+  /** With no password at all, programs on this machine are the operator. */
+  readonly localTrust: boolean;
+  /** Logs the first operator in; undefined: passwords only. */
+  readonly loginCode?: LoginCode | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
 const WRONG = "This is nobody's password.";
+const SPENT = "This link was used before, or is too old. Log in with the password.";
 const BLOCKED = "Too many wrong passwords. Try again in a minute.";
 const OVERVIEW = "/ops";
 
 /**
  * Lets in who logged in, people by a session and programs by HTTP Basic as `operator` or `viewer`; a role without a
- * password does not exist. With no password at all, programs on this machine are the operator and nobody else gets
- * in (403). Otherwise browsers are led to the login, programs get 401, and after too many wrong passwords 429.
+ * password does not exist. With no password at all nobody gets in (403) but, with `localTrust`, programs on this machine,
+ * which are the operator. Otherwise browsers are led to the login, programs get 401, and after too many wrong passwords 429.
  *
  * Basic stays because `curl --user` is what people reach for at night; browsers are never asked for it, since they
  * cannot log out of it and send it along with what other sites make them do.
  */
-export function makeLogin({ pool, passwords, clock, logger }: LoginDeps): Router {
+export function makeLogin(deps: LoginDeps): Router {
+  const { pool, passwords, localTrust, loginCode, clock, logger } = deps;
   const router = Router();
-  if (passwords.operator === null && passwords.viewer === null) return router.use(letInThisMachine);
+  if (passwords.operator === null && passwords.viewer === null)
+    return router.use(localTrust ? letInThisMachine : refuseAll);
 
   const findRole = makePasswordCheck(passwords);
   const sessions = makeSessions({ pool, passwords });
@@ -55,12 +63,12 @@ export function makeLogin({ pool, passwords, clock, logger }: LoginDeps): Router
     const role = findRole(password, user === undefined ? undefined : rolesNamed(user));
     if (role === undefined) {
       throttle.recordFailure(address);
-      logger.warn({ outcome: "wrong_password" }, "ops login refused");
+      logger.warn({ outcome: "wrong_password", address }, "ops login refused");
     }
     return { role, waitSeconds };
   };
 
-  router.use(makeLoginRoutes({ sessions, tryPassword }));
+  router.use(makeLoginRoutes({ sessions, tryPassword, loginCode }));
   router.use(async (request, response, next) => {
     const basic = readCredentials(request);
     if (basic === undefined) {
@@ -93,13 +101,26 @@ type TryPassword = (
 interface RouteDeps {
   readonly sessions: Sessions;
   readonly tryPassword: TryPassword;
+  readonly loginCode: LoginCode | undefined;
 }
 
 /** The form, its target, and the way out. A wrong password shows the form again, with status 401. */
-function makeLoginRoutes({ sessions, tryPassword }: RouteDeps): Router {
+function makeLoginRoutes({ sessions, tryPassword, loginCode }: RouteDeps): Router {
   const router = Router();
-  router.get("/login", (request, response) => {
-    response.type("html").send(renderLogin({ next: readTarget(request.query["next"]) }));
+  router.get("/login", async (request, response) => {
+    const next = readTarget(request.query["next"]);
+    const { code } = request.query;
+    if (typeof code !== "string") {
+      response.type("html").send(renderLogin({ next }));
+    } else if (loginCode?.redeem(code) === true) {
+      await sessions.begin(request, response, "operator");
+      response.redirect(303, next);
+    } else {
+      response
+        .status(401)
+        .type("html")
+        .send(renderLogin({ next, trouble: SPENT }));
+    }
   });
   const form = urlencoded({ extended: false, limit: "8kb" });
   router.post("/login", refuseOtherSites, form, async (request, response) => {
@@ -130,6 +151,9 @@ const letInThisMachine: RequestHandler = (request, response, next) => {
   if (isLocalRequest(request)) return enter(response, { role: "operator" }, next);
   return refuse(response, 403, "Only from this machine, as long as no OPS_PASSWORD is set.");
 };
+
+const refuseAll: RequestHandler = (_request, response) =>
+  refuse(response, 403, "Nobody can log in, as no OPS_PASSWORD is set.");
 
 /** Who looks at this page. */
 export function viewerOf(response: Response): Viewer {

@@ -66,9 +66,12 @@ export function makeSessions({ pool, passwords }: { pool: Pool; passwords: Passw
   };
 }
 
-/** As the browser sees it, whatever stands between: it sends its page's origin with every form. */
+/**
+ * As the browser sees it, whatever stands between: it sends its page's origin with every form. With a link it sends none;
+ * then a proxy's word is taken, as the worst that a false one does is a cookie that the browser refuses.
+ */
 function isHttps({ headers }: Request): boolean {
-  return headers.origin?.startsWith("https://") === true;
+  return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";
 }
 
 function readTokens({ headers }: Request): string[] {

@@ -7,20 +7,22 @@ import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.t
 
 export interface MetricsRouterDeps {
   readonly metrics: Pick<Metrics, "render">;
-  /** Whoever is not on this machine must present it as a bearer token; null: nobody else is answered. */
+  /** Must be presented as a bearer token; null: nobody is answered but, with `localTrust`, this machine. */
   readonly metricsToken: string | null;
+  readonly localTrust: boolean;
   readonly logger: Logger;
 }
 
 const BEARER = /^Bearer +(\S+)$/i;
 
-/** `GET /metrics` in Prometheus' text format: for programs on this machine, and for those with METRICS_TOKEN. */
-export function makeMetricsRouter({ metrics, metricsToken, logger }: MetricsRouterDeps): Router {
+/** `GET /metrics` in Prometheus' text format, for programs with METRICS_TOKEN. */
+export function makeMetricsRouter({ metrics, metricsToken, localTrust, logger }: MetricsRouterDeps): Router {
   const digest = metricsToken === null ? null : digestSecret(metricsToken);
   const router = Router();
   router.get("/metrics", async (request, response) => {
     response.set("Cache-Control", "no-store");
-    if (!isLocalRequest(request) && !presents(request, digest)) {
+    const trusted = localTrust && isLocalRequest(request);
+    if (!trusted && !presents(request, digest)) {
       response.status(401).set("WWW-Authenticate", "Bearer").type("text").send("METRICS_TOKEN is needed.\n");
       return;
     }

@@ -7,9 +7,9 @@ const FREE_BYTES = 16_384;
 /** What one body holds in memory. */
 export interface BodyAccount {
   /** False, and nothing taken, when there is no room, also not at the expense of older bodies. */
-  take(bytes: number): boolean;
+  readonly take: (bytes: number) => boolean;
   /** The body is whole, and no longer given up for others. */
-  complete(): void;
+  readonly complete: () => void;
   /** Gives back all that was taken; harmless when called again. */
   readonly close: () => void;
 }

@@ -52,6 +52,10 @@ export interface Config {
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
   readonly metricsToken: string | null;
+  /** Where no token or password is set, requests from this machine need none. */
+  readonly localTrust: boolean;
+  /** What others call the web process, the first for links; empty: HOST. */
+  readonly publicUrls: readonly string[];
   /** Where alerts go; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
@@ -211,6 +215,8 @@ function makeConfig(
     opsPassword: values.OPS_PASSWORD,
     opsViewerPassword: values.OPS_VIEWER_PASSWORD,
     metricsToken: values.METRICS_TOKEN,
+    localTrust: values.LOCAL_TRUST ?? false,
+    publicUrls: values.PUBLIC_URL ?? [],
     alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,
     eventsKeptFor: values.EVENTS_KEPT_FOR,

@@ -2,11 +2,25 @@ import { isIP } from "node:net";
 import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
 
+/** One environment variable of the product. */
+export interface Variable {
+  /** Its text, trimmed and not empty, to its value. Messages continue "NAME …". */
+  readonly schema: z.ZodType<unknown, string>;
+  /** The text that stands in when it is not set; null when nothing does. */
+  readonly default: string | null;
+  /** True when it may not be shown; it can then also be given as NAME_FILE. */
+  readonly secret?: true;
+  /** What holds when it is not set and has no default. */
+  readonly unset?: string;
+  readonly meaning: string;
+}
+
 // Schemas of the variables' texts. Their messages continue "NAME …" and hold nothing of the text.
 
 export const HOUR_SECONDS = 3_600;
 export const DAY_SECONDS = 86_400;
 const TOKEN_LENGTH_MIN = 16;
+const PASSWORD_LENGTH_MIN = 12;
 const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
 const SENTINEL_PROTOCOL = "redis+sentinel:";
 const REDIS_PROTOCOLS = ["redis:", "rediss:", SENTINEL_PROTOCOL];
@@ -105,6 +119,16 @@ export const tokens = list
 export const webAddress = text.refine(
   (value) => isUrl(value, ["http:", "https:"]),
   "must be an address that starts with https:// or http://",
+);
+
+export const webAddresses = list.refine(
+  (values) => values.length > 0 && values.every((value) => isUrl(value, ["http:", "https:"])),
+  "must be addresses that start with https:// or http://, comma separated",
+);
+
+export const password = text.refine(
+  (value) => value.length >= PASSWORD_LENGTH_MIN,
+  `must have at least ${PASSWORD_LENGTH_MIN} characters; make one with: openssl rand -hex 12`,
 );
 
 export const metricsToken = text.refine(

@@ -1,4 +1,5 @@
 import type { z } from "zod";
+import { ACCESS_VARIABLES } from "./accessVariables.ts";
 import {
   backfillSince,
   keptFor,
@@ -7,29 +8,15 @@ import {
   host,
   HOUR_SECONDS,
   list,
-  metricsToken,
   oneOf,
   redisUrls,
   seconds,
   text,
-  tokens,
   webAddress,
   wholeNumber,
 } from "./variableSchemas.ts";
+import type { Variable } from "./variableSchemas.ts";
 import { LOG_LEVELS } from "../telemetry/logger.ts";
-
-/** One environment variable of the product. */
-interface Variable {
-  /** Its text, trimmed and not empty, to its value. Messages continue "NAME …". */
-  readonly schema: z.ZodType<unknown, string>;
-  /** The text that stands in when it is not set; null when nothing does. */
-  readonly default: string | null;
-  /** True when it may not be shown; it can then also be given as NAME_FILE. */
-  readonly secret?: true;
-  /** What holds when it is not set and has no default. */
-  readonly unset?: string;
-  readonly meaning: string;
-}
 
 const PORT_MAX = 65_535;
 const CHANGES_WAIT_DAYS_MAX = 3_650;
@@ -180,35 +167,7 @@ export const VARIABLES = {
     default: "P30D",
     meaning: "how far back the history of a new source is read: ISO 8601 duration or instant",
   },
-  API_TOKENS: {
-    schema: tokens,
-    default: null,
-    secret: true,
-    unset: "read API on loopback only",
-    meaning:
-      "tokens of the read API, comma separated, TOKEN or TOKEN@SOURCE, with the right to write TOKEN@SOURCE+write; none: loopback only",
-  },
-  OPS_PASSWORD: {
-    schema: text,
-    default: null,
-    secret: true,
-    unset: "ops pages on loopback only",
-    meaning: "password of the ops pages; none: loopback only",
-  },
-  OPS_VIEWER_PASSWORD: {
-    schema: text,
-    default: null,
-    secret: true,
-    unset: "no viewers",
-    meaning: "password of the ops pages for those who may look but not act",
-  },
-  METRICS_TOKEN: {
-    schema: metricsToken,
-    default: null,
-    secret: true,
-    unset: "metrics on loopback only",
-    meaning: "bearer token of /metrics for other machines; none: loopback only",
-  },
+  ...ACCESS_VARIABLES,
   ALERT_WEBHOOK_URL: {
     schema: webAddress,
     default: null,

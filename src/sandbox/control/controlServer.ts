@@ -1,6 +1,8 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { z } from "zod";
 import { OrderMirrorError } from "../../domain/errors.ts";
+import { isLocalRequest } from "../../runtime/config/loopback.ts";
+import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { makeAccessControls } from "./controlAccess.ts";
 import { makeDashboardControls } from "./controlDashboard.ts";
@@ -40,6 +42,7 @@ export function makeControlServer(
     const path = url.pathname.slice(PREFIX.length);
     let isForm = false;
     try {
+      assertLocal(request);
       const text = await readText(request, BODY_BYTES_MAX);
       isForm = isFormBody(request, text);
       if (request.method === "GET" && (path === "" || path === "/")) {
@@ -102,9 +105,19 @@ function parseGiven(text: string, isForm: boolean): unknown {
   }
 }
 
+/** Nobody logs in here: a name that another site has resolve to this machine, or a proxy, would open it to everybody. */
+function assertLocal(request: IncomingMessage): void {
+  if (isLocalRequest(request)) return;
+  throw new RefusedRequestError(
+    403,
+    "not_local",
+    "The control interface answers direct requests from this machine.",
+  );
+}
+
+/** `none` is what a person typed into the browser. */
 function assertSameSite(request: IncomingMessage): void {
-  const site = request.headers["sec-fetch-site"];
-  if (site === undefined || site === "same-origin" || site === "none") return;
+  if (request.headers["sec-fetch-site"] === "none" || isSameOrigin(request)) return;
   throw new RefusedRequestError(403, "cross_site", "The control interface answers no other site.");
 }
 

@@ -81,6 +81,8 @@ it("loads from nothing, with every default, without a source", () => {
     apiTokens: [],
     opsPassword: null,
     opsViewerPassword: null,
+    localTrust: false,
+    publicUrls: [],
     metricsToken: null,
     alertWebhook: null,
     writeThrough: false,
@@ -305,9 +307,12 @@ it.each<[string, Env, RegExp]>([
   ],
   [
     "the same password for both roles",
-    { OPS_PASSWORD: "a", OPS_VIEWER_PASSWORD: "a" },
+    { OPS_PASSWORD: "one for both of them", OPS_VIEWER_PASSWORD: "one for both of them" },
     /^OPS_VIEWER_PASSWORD is the same/,
   ],
+  ["a password of eleven characters", { OPS_PASSWORD: "elevenchars" }, /^OPS_PASSWORD must have at least 12/],
+  ["a viewer's password of one", { OPS_VIEWER_PASSWORD: "a" }, /^OPS_VIEWER_PASSWORD must have at least 12/],
+  ["a public address that is none", { PUBLIC_URL: "mirror.example.com" }, /^PUBLIC_URL must be addresses/],
   [
     "a token for a source that does not exist",
     { ...LIVE, API_TOKENS: `${TOKEN}@test` },
@@ -381,15 +386,15 @@ describe("secrets in files", () => {
       DATABASE_URL_FILE: write("postgres://h/d"),
       REDIS_URL_FILE: write("redis://h"),
       API_TOKENS_FILE: write(TOKEN),
-      OPS_PASSWORD_FILE: write("ops"),
-      OPS_VIEWER_PASSWORD_FILE: write("viewer"),
+      OPS_PASSWORD_FILE: write("operator's word"),
+      OPS_VIEWER_PASSWORD_FILE: write("viewer's word"),
     });
     expect(config).toMatchObject({
       databaseUrl: "postgres://h/d",
       redisUrls: ["redis://h"],
       apiTokens: [{ token: TOKEN }],
-      opsPassword: "ops",
-      opsViewerPassword: "viewer",
+      opsPassword: "operator's word",
+      opsViewerPassword: "viewer's word",
       sources: [{ apiKey: "dos_live_file", webhookSecrets: [SECRET, OTHER_SECRET] }],
     });
   });
@@ -552,8 +557,8 @@ describe("the description", () => {
       DATABASE_URL: "postgres://user:canary@h/d",
       REDIS_URL: "redis://user:canary@h",
       API_TOKENS: "canarycanarycanary",
-      OPS_PASSWORD: "canary",
-      OPS_VIEWER_PASSWORD: "canary2",
+      OPS_PASSWORD: "canarycanary",
+      OPS_VIEWER_PASSWORD: "canarycanary2",
       ...sourcesFile({ ...listed, apiKey: "dos_live_canary2", webhookSecrets: [SECRET] }),
     };
     const rows = describeWith(env);

@@ -53,8 +53,18 @@ describe("a local request", () => {
     expect(isLocalRequest(request({ host: "localhost" }, "10.0.0.1"))).toBe(false);
   });
 
-  it.each(["x-forwarded-for", "forwarded", "x-real-ip", "x-forwarded-host", "via"])(
-    "is not one that came through a proxy (%s)",
-    (name) => expect(isLocalRequest(request({ host: "localhost", [name]: "127.0.0.1" }))).toBe(false),
+  it.each([
+    "x-forwarded-for",
+    "forwarded",
+    "x-real-ip",
+    "x-forwarded-host",
+    "x-forwarded-proto",
+    "x-forwarded",
+    "cf-connecting-ip",
+    "true-client-ip",
+    "x-client-ip",
+    "via",
+  ])("is not one that came through a proxy (%s)", (name) =>
+    expect(isLocalRequest(request({ host: "localhost", [name]: "127.0.0.1" }))).toBe(false),
   );
 });

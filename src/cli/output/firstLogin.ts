@@ -1,0 +1,48 @@
+import { makeLoginCode } from "../../ops/auth/loginCode.ts";
+import type { RoleDeps } from "../../roles/role.ts";
+import type { WebAddress } from "../../roles/web.ts";
+import type { MadeCredentials } from "../../runtime/config/credentials.ts";
+import { provideCredentials } from "../../runtime/config/credentials.ts";
+import { alignColumns, printNotice } from "./terminal.ts";
+
+const TOKENS_SHOWN = 5;
+
+/**
+ * Starts the web process closed to strangers: with the tokens and passwords that are configured or were made at the first
+ * start. When they are made now, it prints them, this once, with a link that logs in.
+ */
+export async function startClosed(
+  deps: RoleDeps,
+  start: (deps: RoleDeps) => Promise<WebAddress>,
+): Promise<WebAddress> {
+  const { config, made, file } = provideCredentials(deps.config);
+  const loginCode = made?.opsPassword === undefined ? undefined : makeLoginCode(deps.clock);
+  const web = await start({ ...deps, config, loginCode });
+  if (made !== undefined) {
+    const base = config.publicUrls[0]?.replace(/\/+$/, "") ?? web.url;
+    const link = loginCode && `${base}/ops/login?code=${loginCode.code}`;
+    printMade(made, { link, file });
+  }
+  return web;
+}
+
+function printMade(made: MadeCredentials, { link, file }: { link: string | undefined; file: string }): void {
+  const tokens = Object.entries(made.apiTokens);
+  const rows = [
+    ...(made.opsPassword === undefined ? [] : [["operator of /ops", made.opsPassword]]),
+    ...(made.opsViewerPassword === undefined ? [] : [["viewer of /ops", made.opsViewerPassword]]),
+    ...tokens.slice(0, TOKENS_SHOWN).map(([sourceId, token]) => [`/v1, source ${sourceId}`, token]),
+    ...(made.metricsToken === undefined ? [] : [["/metrics", made.metricsToken]]),
+  ];
+  printNotice();
+  printNotice(
+    "No passwords and tokens were configured, so these were made. They are shown this once and kept in",
+  );
+  printNotice(`${file}.`);
+  printNotice();
+  for (const line of alignColumns(rows)) printNotice(`  ${line}`);
+  if (tokens.length > TOKENS_SHOWN)
+    printNotice(`  and those of ${tokens.length - TOKENS_SHOWN} more sources`);
+  if (link !== undefined) printNotice(`\n  Log in, once and within the hour: ${link}`);
+  printNotice();
+}
