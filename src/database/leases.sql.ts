@@ -36,6 +36,9 @@ export function makeLeaseLostError({ name, fence }: Lease): LeaseLostError {
 /**
  * Takes the lease when it is free or has run out; undefined when somebody holds it, also the same holder. It runs out
  * `ttlMs` later by the database's clock, unless renewed.
+ *
+ * One that lasts longer than `ttlMs` from now was written before the clock was set back, and is not believed: nobody
+ * would lead for as long as the clock went back. A holder who is alive after all is stopped by the new number.
  */
 export async function acquireLease(
   pool: Pool,
@@ -47,6 +50,7 @@ export async function acquireLease(
      on conflict (name) do update set
        holder = excluded.holder, fence = lease.fence + 1, expires_at = excluded.expires_at
      where lease.expires_at <= clock_timestamp()
+       or lease.expires_at > clock_timestamp() + $3 * interval '1 millisecond'
      returning fence`,
     [name, holder, ttlMs],
   );
