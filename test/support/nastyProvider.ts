@@ -11,6 +11,8 @@ export interface NastyTraits {
   readonly ties: "stable" | "random";
   readonly sinceInclusive: boolean;
   readonly untilInclusive: boolean;
+  /** It cuts the bounds that it is asked for to whole seconds. */
+  readonly cutsBounds: boolean;
   /** Resolution of the timestamps that it shows, in nanoseconds. */
   readonly granule: bigint;
   /** It keeps, filters and sorts by microseconds, and cuts them only to show them. */
@@ -108,23 +110,32 @@ export class NastyProvider {
     this.#settleLate();
   }
 
-  /** `count` orders get one and the same timestamp. */
-  burst(count: number): void {
-    const stamp = this.#keep(this.#now);
+  /** `count` orders get one and the same timestamp, or timestamps spread over the last `spreadSeconds`. */
+  burst(count: number, spreadSeconds = 0): void {
     const start = Math.floor(this.#random() * this.#rows.length);
-    for (let nth = 0; nth < Math.min(count, this.#rows.length); nth += 1) {
+    const orders = Math.min(count, this.#rows.length);
+    for (let nth = 0; nth < orders; nth += 1) {
+      const stamp = this.#keep(this.#now - seconds(spreadSeconds * (1 - nth / orders)));
       this.#update((start + nth) % this.#rows.length, stamp);
     }
+  }
+
+  /** One order gets the timestamp of `agoSeconds` ago. */
+  change(place: number, agoSeconds = 0): void {
+    this.#update(place, this.#keep(this.#now - seconds(agoSeconds)));
   }
 
   list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
     this.advance(this.#traits.requestSeconds);
     this.requests += 1;
-    const { sinceInclusive, untilInclusive, limitMax, granule } = this.#traits;
+    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule } = this.#traits;
     const limit = Math.min(query.limit, limitMax);
+    const [since, until] = cutsBounds
+      ? [floorTo(query.since, seconds(1)), floorTo(query.until, seconds(1))]
+      : [query.since, query.until];
     const inside = this.#rows.filter(({ stamp }) => {
-      const after = sinceInclusive ? stamp >= query.since : stamp > query.since;
-      return after && (untilInclusive ? stamp <= query.until : stamp < query.until);
+      const after = sinceInclusive ? stamp >= since : stamp > since;
+      return after && (untilInclusive ? stamp <= until : stamp < until);
     });
     const page = this.#sorted(inside).slice(query.offset, query.offset + limit);
     return {

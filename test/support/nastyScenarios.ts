@@ -4,8 +4,12 @@ import type { NastyTraits } from "./nastyProvider.ts";
 /** What happens at a nasty provider while it is polled. */
 export interface NastyScenario extends NastyTraits {
   readonly cycles: number;
-  /** Before these cycles this many orders change in one instant. */
-  readonly bursts: readonly { readonly cycle: number; readonly orders: number }[];
+  /** Before these cycles this many orders change, in one instant or within a second. */
+  readonly bursts: readonly {
+    readonly cycle: number;
+    readonly orders: number;
+    readonly spreadSeconds: number;
+  }[];
 }
 
 type Size = "limitMax" | "orders" | "updatesPerSecond" | "bursts";
@@ -21,6 +25,7 @@ export function arbitraryTraits(overlapSeconds: number): Arbitraries<Exclude<key
     ties: fc.constantFrom("stable", "random"),
     sinceInclusive: fc.boolean(),
     untilInclusive: fc.boolean(),
+    cutsBounds: fc.boolean(),
     granule: fc.constantFrom(1_000_000_000n, 1_000_000n, 1_000n),
     keepsFiner: fc.boolean(),
     requestSeconds: fc.constantFrom(0.05, 0.5, 2),
@@ -41,6 +46,8 @@ export function arbitrarySizes(extent: "small" | "full"): Arbitraries<Size> {
     limitMax: isFull ? fc.constantFrom(100, 200) : fc.constantFrom(10, 20),
     orders: isFull ? fc.constantFrom(500, 2_000) : fc.constantFrom(15, 60, 200),
     updatesPerSecond: isFull ? fc.constantFrom(0, 2, 20, 200) : fc.constantFrom(0, 0.2, 2, 20),
-    bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: burst }), { maxLength: 2 }),
+    bursts: fc.array(fc.record({ cycle: fc.nat(6), orders: burst, spreadSeconds: fc.constantFrom(0, 0.9) }), {
+      maxLength: 2,
+    }),
   };
 }

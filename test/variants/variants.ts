@@ -111,14 +111,59 @@ export const VARIANTS: readonly Variant[] = [
     name: "a walk from offset to offset",
     edits: [
       {
-        file: "domain/window/walk.ts",
-        find: 'if (task.kind === "range") return { ...task.range, offset: 0, limit };',
-        replace: 'if (task.kind === "range") return { ...task.range, offset: walk.seen.count, limit };',
+        file: "domain/window/scan.ts",
+        find: "if (scan.offset > 0 && !hangsTogether(scan, rows)) return stepFurtherBack(scan);",
+        replace: "",
       },
       {
-        file: "domain/window/walk.ts",
-        find: "if (!full) return finishRange(walk);",
-        replace: "return full ? walk : replaceTask(walk);",
+        file: "domain/window/scan.ts",
+        find: "scan: { offset: end - stepBack, end,",
+        replace: "scan: { offset: end, end,",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
+      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+    },
+  },
+  {
+    name: "a few rows that a page shares with the one before it are enough",
+    edits: [
+      {
+        file: "domain/window/scan.ts",
+        find: "return known.length * 2 >= expected;",
+        replace: "return known.length > 0;",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/walk.test.ts",
+      test: "takes two rows that it knows for no proof where it should know many",
+    },
+  },
+  {
+    name: "one shared row is anchor enough among equal timestamps",
+    edits: [
+      {
+        file: "domain/window/ties.ts",
+        find: "return shared * 2 >= tail.length - start;",
+        replace: "return shared > 0;",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/walk.test.ts",
+      test: "takes one row that it knows for no anchor where there should be many",
+    },
+  },
+  {
+    name: "believes that a list is sorted without looking",
+    edits: [
+      {
+        file: "domain/window/scan.ts",
+        find: 'if (direction === "unsorted") return { kind: "lost" };',
+        replace: 'if (direction === "unsorted") return { kind: "read" };',
       },
     ],
     caughtBy: {
@@ -245,6 +290,21 @@ export const VARIANTS: readonly Variant[] = [
       project: "integration",
       file: "test/integration/leaseModel.test.ts",
       test: "has one holder at a time and lets nobody else renew, write or release, whatever happens in which order",
+    },
+  },
+  {
+    name: "a lease that is trusted from the answer on",
+    edits: [
+      {
+        file: "poll/leader/leadership.ts",
+        find: "term.trustedUntilMs = askedMs + ttlMs;",
+        replace: "term.trustedUntilMs = clock.monotonicMs() + ttlMs;",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/leadership.test.ts",
+      test: "is trusted from before its renewal was asked for",
     },
   },
   {

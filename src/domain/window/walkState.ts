@@ -2,7 +2,7 @@ import { NOTHING_SEEN } from "./seenKeys.ts";
 import type { Walk } from "./walk.ts";
 
 /** Raise it when Walk changes its shape: a walk of another format is begun anew. */
-const FORMAT = 1;
+const FORMAT = 2;
 
 /**
  * The walk as JSON, instants as text, without the keys that it has seen: those grow with each page, and are kept page

@@ -7,7 +7,8 @@ import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Snapshot } from "../../domain/order/order.ts";
 import { nextRequest, receivePage, startWalk } from "../../domain/window/walk.ts";
-import type { Walk, WalkRequest, WalkRow } from "../../domain/window/walk.ts";
+import type { WalkRow } from "../../domain/window/scan.ts";
+import type { Walk, WalkRequest } from "../../domain/window/walk.ts";
 import type { Window } from "../../domain/window/window.ts";
 import type { OrdersPage } from "../../provider/client.ts";
 import type { Priority } from "../../provider/rate/policies.ts";
@@ -72,9 +73,9 @@ export type ReadPage = (reading: Reading, options: ReadOptions) => Promise<Readi
 const PAGE_LIMIT = 200;
 /** Some five minutes of the list rate; a window with more is better read, and committed, in parts. */
 const PAGES_MAX = 500;
-/** A window this short cannot be read in parts, so it may have as many pages as it takes. */
+/** A window this short cannot be read in parts, so it may have what an import of a million orders takes. */
 const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
-const INDIVISIBLE_PAGES_MAX = 50_000;
+const INDIVISIBLE_PAGES_MAX = 5_000;
 
 export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, unreadable: 0 };
 

@@ -55,43 +55,70 @@ describe("a window on one page", () => {
   it("counts rows as served: unreadable ones fill a page like others", () => {
     const walk = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "??", "!!"]));
     expect(walk.outcome).toBeUndefined();
-    expect(asked(walk)).toBe("09:19:59/10:00:01+0");
+    // What cannot be read may bear the last timestamp as well.
+    expect(asked(walk)).toBe("09:19:59/09:20:02+0");
   });
 });
 
 describe("a full page sorted by updatedAt", () => {
   const ascending = ["a 09:10:00", "b 09:20:00", "c 09:30:00.5", "d 09:40:00.25"];
-  it("goes up from its last timestamp, a granule before it, at offset 0", () => {
-    const walk = receivePage(start(), page(ascending));
-    expect(asked(walk)).toBe("09:40:00.249/10:00:01+0");
+  it.each([
+    ["up", ascending, ["c 09:30:00.5", "d 09:40:00.25", "e 09:50:00"]],
+    ["down", ascending.toReversed(), ["b 09:20:00", "a 09:10:00", "0 09:05:00"]],
+  ])("goes %s by offsets that begin with rows already read, within the same bounds", (_, full, rest) => {
+    const first = receivePage(start(), page(full));
+    expect(asked(first)).toBe("08:59:59/10:00:01+2");
+    const second = receivePage(first, page(rest));
+    expect([second.fresh, second.outcome]).toEqual([[2], READ]);
   });
-  it("goes down from its last timestamp, a granule after it", () => {
-    const walk = receivePage(start(), page(ascending.toReversed()));
-    expect(asked(walk)).toBe("08:59:59/09:10:00.001+0");
-  });
-  it("drops rows that it has read already, and ends by asking for more than it has counted", () => {
-    const first = receivePage(start(), page(ascending));
-    const second = receivePage(first, page(["d 09:40:00.25", "e 09:50:00"]));
-    expect(second.fresh).toEqual([1]);
-    expect(second.outcome).toBeUndefined();
-    expect(asked(second)).toBe("08:59:59/10:00:01+5");
-    expect(receivePage(second, page([])).outcome).toEqual(READ);
+  it("never asks for a bound within a second, however fine the timestamps are", () => {
+    let walk = start();
+    for (let nth = 0; nth < 4; nth += 1) {
+      const rows = [0, 1, 2, 3].map((row) => `r${2 * nth + row} 09:30:00.00${2 * nth + row}`);
+      walk = receivePage(walk, page(rows));
+      expect(asked(walk)).toBe(`08:59:59/10:00:01+${2 * nth + 2}`);
+    }
   });
   it("takes a new state of a row that it has read for a row of its own", () => {
     const first = receivePage(start(), page(ascending));
-    expect(receivePage(first, page(["d 09:40:01", "e 09:50:00"])).fresh).toEqual([0, 1]);
+    expect(receivePage(first, page(["c 09:30:00.5", "d 09:40:01", "e 09:50:00"])).fresh).toEqual([1, 2]);
   });
-  it("reads the window again by cutting it when there are more rows than it has counted", () => {
+  it("steps further back when too many rows have left, and reads on from there", () => {
     const first = receivePage(start(), page(ascending));
-    const second = receivePage(first, page(["d 09:40:00.25"]));
-    const third = receivePage(second, page(["z 09:05:00"]));
-    expect([third.method, third.fresh, asked(third)]).toEqual(["cut", [0], "08:59:59/10:00:01+0"]);
-    expect(receivePage(third, page(["z 09:05:00"])).outcome).toEqual(READ);
+    // a, b and c have left: position 2 is now beyond what is known.
+    const second = receivePage(first, page(["f 09:55:00"]));
+    expect(asked(second)).toBe("08:59:59/10:00:01+1");
+    // Nothing before d is left, so that nobody knows what else has gone by.
+    const third = receivePage(second, page(["e 09:50:00", "f 09:55:00"]));
+    expect(asked(third)).toBe("08:59:59/09:30:00+0");
   });
-  it("reads the window again by cutting it when a later page is sorted otherwise", () => {
-    const first = receivePage(start(), page(ascending));
-    const second = receivePage(first, page(["e 09:50:00", "d 09:40:00.25"]));
-    expect([second.method, asked(second)]).toEqual(["cut", "08:59:59/10:00:01+0"]);
+  it("reads the last timestamp of a page again, since its orders may come in another order", () => {
+    const first = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:30:00"]));
+    expect(asked(first)).toBe("08:59:59/10:00:01+1");
+    const second = receivePage(first, page(["b 09:20:00", "e 09:30:00", "d 09:30:00", "c 09:30:00"]));
+    expect([second.fresh, asked(second)]).toEqual([[1], "09:29:59/09:30:02+0"]);
+  });
+  it.each([
+    ["is sorted otherwise", ["e 09:50:00", "d 09:40:00.25"]],
+    ["is not sorted", ["c 09:30:00.5", "d 09:40:00.25", "z 09:05:00"]],
+  ])("cuts the window in two when a later page %s", (_, rows) => {
+    const walk = receivePage(receivePage(start(), page(ascending)), page(rows));
+    expect([walk.outcome, asked(walk)]).toEqual([undefined, "08:59:59/09:30:00+0"]);
+  });
+  it("takes two rows that it knows for no proof where it should know many", () => {
+    const limit = 40;
+    const walk = startWalk({ window: { since: at("09:00:00"), until: at("10:00:00") }, limit, pagesMax: 9 });
+    const row = (nth: number) => `r${nth} 09:${String(nth).padStart(2, "0")}:00`;
+    const first = receivePage(
+      walk,
+      page(
+        Array.from({ length: limit }, (_, nth) => row(nth)),
+        { limit },
+      ),
+    );
+    expect(asked(first)).toBe("08:59:59/10:00:01+30");
+    const rest = [row(30), row(31), row(45)];
+    expect(asked(receivePage(first, page(rest, { limit })))).toBe("08:59:59/10:00:01+20");
   });
 });
 
@@ -116,7 +143,7 @@ describe("a full page within one timestamp", () => {
   const tied = (...references: string[]) => references.map((reference) => `${reference} 09:30:00`);
   it("is read by offsets, and apart from it what lies before and after", () => {
     const first = receivePage(start(), page(tied("a", "b", "c", "d")));
-    expect(asked(first)).toBe("09:29:58/09:30:02+0");
+    expect(asked(first)).toBe("09:29:59/09:30:02+0");
     const pages = [
       tied("a", "b", "c", "d"),
       tied("c", "d", "e"),
@@ -131,17 +158,19 @@ describe("a full page within one timestamp", () => {
     }
     // Two rows back each time, and twice over until both readings agree.
     expect(offsets).toEqual([
-      "09:29:58/09:30:02+0",
-      "09:29:58/09:30:02+2",
-      "09:29:58/09:30:02+0",
-      "09:29:58/09:30:02+2",
+      "09:29:59/09:30:02+0",
+      "09:29:59/09:30:02+2",
+      "09:29:59/09:30:02+0",
+      "09:29:59/09:30:02+2",
     ]);
+    expect(asked(walk)).toBe("08:59:59/09:30:00+0");
+    walk = receivePage(walk, page([]));
     expect(asked(walk)).toBe("09:30:01/10:00:01+0");
-    walk = receivePage(walk, page([]));
-    expect(asked(walk)).toBe("08:59:59/09:29:59+0");
-    walk = receivePage(walk, page([]));
-    expect(asked(walk)).toBe("08:59:59/10:00:01+5");
     expect(receivePage(walk, page([])).outcome).toEqual(READ);
+  });
+  it("is cut when it lies at an end that the provider counts in", () => {
+    const walk = receivePage(start(), page(["a", "b", "c", "d"].map((name) => `${name} 10:00:01`)));
+    expect(asked(walk)).toBe("08:59:59/09:30:00+0");
   });
   it("steps further back when the page does not begin with a row that it knows", () => {
     let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
@@ -153,15 +182,26 @@ describe("a full page within one timestamp", () => {
     walk = receivePage(walk, page(tied("d", "e", "f")));
     expect(asked(walk)).toMatch(/\+0$/);
   });
+  it("takes one row that it knows for no anchor where there should be many", () => {
+    const limit = 40;
+    const window = { since: at("09:00:00"), until: at("10:00:00") };
+    const names = Array.from({ length: limit }, (_, nth) => `r${nth}`);
+    let walk = startWalk({ window, limit, pagesMax: 9 });
+    for (const _ of ["to find them tied", "to read them"])
+      walk = receivePage(walk, page(tied(...names), { limit }));
+    expect(asked(walk)).toMatch(/\+20$/);
+    walk = receivePage(walk, page(tied("r20", "x", "y", "z"), { limit }));
+    expect(asked(walk)).toMatch(/\+1$/);
+  });
   it("is counted when the order of its rows changes with each request", () => {
     let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
     for (const rows of ["a b c d", "f a c", "b a d f", "c e f", "f d b c", "a e f"].map((line) =>
       line.split(" "),
     )) {
-      expect(asked(walk)).toMatch(/^09:29:58\/09:30:02\+/);
+      expect(asked(walk)).toMatch(/^09:29:59\/09:30:02\+/);
       walk = receivePage(walk, page(tied(...rows)));
-      while (/^09:29:58.*\+[13]$/.test(asked(walk) ?? "")) walk = receivePage(walk, page(tied(...rows)));
-      if (!asked(walk)?.startsWith("09:29:58")) break;
+      while (/^09:29:59.*\+[13]$/.test(asked(walk) ?? "")) walk = receivePage(walk, page(tied(...rows)));
+      if (!asked(walk)?.startsWith("09:29:59")) break;
     }
     expect(walk.seen.count).toBe(6);
     expect(walk.proved).toBe(true);
@@ -169,7 +209,7 @@ describe("a full page within one timestamp", () => {
   it("is not called proved when it never agrees", () => {
     let walk = receivePage(start(10_000), page(tied("a", "b", "c", "d")));
     let next = 0;
-    while (asked(walk)?.startsWith("09:29:58")) {
+    while (asked(walk)?.startsWith("09:29:59")) {
       // Rows that nobody has seen before, for ever.
       const fresh = Array.from({ length: asked(walk)?.endsWith("+0") ? 4 : 3 }, () => `r${(next += 1)}`);
       walk = receivePage(walk, page(tied(...fresh)));

@@ -1,0 +1,139 @@
+import type { Instant } from "../order/instant.ts";
+
+/**
+ * Reading a list that is sorted by `updatedAt`, in either direction, by offsets that hang together.
+ *
+ * Rows leave the window while it is read, which moves those behind them one place down. So each page begins some rows
+ * before the end of the one before it, and must begin with rows already read: then none that is unread can have come
+ * to lie before it. That holds in any list whose order stays the same, also in one that only looks sorted, as a list by
+ * creation mostly does: there the misplaced row comes in the end, and shows that the list is not sorted.
+ *
+ * Bounds are never moved, so it does not matter how finely the provider takes them. Rows of one timestamp may come in
+ * another order at each request: those of the last timestamp of a page are read again with the next one.
+ */
+export interface Scan {
+  readonly offset: number;
+  /** Position behind the last row of the pages that hang together. */
+  readonly end: number;
+  /** The last of those pages. */
+  readonly tail: readonly WalkRow[];
+  readonly stepBack: number;
+  readonly direction: Direction | undefined;
+}
+
+export interface WalkRow {
+  /** Names the order and this state of it: the same text for the same content. */
+  readonly key: string;
+  /** Undefined for an element that could not be read as an order. */
+  readonly version: Instant | undefined;
+}
+
+type Direction = "ascending" | "descending";
+
+export interface ScanPage {
+  readonly rows: readonly WalkRow[];
+  /** There may be rows behind this page. */
+  readonly full: boolean;
+  /** Different rows that this walk has seen; undefined when it has lost count. */
+  readonly seenRows: number | undefined;
+}
+
+export type ScanProgress =
+  | { readonly kind: "more"; readonly scan: Scan }
+  | { readonly kind: "read" }
+  /** The list is not sorted, or pages do not hang together: offsets prove nothing here. */
+  | { readonly kind: "lost" }
+  /** Nearly a page of rows, or more, share this timestamp, so that the next one cannot begin before it. */
+  | { readonly kind: "tied"; readonly at: Instant }
+  /** The provider serves the same rows again and again. */
+  | { readonly kind: "stalled" };
+
+/** Rows that a page shares with the one before it, of a short one a quarter; doubled while they do not hang together. */
+const STEP_BACK_ROWS = 20;
+/** Of a page; beyond it there would be hardly any progress. */
+const STEP_BACK_MAX = 0.75;
+/** Served rows per different row beyond which the provider is going round in circles. */
+const REPEATS_MAX = 3;
+
+export const FIRST_SCAN: Scan = {
+  offset: 0,
+  end: 0,
+  tail: [],
+  stepBack: 0,
+  direction: undefined,
+};
+
+export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): ScanProgress {
+  // One page with the whole window is a snapshot of it, whatever its order.
+  if (scan.offset === 0 && !full) return { kind: "read" };
+  const direction = readDirection(rows, scan.direction);
+  if (direction === "unsorted") return { kind: "lost" };
+  if (scan.offset > 0 && !hangsTogether(scan, rows)) return stepFurtherBack(scan);
+  if (!full) return { kind: "read" };
+  const end = scan.offset + rows.length;
+  if (seenRows !== undefined && end > REPEATS_MAX * (seenRows + rows.length)) return { kind: "stalled" };
+  const last = lastVersion(rows);
+  if (last === undefined) return { kind: "lost" };
+  const stepBack = chooseStepBack(scan, rows, last);
+  if (stepBack === undefined) return { kind: "tied", at: last };
+  return { kind: "more", scan: { offset: end - stepBack, end, tail: rows, stepBack, direction } };
+}
+
+/** The direction of the list as far as it is known; undefined while all rows so far share one timestamp. */
+function readDirection(
+  rows: readonly WalkRow[],
+  known: Direction | undefined,
+): Direction | "unsorted" | undefined {
+  const versions = rows.flatMap(({ version }) => (version === undefined ? [] : [version]));
+  const ascends = versions.every((version, index) => version >= (versions[index - 1] ?? version));
+  const descends = versions.every((version, index) => version <= (versions[index - 1] ?? version));
+  if (ascends && descends) return known;
+  if (!ascends && !descends) return "unsorted";
+  const direction = ascends ? "ascending" : "descending";
+  return known === undefined || known === direction ? direction : "unsorted";
+}
+
+/**
+ * True when `rows` begin with rows of the tail that come before its last timestamp, and with no other one. Some rows of
+ * the tail may have left the window since, but not most: few rows in common prove little.
+ */
+function hangsTogether({ tail, direction }: Scan, rows: readonly WalkRow[]): boolean {
+  const last = lastVersion(tail);
+  if (last === undefined) return false;
+  const precedes = ({ version }: WalkRow) =>
+    version !== undefined && (direction === "ascending" ? version < last : version > last);
+  const places = new Map(tail.map(({ key }, place) => [key, place]));
+  const known: number[] = [];
+  for (const row of rows) {
+    if (row.version !== undefined && !precedes(row)) break;
+    const place = places.get(row.key);
+    if (place === undefined) return false;
+    known.push(place);
+  }
+  if (!rows.slice(0, known.length).some(precedes)) return false;
+  const expected = tail.slice(Math.min(...known)).filter(precedes).length;
+  return known.length * 2 >= expected;
+}
+
+/** The same page again, sharing twice the rows. */
+function stepFurtherBack(scan: Scan): ScanProgress {
+  const most = Math.floor(scan.tail.length * STEP_BACK_MAX);
+  if (scan.stepBack >= most) return { kind: "lost" };
+  const stepBack = Math.min(scan.stepBack * 2, most);
+  return { kind: "more", scan: { ...scan, stepBack, offset: scan.end - stepBack } };
+}
+
+/** So far that the next page begins before the last timestamp; undefined when that leaves no progress. */
+function chooseStepBack({ stepBack }: Scan, rows: readonly WalkRow[], last: Instant): number | undefined {
+  const least = Math.min(STEP_BACK_ROWS, Math.floor(rows.length / 4));
+  const before = rows.findLastIndex(({ version }) => version !== undefined && version !== last);
+  const tied = rows.length - 1 - before;
+  // What had to be doubled will have to be again: as many rows leave now.
+  const chosen = Math.max(least, Math.floor(stepBack / 2), tied + Math.ceil(least / 2));
+  const most = Math.floor(rows.length * STEP_BACK_MAX);
+  return chosen <= most ? chosen : tied < most ? most : undefined;
+}
+
+function lastVersion(rows: readonly WalkRow[]): Instant | undefined {
+  return rows.findLast(({ version }) => version !== undefined)?.version;
+}
