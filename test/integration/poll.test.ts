@@ -406,7 +406,7 @@ describe("a provider that fails", () => {
   });
 
   it("has so much in one window that it is read in shorter ones", async () => {
-    provider.limitMax = 2;
+    provider.limitMax = 3;
     for (let order = 0; order < 700; order += 1) provider.put(`R${order}`, secondsAgo(10 + order * 2));
     const since = secondsAgo(1_500);
     await pool.query(
@@ -465,7 +465,11 @@ describe("orders that were wished for again", () => {
     // Too old for any window.
     provider.put("R1", secondsAgo(7_200));
     await wish("R1", "gone");
-    expect(await poll(makeSut())).toMatchObject({ outcome: "polled", refetches: 2, applied: 1 });
+    expect(await poll(makeSut({ intervalSeconds: 5 }))).toMatchObject({
+      outcome: "polled",
+      refetches: 2,
+      applied: 1,
+    });
     expect(await readWishes()).toEqual([]);
     expect((await pool.query("select via from mirror.history")).rows).toEqual([{ via: "refetch" }]);
   });

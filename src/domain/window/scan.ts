@@ -129,7 +129,7 @@ function chooseStepBack({ stepBack }: Scan, rows: readonly WalkRow[], last: Inst
   const before = rows.findLastIndex(({ version }) => version !== undefined && version !== last);
   const tied = rows.length - 1 - before;
   // What had to be doubled will have to be again: as many rows leave now.
-  const chosen = Math.max(least, Math.floor(stepBack / 2), tied + Math.ceil(least / 2));
+  const chosen = Math.max(least, Math.floor(stepBack / 2), tied + Math.max(1, Math.ceil(least / 2)));
   const most = Math.floor(rows.length * STEP_BACK_MAX);
   return chosen <= most ? chosen : tied < most ? most : undefined;
 }
