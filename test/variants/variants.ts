@@ -132,8 +132,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/window/scan.ts",
-        find: "return known.length * 2 >= expected;",
-        replace: "return known.length > 0;",
+        find: "return countBetween(shared) * 2 >= countBetween(tail);",
+        replace: "return true;",
       },
     ],
     caughtBy: {

@@ -49,7 +49,7 @@ export type ScanProgress =
   | { readonly kind: "stalled" };
 
 /** Rows that a page shares with the one before it, of a short one a quarter; doubled while they do not hang together. */
-const STEP_BACK_ROWS = 20;
+const STEP_BACK_ROWS = 10;
 /** Of a page; beyond it there would be hardly any progress. */
 const STEP_BACK_MAX = 0.75;
 /** Served rows per different row beyond which the provider is going round in circles. */
@@ -95,24 +95,23 @@ function readDirection(
 
 /**
  * True when `rows` begin with rows of the tail that come before its last timestamp, and with no other one. Some rows of
- * the tail may have left the window since, but not most: few rows in common prove little.
+ * the tail may have left the window since, but not most: few rows in common prove little. Of the first timestamp
+ * nobody knows how many to expect, since its rows may come in another order.
  */
 function hangsTogether({ tail, direction }: Scan, rows: readonly WalkRow[]): boolean {
   const last = lastVersion(tail);
-  if (last === undefined) return false;
-  const precedes = ({ version }: WalkRow) =>
-    version !== undefined && (direction === "ascending" ? version < last : version > last);
-  const places = new Map(tail.map(({ key }, place) => [key, place]));
-  const known: number[] = [];
-  for (const row of rows) {
-    if (row.version !== undefined && !precedes(row)) break;
-    const place = places.get(row.key);
-    if (place === undefined) return false;
-    known.push(place);
-  }
-  if (!rows.slice(0, known.length).some(precedes)) return false;
-  const expected = tail.slice(Math.min(...known)).filter(precedes).length;
-  return known.length * 2 >= expected;
+  const first = rows.find(({ version }) => version !== undefined)?.version;
+  if (last === undefined || first === undefined) return false;
+  const precedes = (left: Instant, right: Instant) =>
+    direction === "ascending" ? left < right : left > right;
+  const end = rows.findIndex(({ version }) => version !== undefined && !precedes(version, last));
+  const shared = end === -1 ? rows : rows.slice(0, end);
+  const keys = new Set(tail.map(({ key }) => key));
+  if (!precedes(first, last) || !shared.every(({ key }) => keys.has(key))) return false;
+  const countBetween = (some: readonly WalkRow[]) =>
+    some.filter(({ version }) => version !== undefined && precedes(first, version) && precedes(version, last))
+      .length;
+  return countBetween(shared) * 2 >= countBetween(tail);
 }
 
 /** The same page again, sharing twice the rows. */
