@@ -93,8 +93,10 @@ grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
 grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
--- What could not be read singly leaves the quarantine by itself once it is read.
-grant delete on mirror.quarantine to order_mirror_poller;
+-- What could not be read singly leaves the quarantine by itself once it is read; an event that was dated ahead waits for a
+-- decision again when its time has come, or is dismissed when a read refutes it.
+grant update, delete on mirror.quarantine to order_mirror_poller;
+grant insert on mirror.pending to order_mirror_poller;
 grant insert, update, delete on mirror.open_order_checks to order_mirror_poller;
 
 -- The queue, where it is kept in Postgres. It holds positions of the inbox and nothing else.

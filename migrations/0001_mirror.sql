@@ -218,6 +218,7 @@ create table mirror.quarantine (
   reference     text,
   reason        text not null,
   detail        text,
+  version       bigint,
   raw           bytea,
   raw_hash      bytea generated always as (sha256(raw)) stored,
   state         text not null default 'open' check (state in ('open', 'dismissed')),
@@ -226,7 +227,8 @@ create table mirror.quarantine (
   unique (inbox_seq, source_id)
 );
 comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
-comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, refused_by_database, unreadable_singly.';
+comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, where it is what keeps it here.';
+comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is parked once.';
@@ -262,6 +264,8 @@ create table mirror.poll_state (
   history_since         bigint,
   polled_through        bigint,
   safe_through          bigint,
+  provider_clock        bigint,
+  provider_clock_at     timestamptz,
   last_cycle_started_at timestamptz,
   last_cycle_ended_at   timestamptz,
   last_error            text,
@@ -271,6 +275,8 @@ comment on table  mirror.poll_state                       is 'Where polling stan
 comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror, as far as anything seen tells; nanoseconds since 1970. Goes back only by a recorded breach (coverage_breaches). Null until the first proof.';
+comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970.';
+comment on column mirror.poll_state.provider_clock_at     is 'The same moment by the database''s clock.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 
 create table mirror.coverage (

@@ -51,6 +51,7 @@ create table mirror.verifications (
   since        bigint not null,
   until        bigint not null,
   sample       integer,
+  repairs      boolean not null default true,
   nightly      boolean not null default false,
   state        text not null default 'requested' check (state in ('requested', 'running', 'done', 'failed')),
   read_down_to bigint not null,
@@ -58,6 +59,7 @@ create table mirror.verifications (
   orders       bigint not null default 0,
   missing      bigint not null default 0,
   stale        bigint not null default 0,
+  contradicted bigint not null default 0,
   differing    bigint not null default 0,
   extra        bigint not null default 0,
   unreadable   bigint not null default 0,
@@ -69,7 +71,7 @@ create table mirror.verifications (
   ended_at     timestamptz,
   check (since < until)
 );
-comment on table  mirror.verifications              is 'Comparisons of a period of updatedAt with the provider, each difference repaired at once.';
+comment on table  mirror.verifications              is 'Comparisons of a period of updatedAt with the provider, each difference repaired at once unless it was asked only to tell.';
 comment on column mirror.verifications.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.verifications.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
 comment on column mirror.verifications.sample       is 'How many orders of the period are read one by one; null: all are listed.';
@@ -77,9 +79,11 @@ comment on column mirror.verifications.nightly      is 'Asked for by the poller 
 comment on column mirror.verifications.read_down_to is 'From here to the end everything was compared; nanoseconds since 1970.';
 comment on column mirror.verifications.orders       is 'Orders compared.';
 comment on column mirror.verifications.missing      is 'Orders that the mirror did not have.';
+comment on column mirror.verifications.repairs      is 'False: differences are only told, and nothing is written.';
+comment on column mirror.verifications.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
 comment on column mirror.verifications.stale        is 'Orders of which the mirror had an older state.';
 comment on column mirror.verifications.differing    is 'Orders with the same updatedAt and other content.';
-comment on column mirror.verifications.extra        is 'Orders that the provider does not have; they stay in the mirror.';
+comment on column mirror.verifications.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
 comment on column mirror.verifications.unreadable   is 'Orders that had to be read one by one and could not be: nobody knows whether they differ.';
 comment on column mirror.verifications.examples     is 'References of the first orders found so.';
 create index verifications_open on mirror.verifications (source_id, verification_id) where state in ('requested', 'running');

@@ -20,6 +20,8 @@ export interface Reads {
   /** Elements that could not be read as orders; they go to quarantine whole. */
   readonly unreadable?: readonly { readonly raw: string; readonly detail: string }[];
   readonly time: ReadTime;
+  /** Decide, and write nothing. */
+  readonly rehearses?: boolean | undefined;
 }
 
 export interface Apply {
@@ -56,7 +58,10 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
       );
     },
     applyReads: (reads, alongside) =>
-      applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId)), alongside),
+      applySubjects(deps, toSubjects(reads, modeOf(reads.sourceId)), {
+        alongside,
+        rehearses: reads.rehearses,
+      }),
   };
 }
 

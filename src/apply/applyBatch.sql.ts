@@ -163,8 +163,8 @@ announced as (
   from decided where outcome in ('applied', 'corrected') order by n
 ),
 parked as (
-  insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, raw)
-  select source_id, via, inbox_seq, reference, reason, detail,
+  insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, version, raw)
+  select source_id, via, inbox_seq, reference, reason, detail, version,
     case when inbox_seq is null then parked_raw end
   from decided where outcome = 'quarantined' order by n
   on conflict do nothing
@@ -180,6 +180,8 @@ asked_again as (
   -- Lost to a writer that came in between: whether the two contradict each other, only a read can tell.
   select source_id, reference, 'conflict' from contender
   where (source_id, reference) not in (select source_id, reference from upserted)
+  union
+  select source_id, reference, 'dated ahead' from decided where outcome = 'quarantined' and reason = 'dated_ahead'
   on conflict (source_id, reference) do nothing
 )
 select n, outcome as verdict, conflict, previous_status, revision, stored_version from decided order by n`;

@@ -2,7 +2,7 @@ import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import type { BatchOutcome, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { atSavepoint, inTransaction } from "../database/transaction.ts";
+import { atSavepoint, inTransaction, undone } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
@@ -54,23 +54,27 @@ export type Alongside = (client: Queryable, decisions: readonly Decision[]) => P
  * A row whose content the database refuses is found by halving and goes to quarantine, while the others are
  * applied. Rejects with ApplyInterruptedError when the database is away or busy: batches before it stay applied,
  * and all may be given again, since applying is idempotent. Rejects with what `alongside` throws, and then nothing
- * was applied.
+ * was applied. What `rehearses` is decided on and not written, unlike what is done `alongside`.
  */
 export async function applySubjects(
   deps: ApplyDeps,
   subjects: readonly Subject[],
-  alongside?: Alongside,
+  {
+    alongside,
+    rehearses = false,
+  }: { alongside?: Alongside | undefined; rehearses?: boolean | undefined } = {},
 ): Promise<Decision[]> {
   const decisions =
-    alongside === undefined
+    alongside === undefined && !rehearses
       ? await applyAll({ ...deps, runBatch: (rows) => applyBatch(deps.pool, rows) }, subjects)
       : await inTransaction(deps.pool, async (client) => {
           const runBatch: RunBatch = (rows) => atSavepoint(client, () => applyBatch(client, rows));
-          const decided = await applyAll({ ...deps, runBatch }, subjects);
-          await alongside(client, decided);
+          const decide = () => applyAll({ ...deps, runBatch }, subjects);
+          const decided = rehearses ? await undone(client, decide) : await decide();
+          await alongside?.(client, decided);
           return decided;
         });
-  if (decisions.length > 0) deps.onDecisions?.(decisions);
+  if (decisions.length > 0 && !rehearses) deps.onDecisions?.(decisions);
   return decisions;
 }
 

@@ -27,7 +27,8 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
     }
     case "quarantined": {
       const { reason, detail, reference, names, raw } = subject;
-      const told = { reason, detail, reference, names, raw };
+      const version = subject.version?.toString() ?? null;
+      const told = { reason, detail, reference, version, names, raw };
       return { ...rowWithoutOrder(subject, n), verdict: "quarantined", ...told };
     }
     default: {

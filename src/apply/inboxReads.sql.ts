@@ -1,3 +1,5 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** An event in the inbox that awaits its decision. */
@@ -6,6 +8,8 @@ export interface PendingEvent {
   readonly sourceId: string;
   readonly eventId: string;
   readonly body: Buffer;
+  /** The provider's clock, as polling last saw it and went on since; null for a source that was never polled. */
+  readonly providerNow: Instant | null;
 }
 
 /**
@@ -15,11 +19,20 @@ export interface PendingEvent {
  * the entries of all decided events that are not vacuumed yet.
  */
 export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
-  const result = await pool.query<{ seq: string; source_id: string; event_id: string; body: Buffer }>({
+  const result = await pool.query<{
+    seq: string;
+    source_id: string;
+    event_id: string;
+    body: Buffer;
+    provider_now: string | null;
+  }>({
     name: "read-pending-events",
     text: `
-      select inbox.seq, inbox.source_id, inbox.event_id, inbox.body
+      select inbox.seq, inbox.source_id, inbox.event_id, inbox.body,
+        poll.provider_clock + (extract(epoch from clock_timestamp() - poll.provider_clock_at) * 1000000000)::bigint
+          as provider_now
       from mirror.inbox join mirror.pending using (seq)
+      left join mirror.poll_state poll on poll.source_id = inbox.source_id
       where inbox.seq = any ($1::bigint[]) and pending.seq = any ($1::bigint[])
       order by inbox.seq`,
     values: [seqs],
@@ -29,5 +42,6 @@ export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Pr
     sourceId: row.source_id,
     eventId: row.event_id,
     body: row.body,
+    providerNow: toInstant(row.provider_now),
   }));
 }

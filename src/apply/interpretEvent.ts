@@ -1,5 +1,6 @@
 import { UnreadableSnapshotError } from "../domain/errors.ts";
-import { tryParseInstant } from "../domain/order/instant.ts";
+import { addSeconds, tryParseInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import { observeEvent } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { PendingEvent } from "./inboxReads.sql.ts";
@@ -13,6 +14,8 @@ export type Mode = "live" | "test";
 
 const decoder = new TextDecoder("utf-8", { fatal: true, ignoreBOM: true });
 const EVENT_TYPE_LENGTH_MAX = 255;
+/** Clocks of the provider's servers may differ by less; decideDatedAhead lets an event go at the same distance. */
+export const AHEAD_SECONDS_MAX = 300;
 
 /**
  * What an authenticated event means for the mirror (spec, "Events"): an observation of an order, nothing
@@ -82,6 +85,11 @@ function interpretOrder(deps: {
       reference,
     });
   }
+  const { providerNow } = event;
+  if (providerNow !== null && snapshot.version > addSeconds(providerNow, AHEAD_SECONDS_MAX)) {
+    const detail = "updatedAt lies ahead of the provider's clock; decided when its time has come";
+    return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version: snapshot.version });
+  }
   const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });
   return { kind: "observation", sourceId: event.sourceId, via: "webhook", event: origin, observation };
 }
@@ -102,10 +110,10 @@ function storableType(type: string | null): string | null {
 function quarantine(
   event: PendingEvent,
   origin: EventOrigin,
-  why: { reason: QuarantineReason; detail: string; reference?: string | null },
+  why: { reason: QuarantineReason; detail: string; reference?: string | null; version?: Instant },
 ): Subject {
-  const { reason, detail, reference = null } = why;
+  const { reason, detail, reference = null, version } = why;
   const common = { sourceId: event.sourceId, via: "webhook", event: origin } as const;
   const names = reference === null ? namesIn(event.body) : null;
-  return { kind: "quarantined", ...common, reason, detail, reference, names, raw: null };
+  return { kind: "quarantined", ...common, reason, detail, reference, version, names, raw: null };
 }

@@ -1,3 +1,4 @@
+import type { Instant } from "../domain/order/instant.ts";
 import type { Observation, Via } from "../domain/order/observation.ts";
 
 /** Why something authenticated could not be applied. Shown to people; kept stable. */
@@ -7,6 +8,7 @@ export type QuarantineReason =
   | "not_an_envelope"
   | "unreadable_order"
   | "unreadable_created"
+  | "dated_ahead"
   | "refused_by_database";
 
 /** Where a subject came from, when it came as an event. */
@@ -38,6 +40,8 @@ export type Subject =
         readonly reason: QuarantineReason;
         readonly detail: string;
         readonly reference: string | null;
+        /** Where it is what keeps an event from being applied. */
+        readonly version?: Instant | undefined;
         /** What came by a read of ours; an event's bytes are in the inbox. */
         readonly raw: string | null;
       });

@@ -37,3 +37,11 @@ export async function atSavepoint<Result>(client: Queryable, work: () => Promise
     throw error;
   }
 }
+
+/** Runs `work` inside a transaction and takes back what it wrote. Rejects with its error. */
+export async function undone<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
+  await client.query("savepoint rehearsal");
+  const result = await work();
+  await client.query("rollback to savepoint rehearsal");
+  return result;
+}

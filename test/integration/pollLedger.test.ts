@@ -90,7 +90,8 @@ describe("writes under a lease that is held no more", () => {
   const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
     "committing a window": (lease) => commit(lease, 0n, 10n),
     "beginning to poll": (lease) => begin(lease),
-    "beginning a cycle": (lease) => beginCycle(pool, lease, { sourceId: "live", intervalMs: 1 }),
+    "beginning a cycle": (lease) =>
+      beginCycle(pool, lease, { sourceId: "live", intervalMs: 1, providerNow: 0n }),
     "ending a cycle": (lease) => endCycle(pool, lease, { sourceId: "live", error: "x" }),
   };
   it.each(Object.entries(writes))("refuse %s, whether it ran out or another leads", async (_, write) => {
@@ -136,7 +137,7 @@ describe("a cycle", () => {
   it("starts no sooner than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
-    const cycle = { sourceId: "live", intervalMs: 30_000 };
+    const cycle = { sourceId: "live", intervalMs: 30_000, providerNow: 0n };
     expect(await beginCycle(pool, first, cycle)).toEqual({ waitMs: 0 });
     await releaseLease(pool, first);
     const second = await lead("b");
@@ -150,7 +151,9 @@ describe("a cycle", () => {
     const lease = await lead();
     await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
-    expect(await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000 })).toEqual({ waitMs: 0 });
+    expect(await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n })).toEqual({
+      waitMs: 0,
+    });
   });
   it("tells the next leader how long nothing was read, and 0 when it was cut short", async () => {
     const lease = await lead();
@@ -158,7 +161,7 @@ describe("a cycle", () => {
     await begin(lease, { historySince: 5n, polledThrough: 7n });
     const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
-    await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000 });
+    await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
     await endCycle(pool, lease, { sourceId: "live", error: undefined });
     await vi.waitFor(async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5));

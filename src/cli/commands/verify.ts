@@ -18,6 +18,7 @@ interface Options {
   readonly to?: string;
   readonly source?: string;
   readonly sample?: string;
+  readonly repair: boolean;
   readonly watch?: string;
   readonly json?: boolean;
 }
@@ -35,6 +36,7 @@ export function addVerifyCommand(program: Command): void {
     .option("--to <when>", "end, exclusive; default now")
     .option("--source <id>", "of this source; needed when there are several")
     .option("--sample <n>", "only so many orders of the mirror, by chance, read one by one")
+    .option("--no-repair", "only say what differs, and write nothing")
     .option("--watch <number>", "watch one that was asked for before")
     .option("--json", "print JSON")
     .action((options: Options) => withMirror(({ pool }) => verify(pool, options)));
@@ -69,6 +71,7 @@ async function ask(pool: Pool, options: Options): Promise<bigint> {
     ...period,
     sourceId: await chooseSource(pool, options.source),
     sample: sample === null ? null : Number(sample),
+    repairs: options.repair,
   });
 }
 
@@ -80,7 +83,7 @@ function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: Ver
 
 function report(ended: Verification, json: boolean): void {
   const { verificationId, state, orders, requests, elapsedMs, lastError, examples } = ended;
-  const { missing, stale, differing, extra, unreadable } = ended;
+  const { missing, stale, contradicted, differing, extra, unreadable } = ended;
   if (json) printJson({ ...ended, ...showTimes(ended) });
   if (state === "failed") {
     throw new VerificationFailedError(
@@ -92,14 +95,24 @@ function report(ended: Verification, json: boolean): void {
     const rows = [
       ["  missing", String(missing), "the mirror did not have them"],
       ["  stale", String(stale), "the mirror had an older state"],
+      [
+        "  contradicted",
+        String(contradicted),
+        "the mirror had a later state that the provider does not show",
+      ],
       ["  differing", String(differing), "the same updatedAt, other content"],
-      ["  extra", String(extra), "the provider does not have them; they stay"],
+      ["  extra", String(extra), "the provider does not have them"],
       ["  unreadable", String(unreadable), "could not be read singly, so nobody knows; they are tried again"],
     ];
     for (const line of alignColumns(rows)) printLine(line);
   }
-  const differences = missing + stale + differing + extra;
+  const differences = missing + stale + contradicted + differing + extra;
   if (differences + unreadable === 0) return;
+  if (!json && differences > 0) {
+    printNotice(
+      ended.repairs ? "All of them were repaired." : "Nothing was repaired, as asked (--no-repair).",
+    );
+  }
   if (!json && examples.length > 0) printNotice(`Look at one: order-mirror order ${examples[0]}`);
   throw new ProblemsFoundError(
     differences > 0 ? "the mirror differed from the provider" : "some orders could not be compared",

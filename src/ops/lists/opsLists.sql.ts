@@ -152,7 +152,7 @@ export async function readWorks(pool: Pool, { sourceId, limit }: ListQuery): Pro
        (select 'backfill' as kind, backfill_id::text as id, null::float8 as differences, ${columns}
         from mirror.backfills where $1::text is null or source_id = $1 order by backfill_id desc limit $2)
        union all
-       (select 'verification', verification_id::text, (missing + stale + differing + extra)::float8, ${columns}
+       (select 'verification', verification_id::text, (missing + stale + contradicted + differing + extra)::float8, ${columns}
         from mirror.verifications where $1::text is null or source_id = $1 order by verification_id desc limit $2)
      ) work
      order by "requestedAgeSeconds" limit $2`,

@@ -59,6 +59,8 @@ export interface AppliedPage {
 interface ReadOptions {
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
+  /** Decide on what the page shows, and write none of it. */
+  readonly rehearses?: boolean | undefined;
   /** Told of each page when it has been applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
   /** Keeps how far the reading has got with this page, in the transaction that applies the page. */
@@ -102,7 +104,7 @@ export function makeReadPage(
   const { client, apply } = deps;
   const { sourceId } = deps.source;
 
-  return async function readPage(reading, { via, priority, notePage, keep, signal }) {
+  return async function readPage(reading, { via, priority, rehearses, notePage, keep, signal }) {
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
     await awaitTurn(signal);
@@ -119,7 +121,7 @@ export function makeReadPage(
     const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
     const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
     const { requestedAt } = page;
-    const reads = { sourceId, via, snapshots, unreadable, time: readTime(deps, requestedAt) };
+    const reads = { sourceId, via, snapshots, unreadable, time: readTime(deps, requestedAt), rehearses };
     const advance = (decisions: AppliedPage["decisions"]): Reading => ({
       ...reading,
       walk,

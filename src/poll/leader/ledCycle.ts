@@ -57,7 +57,11 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
       begunTerm = term;
     }
     const dueMs = clock.monotonicMs() + intervalMs;
-    const { waitMs } = await beginCycle(pool, term.lease, { sourceId, intervalMs });
+    const { waitMs } = await beginCycle(pool, term.lease, {
+      sourceId,
+      intervalMs,
+      providerNow: client.providerClock.providerNow(),
+    });
     if (waitMs > 0) return { kind: "not_due", waitMs };
     const counts = await cycle.run({ term, signal, state, dueMs });
     await endCycle(pool, term.lease, { sourceId, error: undefined });

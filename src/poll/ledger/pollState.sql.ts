@@ -64,13 +64,13 @@ export async function beginPolling(
 }
 
 /**
- * Starts a cycle if the last one of any leader started at least `intervalMs` ago by the database's clock; otherwise
+ * Starts a cycle, and notes the provider's clock, if the last one of any leader started at least `intervalMs` ago by the database's clock; otherwise
  * says how long to wait. Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
-  { sourceId, intervalMs }: { sourceId: string; intervalMs: number },
+  { sourceId, intervalMs, providerNow }: { sourceId: string; intervalMs: number; providerNow: Instant },
 ): Promise<{ readonly waitMs: number }> {
   // A last start in the future means that the clock was set back; it must not stop polling until then.
   const { rows } = await pool.query<{ held: boolean; begun: boolean; wait_ms: number | null }>(
@@ -78,14 +78,15 @@ export async function beginCycle(
        select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
        from mirror.poll_state where source_id = $4
      ), begun as (
-       update mirror.poll_state set last_cycle_started_at = clock_timestamp()
+       update mirror.poll_state set last_cycle_started_at = clock_timestamp(),
+         provider_clock = $6::bigint, provider_clock_at = clock_timestamp()
        from held, pace
        where source_id = $4 and (wait_ms is null or wait_ms <= 0 or wait_ms > $5::double precision)
        returning source_id
      )
      select exists (select from held) as held, exists (select from begun) as begun,
        (select wait_ms from pace)::double precision as wait_ms`,
-    [...leaseValues(lease), sourceId, intervalMs],
+    [...leaseValues(lease), sourceId, intervalMs, providerNow],
   );
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);

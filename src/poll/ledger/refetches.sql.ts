@@ -1,5 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Pool } from "../../database/database.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
+import type { Window } from "../../domain/window/window.ts";
 
 /** A wish to have one order read again. */
 export interface Refetch {
@@ -27,6 +28,25 @@ export async function requestRefetches(
        attempts = 0, failures = 0, last_error = null`,
     [sourceId, references, reason],
   );
+}
+
+/**
+ * Wishes for the orders to be read again that hold a claim of `window` which no read has shown: the walk that proved the
+ * window would have. Resolves with how many. To be called in the transaction that proves it.
+ */
+export async function requestUnconfirmed(
+  client: Queryable,
+  { sourceId, window }: { sourceId: string; window: Window },
+): Promise<number> {
+  const { rowCount } = await client.query(
+    `insert into mirror.refetches (source_id, reference, reason)
+     select source_id, reference, 'claimed, and not shown by a read' from mirror.orders
+     where source_id = $1 and version >= $2::bigint and version < $3::bigint and not settled and gone_at is null
+     order by reference
+     on conflict (source_id, reference) do nothing`,
+    [sourceId, window.since, window.until],
+  );
+  return rowCount ?? 0;
 }
 
 /** The wishes that are due, in the order in which they became so: a failing one comes behind those that waited. */

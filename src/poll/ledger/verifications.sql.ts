@@ -10,6 +10,8 @@ export interface Findings {
   readonly missing: number;
   /** Orders of which it had an older state. */
   readonly stale: number;
+  /** Orders of which it had a state that the provider does not show, with a later updatedAt. */
+  readonly contradicted: number;
   /** Orders with the same updatedAt and other content. */
   readonly differing: number;
   /** Orders that the provider does not have. */
@@ -23,6 +25,8 @@ export interface Verification extends Window, Findings {
   readonly sourceId: string;
   /** How many orders are read one by one; null: all of the period are listed. */
   readonly sample: number | null;
+  /** False: differences are only told. */
+  readonly repairs: boolean;
   readonly state: "requested" | "running" | "done" | "failed";
   readonly readDownTo: Instant;
   readonly requests: number;
@@ -49,9 +53,9 @@ interface VerificationRow extends Omit<
 const EXAMPLES_MAX = 20;
 
 const SELECT = `
-  select verification_id as "verificationId", source_id as "sourceId", since, until, sample, state,
+  select verification_id as "verificationId", source_id as "sourceId", since, until, sample, repairs, state,
     read_down_to as "readDownTo", requests::float8, orders::float8, missing::float8, stale::float8,
-    differing::float8, extra::float8, unreadable::float8, examples, last_error as "lastError",
+    contradicted::float8, differing::float8, extra::float8, unreadable::float8, examples, last_error as "lastError",
     coalesce(extract(epoch from coalesce(ended_at, clock_timestamp()) - started_at) * 1000, 0)::float8 as "elapsedMs"
   from mirror.verifications`;
 
@@ -68,12 +72,12 @@ function toVerification(row: VerificationRow): Verification {
 /** Asks for [since, until) to be compared; resolves with the number of the wish. */
 export async function requestVerification(
   pool: Pool,
-  wish: Window & { sourceId: string; sample: number | null },
+  wish: Window & { sourceId: string; sample: number | null; repairs?: boolean },
 ): Promise<bigint> {
   const { rows } = await pool.query<{ id: string }>(
-    `insert into mirror.verifications (source_id, since, until, read_down_to, sample)
-     values ($1, $2::bigint, $3::bigint, $3::bigint, $4) returning verification_id as id`,
-    [wish.sourceId, wish.since, wish.until, wish.sample],
+    `insert into mirror.verifications (source_id, since, until, read_down_to, sample, repairs)
+     values ($1, $2::bigint, $3::bigint, $3::bigint, $4, $5) returning verification_id as id`,
+    [wish.sourceId, wish.since, wish.until, wish.sample, wish.repairs ?? true],
   );
   return BigInt(rows[0]?.id ?? 0);
 }
@@ -146,11 +150,11 @@ export async function advanceVerification(
     done: boolean;
   },
 ): Promise<void> {
-  const { missing, stale, differing, extra, unreadable } = step.findings;
+  const { missing, stale, contradicted, differing, extra, unreadable } = step.findings;
   await updateUnderLease(pool, lease, {
     set: `read_down_to = $5::bigint, requests = requests + $6, orders = orders + $7, missing = missing + $8,
       stale = stale + $9, differing = differing + $10, extra = extra + $11, unreadable = unreadable + $12,
-      failures = 0, examples = (examples || $13::text[])[:${EXAMPLES_MAX}],
+      contradicted = contradicted + $15, failures = 0, examples = (examples || $13::text[])[:${EXAMPLES_MAX}],
       state = case when $14 then 'done' else state end, ended_at = case when $14 then clock_timestamp() end`,
     where: "state = 'running'",
     values: [
@@ -165,6 +169,7 @@ export async function advanceVerification(
       unreadable,
       step.references,
       step.done,
+      contradicted,
     ],
   });
 }

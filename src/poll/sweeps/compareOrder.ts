@@ -1,3 +1,4 @@
+import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Findings } from "../ledger/verifications.sql.ts";
@@ -15,13 +16,21 @@ export interface Difference {
   readonly references: readonly string[];
 }
 
-const NO_FINDINGS: Findings = { missing: 0, stale: 0, differing: 0, extra: 0, unreadable: 0 };
+const NO_FINDINGS: Findings = {
+  missing: 0,
+  stale: 0,
+  contradicted: 0,
+  differing: 0,
+  extra: 0,
+  unreadable: 0,
+};
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
 
 export function addDifference(left: Difference, right: Difference): Difference {
   const findings = {
     missing: left.findings.missing + right.findings.missing,
     stale: left.findings.stale + right.findings.stale,
+    contradicted: left.findings.contradicted + right.findings.contradicted,
     differing: left.findings.differing + right.findings.differing,
     extra: left.findings.extra + right.findings.extra,
     unreadable: left.findings.unreadable + right.findings.unreadable,
@@ -32,8 +41,15 @@ export function addDifference(left: Difference, right: Difference): Difference {
 /** What had to be repaired was different: the kind tells what the mirror had before. */
 export function findDifferences(decisions: readonly Decision[]): Difference {
   return decisions.reduce((sum, { verdict, previousStatus, conflict, reference }) => {
-    if (verdict !== "applied") return sum;
-    const kind = previousStatus === null ? "missing" : conflict ? "differing" : "stale";
+    if (!isChange({ verdict })) return sum;
+    const kind =
+      verdict === "corrected"
+        ? "contradicted"
+        : previousStatus === null
+          ? "missing"
+          : conflict
+            ? "differing"
+            : "stale";
     const references = reference === null ? [] : [reference];
     return addDifference(sum, { findings: { ...NO_FINDINGS, [kind]: 1 }, references });
   }, NO_DIFFERENCE);
@@ -50,9 +66,16 @@ const REASON = "could not be compared";
  */
 export async function compareOrders(
   deps: PollDeps,
-  options: { references: readonly string[]; knownBefore: Instant; term: Term; signal: AbortSignal },
+  options: {
+    references: readonly string[];
+    knownBefore: Instant;
+    /** False: only says what differs. */
+    repairs: boolean;
+    term: Term;
+    signal: AbortSignal;
+  },
 ): Promise<Difference> {
-  const { references, knownBefore, term, signal } = options;
+  const { references, knownBefore, repairs, term, signal } = options;
   const { sourceId } = deps.source;
   const resting = await readResting(deps.pool, { sourceId, references });
   const reads = startSingleReads(deps, { priority: "verify", reason: REASON });
@@ -65,7 +88,7 @@ export async function compareOrders(
     const difference =
       read === undefined || read.kind === "failed"
         ? UNREADABLE
-        : await compareRead(deps, { reference, read, knownBefore });
+        : await compareRead(deps, { reference, read, knownBefore, repairs });
     found = addDifference(found, difference);
   }
   return found;
@@ -77,11 +100,12 @@ async function compareRead(
     reference: string;
     read: Exclude<SingleRead, { readonly kind: "failed" }>;
     knownBefore: Instant;
+    repairs: boolean;
   },
 ): Promise<Difference> {
-  const { reference, read, knownBefore } = options;
+  const { reference, read, knownBefore, repairs } = options;
   if (read.kind === "not_found") {
-    noteOrderGone(deps, { reference, reason: "comparison" });
+    if (repairs) await noteOrderGone(deps, { reference, via: "verify", requestedAt: read.requestedAt });
     return { findings: { ...NO_FINDINGS, extra: 1 }, references: [reference] };
   }
   const { snapshot, requestedAt } = read.answer;
@@ -91,6 +115,7 @@ async function compareRead(
     via: isNews ? "refetch" : "verify",
     snapshots: [snapshot],
     time: readTime(deps, requestedAt),
+    rehearses: !repairs,
   });
   return isNews ? NO_DIFFERENCE : findDifferences(decisions);
 }

@@ -1,5 +1,6 @@
 import { isChange } from "../../apply/applySubjects.ts";
-import { addSeconds } from "../../domain/order/instant.ts";
+import { addSeconds, millisFromInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import { completeRefetch, postponeRefetch, takeRefetches } from "../ledger/refetches.sql.ts";
 import type { Refetch } from "../ledger/refetches.sql.ts";
 import type { OrderAnswer } from "../../provider/orderAnswer.ts";
@@ -14,6 +15,8 @@ const REFETCHES_MAX = 50;
 /** An order that bears a time in the future is asked for again until then, though not for ever. */
 const ATTEMPTS_MAX = 20;
 
+const WAIT_MAX_MS = 6 * 3_600_000;
+
 export interface RefetchCounts {
   readonly requests: number;
   readonly applied: number;
@@ -23,8 +26,8 @@ export interface RefetchCounts {
 
 /**
  * Reads the orders that somebody wished to have read again, one by one, until the next cycle is due. A wish is
- * fulfilled by a read that is settled, since only then can nothing change within that version any more; an earlier one
- * is applied, and repeated.
+ * fulfilled by a read that is settled, since only then can nothing change within that version any more, and that leaves
+ * no claim standing which it does not show; an earlier one is applied, and repeated.
  */
 export async function refetchOrders(
   deps: PollDeps,
@@ -42,10 +45,7 @@ export async function refetchOrders(
     requests += 1;
     const read = await reads.read(refetch.reference, signal);
     if (read.kind === "failed" && read.endsBatch) return { requests, applied, failure: read.error };
-    if (read.kind === "not_found") {
-      noteOrderGone(deps, refetch);
-      await completeRefetch(deps.pool, { sourceId, refetch, shown: undefined });
-    }
+    if (read.kind === "not_found") applied += await applyAbsentRefetch(deps, { refetch, ...read });
     if (read.kind === "read") applied += await applyRefetch(deps, { refetch, answer: read.answer });
   }
   return { requests, applied, failure: undefined };
@@ -55,9 +55,8 @@ async function applyRefetch(
   deps: PollDeps,
   { refetch, answer }: { refetch: Refetch; answer: OrderAnswer },
 ): Promise<number> {
-  const { pool, apply, logger, settleSeconds, intervalSeconds } = deps;
+  const { apply, settleSeconds, intervalSeconds } = deps;
   const { sourceId } = deps.source;
-  const { reference, reason, attempts } = refetch;
   const { snapshot, requestedAt } = answer;
   const decisions = await apply.applyReads({
     sourceId,
@@ -65,12 +64,48 @@ async function applyRefetch(
     snapshots: [snapshot],
     time: readTime(deps, requestedAt),
   });
+  const [decision] = decisions;
   const settled = requestedAt > addSeconds(snapshot.version, settleSeconds);
-  if (!settled && attempts + 1 >= ATTEMPTS_MAX) {
-    logger.warn({ reference, reason }, "the order bears a time in the future; given up");
-  }
-  if (settled || attempts + 1 >= ATTEMPTS_MAX) {
-    await completeRefetch(pool, { sourceId, refetch, shown: snapshot.version });
-  } else await postponeRefetch(pool, { sourceId, refetch, waitMs: intervalSeconds * 1_000 });
+  const claimed = decision?.storedVersion ?? null;
+  const claimStands = claimed !== null && claimed > snapshot.version;
+  const waitMs = claimStands
+    ? untilRefutable(deps, { version: claimed, requestedAt })
+    : intervalSeconds * 1_000;
+  await endAttempt(deps, { refetch, shown: snapshot.version, fulfilled: settled && !claimStands, waitMs });
   return decisions.filter(isChange).length;
+}
+
+/** An order that the provider does not have is gone, unless a claim stands that this read could not know. */
+async function applyAbsentRefetch(
+  deps: PollDeps,
+  { refetch, requestedAt }: { refetch: Refetch; requestedAt: Instant },
+): Promise<number> {
+  const { reference } = refetch;
+  const { outcome, version } = await noteOrderGone(deps, { reference, via: "refetch", requestedAt });
+  const claimed = outcome === "claim_stands" ? version : null;
+  const waitMs = claimed === null ? 0 : untilRefutable(deps, { version: claimed, requestedAt });
+  await endAttempt(deps, { refetch, shown: undefined, fulfilled: claimed === null, waitMs });
+  return outcome === "gone" ? 1 : 0;
+}
+
+/** How long until a read's horizon reaches the version of a claim, so that what it does not show is refuted. */
+function untilRefutable(
+  deps: PollDeps,
+  { version, requestedAt }: { version: Instant; requestedAt: Instant },
+): number {
+  const { horizonSeconds } = readTime(deps, requestedAt);
+  const waitMs = millisFromInstant(version - requestedAt) + (horizonSeconds + 1) * 1_000;
+  return Math.min(Math.max(waitMs, deps.intervalSeconds * 1_000), WAIT_MAX_MS);
+}
+
+async function endAttempt(
+  { source: { sourceId }, pool, logger }: PollDeps,
+  attempt: { refetch: Refetch; shown: Instant | undefined; fulfilled: boolean; waitMs: number },
+): Promise<void> {
+  const { refetch, shown, fulfilled, waitMs } = attempt;
+  const { reference, reason, attempts } = refetch;
+  const givenUp = !fulfilled && attempts + 1 >= ATTEMPTS_MAX;
+  if (givenUp) logger.warn({ reference, reason }, "the order bears a time in the future; given up");
+  if (fulfilled || givenUp) await completeRefetch(pool, { sourceId, refetch, shown });
+  else await postponeRefetch(pool, { sourceId, refetch, waitMs });
 }

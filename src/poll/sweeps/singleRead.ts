@@ -5,6 +5,7 @@ import {
   ProviderUnavailableError,
   RateLimitedError,
 } from "../../provider/errors.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import type { OrderAnswer } from "../../provider/orderAnswer.ts";
 import type { Priority } from "../../provider/rate/policies.ts";
 import type { PollDeps } from "../cycle/deps.ts";
@@ -15,7 +16,7 @@ import type { RefetchPatience } from "../ledger/refetches.sql.ts";
 export type SingleRead =
   | { readonly kind: "read"; readonly answer: OrderAnswer }
   /** The provider says that there is no such order. */
-  | { readonly kind: "not_found" }
+  | { readonly kind: "not_found"; readonly requestedAt: Instant }
   | { readonly kind: "failed"; readonly error: unknown; readonly endsBatch: boolean };
 
 export interface SingleReads {
@@ -54,6 +55,7 @@ export function startSingleReads(
 
   return {
     async read(reference, signal) {
+      const requestedAt = client.providerClock.providerNow();
       try {
         const answer = await client.getOrder(reference, { priority, attemptsMax, signal });
         unavailable = 0;
@@ -62,7 +64,7 @@ export function startSingleReads(
         signal.throwIfAborted();
         if (error instanceof OrderNotFoundError) {
           unavailable = 0;
-          return { kind: "not_found" };
+          return { kind: "not_found", requestedAt };
         }
         unavailable = isUnavailable(error) ? unavailable + 1 : 0;
         // A refusal for the rate says nothing about the order: it was not looked at.

@@ -91,11 +91,12 @@ export function makeSweepRunner(
 /** Reads one page and keeps it, or with the last one the window. Throws when the walk has failed. */
 function makeReadOn(keeper: WalkKeeper, { sweep, readPage }: Parameters<typeof makeSweepRunner>[1]) {
   return async function readOn(before: Reading, { term, signal }: Omit<StepContext, "view">) {
-    const { via, priority } = sweep;
+    const { via, priority, rehearses } = sweep;
     let committed: CommittedWindow | undefined;
     const after = await readPage(before, {
       via,
       priority,
+      rehearses,
       notePage: (page: AppliedPage) => sweep.notePage?.(page),
       async keep(client, reading) {
         committed = await keeper.keep(client, { before, after: reading, term });

@@ -32,6 +32,8 @@ export interface Sweep {
   readonly movesCursor: boolean;
   /** Its windows are old enough to prove something when `provesAfterSeconds` lie between their end and their reading. */
   readonly provesAfterSeconds: number | undefined;
+  /** True: what its pages show is decided on and not written. */
+  readonly rehearses?: boolean;
   /** How long its windows may be. */
   readonly span: Span;
   /** The window to read next in this cycle; undefined when there is none. */

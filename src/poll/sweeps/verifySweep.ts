@@ -26,6 +26,8 @@ const UNLISTED_MAX = 200;
 interface Comparison {
   readonly verificationId: bigint;
   readonly since: Instant;
+  /** False: only says what differs. */
+  readonly repairs: boolean;
   /** Changes from here on may not have been polled yet. */
   readonly knownBefore: Instant;
   /** References on the pages of the window under way. */
@@ -45,7 +47,11 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     priority: "verify",
     movesCursor: false,
     get provesAfterSeconds() {
-      return lateSeconds(deps);
+      // What writes nothing proves nothing.
+      return comparison?.repairs === false ? undefined : lateSeconds(deps);
+    },
+    get rehearses() {
+      return comparison?.repairs === false;
     },
     span,
     async next({ providerNow }, { lease }) {
@@ -76,10 +82,8 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
         ...found,
         done,
       });
+      sayFindings(logger, found, comparison.repairs);
       comparison = undefined;
-      if (found.references.length > 0) {
-        logger.warn(found.findings, "the mirror differed from the provider; it was repaired");
-      }
       span.fit(requests);
     },
     async noteFailure(error, { lease }) {
@@ -91,6 +95,20 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
   };
 }
 
+function sayFindings(
+  logger: PollDeps["logger"],
+  { findings, references }: Difference,
+  repairs: boolean,
+): void {
+  if (references.length === 0) return;
+  logger.warn(
+    findings,
+    repairs
+      ? "the mirror differed from the provider; it was repaired"
+      : "the mirror differs from the provider",
+  );
+}
+
 /** The comparison to go on with and what is left of it; undefined when there is none, or it is too young yet. */
 async function beginComparison(
   { source: { sourceId }, pool }: PollDeps,
@@ -98,14 +116,14 @@ async function beginComparison(
 ): Promise<{ comparison: Comparison; rest: Window } | undefined> {
   const open = await readOpenVerification(pool, { sourceId, sampled: false });
   if (open === undefined) return undefined;
-  const { verificationId, since } = open;
+  const { verificationId, since, repairs } = open;
   let until = open.readDownTo;
   if (open.state === "requested") {
     until = open.until < provable ? open.until : provable;
     if (until <= since) return undefined;
     await startVerification(pool, lease, { verificationId, until });
   }
-  const comparison = { verificationId, since, knownBefore: provable, listed: new Set<string>() };
+  const comparison = { verificationId, since, repairs, knownBefore: provable, listed: new Set<string>() };
   return { comparison: { ...comparison, difference: NO_DIFFERENCE }, rest: { since, until } };
 }
 
@@ -115,8 +133,8 @@ async function examineUnlisted(
   { window, comparison, term }: { window: Window; comparison: Comparison; term: Term },
 ): Promise<Difference> {
   const { sourceId } = deps.source;
-  const { knownBefore } = comparison;
+  const { knownBefore, repairs } = comparison;
   const listed = [...comparison.listed];
   const references = await readUnlisted(deps.pool, { sourceId, window, listed, limit: UNLISTED_MAX });
-  return compareOrders(deps, { references, knownBefore, term, signal: term.signal });
+  return compareOrders(deps, { references, knownBefore, repairs, term, signal: term.signal });
 }

@@ -9,6 +9,7 @@ import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
 import { commitWindow } from "../ledger/coverage.sql.ts";
 import type { Progress } from "../ledger/coverage.sql.ts";
+import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
 import { advanceWalk, beginWalk, endWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
 import type { Sweep } from "./sweeps.ts";
@@ -105,6 +106,8 @@ export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
       orders,
       durationMs: Math.max(0, Math.round(clock.monotonicMs() - after.begunAtMs)),
     });
+    // A comparison reads by itself what its pages did not show.
+    if (proved && sweep.name !== "verify") await requestUnconfirmed(client, { ...key, window });
     return { window, progress, whole, proved, begunAt };
   }
 

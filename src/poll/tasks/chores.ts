@@ -1,6 +1,7 @@
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
+import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
 import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
 import { makeAskNightly, makeVerifySamples } from "./verifyChores.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
@@ -33,6 +34,7 @@ export function makeSourceChores(deps: PollDeps, more: readonly Chore[]): Chores
     ...watching,
     makeMirrorBranches(deps),
     makeRecheckOpenOrders(deps),
+    makeReleaseDatedAhead(deps),
     makeAskNightly(deps),
     makeVerifySamples(deps),
     ...more,

@@ -48,7 +48,13 @@ export function makeVerifySamples(deps: PollDeps): Chore {
       const query = { sourceId, window: open, verificationId, offset: orders, limit };
       const references = await readSample(pool, query);
       const knownBefore = provableUntil(client.providerClock.providerNow(), deps);
-      const found = await compareOrders(deps, { references, knownBefore, term, signal });
+      const found = await compareOrders(deps, {
+        references,
+        knownBefore,
+        repairs: open.repairs,
+        term,
+        signal,
+      });
       const compared = references.length;
       await advanceVerification(pool, term.lease, {
         verificationId,
