@@ -109,7 +109,7 @@ describe("what is kept long enough is removed", () => {
     await tell("evt_b", "B", 1);
     await age();
     await tell("evt_c", "C", 1);
-    expect(await remove(removeHistory)).toBe(2);
+    expect(await remove(removeSuperseded, removeHistory)).toBe(2);
     expect(await list("select event_id as name from mirror.history order by history_id")).toEqual([
       "evt_a3",
       "evt_b",
