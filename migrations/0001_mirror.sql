@@ -233,6 +233,7 @@ comment on column mirror.quarantine.detail is 'What exactly was wrong, without p
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is parked once.';
 create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
+create index quarantine_excepted on mirror.quarantine (source_id) where state = 'open' and inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
 
 create table mirror.refetches (
@@ -257,6 +258,7 @@ comment on column mirror.refetches.failures        is 'Of those, the ones that f
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read is to tell whether the event or the proof was wrong. Null otherwise.';
+create index refetches_excepted on mirror.refetches (source_id) where claim_version is not null or reason = 'replayed from quarantine';
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (

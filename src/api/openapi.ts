@@ -76,7 +76,7 @@ const SCHEMAS = {
 export type SchemaName = keyof typeof SCHEMAS;
 
 const INTRODUCTION =
-  "The provider's own reads, answered from the mirror in the provider's form, and what only a mirror can do. Every answer with orders says in X-Safe-Through up to when it is complete.";
+  "The provider's own reads, answered from the mirror in the provider's form, and what only a mirror can do. Every answer with orders says in X-Safe-Through up to when it is complete, and in X-Safe-Through-Exceptions how many orders were seen that could not be read.";
 
 /** The OpenAPI 3.1 document of the read API, the change feed, exports, writes, and the webhook endpoint. */
 export function describeApi(): OpenApiDocument {

@@ -10,6 +10,8 @@ export interface AlertFacts {
   readonly oldestPendingAt: number | null;
   readonly quarantined: number;
   readonly gaps: number;
+  /** When a proof was last taken back. */
+  readonly lastBreachAt: number | null;
   readonly lastEventAt: number | null;
   readonly lostSinceLastEvent: number;
   /** When the provider was last found to answer otherwise than before. */
@@ -75,6 +77,15 @@ export const ALERTS: readonly Alert[] = [
     holds: ({ gaps }) => gaps > 0,
     summarize: ({ sourceId, gaps }) =>
       `Source ${sourceId} has ${gaps} ${gaps === 1 ? "span that was" : "spans that were"} never read for certain.`,
+  },
+  {
+    name: "OrderMirrorProofTakenBack",
+    severity: "warning",
+    forSeconds: 0,
+    fix: "The span is read again by itself; reporting.coverage_breaches names it, for whoever made reports of it.",
+    holds: ({ lastBreachAt, now }) => lastBreachAt !== null && now - lastBreachAt <= DAY_SECONDS,
+    summarize: ({ sourceId }) =>
+      `A change of source ${sourceId} was found that a proof had missed; that proof was taken back.`,
   },
   {
     name: "OrderMirrorEventsWait",

@@ -24,6 +24,11 @@ export interface SourceFigures {
   /** Spans of the last week that lie between proved windows and were not proved themselves. */
   readonly gaps: number;
   readonly oldestGap: { readonly since: number; readonly until: number } | null;
+  /** Orders that safeThrough does not speak of; see mirror.exceptions. */
+  readonly exceptions: number;
+  /** How often a proof was taken back, since the beginning. */
+  readonly breaches: number;
+  readonly lastBreachAt: number | null;
   /** When an event last came; null when none is among the newest of all sources. */
   readonly lastEventAt: number | null;
   /** Changes that an event announced, in time or late, since the beginning, as the lost ones; see readWebhookRecord. */
@@ -53,6 +58,11 @@ with waiting as (
 ), wished as (
   select source_id, count(*)::int as refetches
   from (select source_id from mirror.refetches limit $1) r group by source_id
+), broken as (
+  select source_id, count(*)::int as breaches, max(found_at) as last_at from mirror.coverage_breaches group by source_id
+), excepted as (
+  select source_id, count(*)::int as exceptions
+  from (select source_id from mirror.exceptions limit $1) e group by source_id
 ), announced as (
   select source_id, sum(events)::float8 as announced, max(last_at) as last_at
   from mirror.announced_statuses group by source_id
@@ -68,6 +78,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   extract(epoch from poll.last_cycle_ended_at)::float8 as "lastCycleEndedAt", poll.last_error as "lastError",
   coalesce(waiting.pending, 0) as pending, extract(epoch from waiting.oldest)::float8 as "oldestPendingAt",
   coalesce(parked.quarantined, 0) as quarantined, coalesce(wished.refetches, 0) as refetches,
+  coalesce(excepted.exceptions, 0) as exceptions, coalesce(broken.breaches, 0) as breaches,
+  extract(epoch from broken.last_at)::float8 as "lastBreachAt",
   coalesce((select count(*) from unnest(proved.missing))::int, 0) as gaps,
   (select lower(gap) / 1e9 from unnest(proved.missing) as gap order by gap limit 1)::float8 as "gapSince",
   (select upper(gap) / 1e9 from unnest(proved.missing) as gap order by gap limit 1)::float8 as "gapUntil",
@@ -80,6 +92,8 @@ left join mirror.poll_state poll using (source_id)
 left join waiting using (source_id)
 left join parked using (source_id)
 left join wished using (source_id)
+left join broken using (source_id)
+left join excepted using (source_id)
 left join announced using (source_id)
 left join proved using (source_id)
 cross join lateral (

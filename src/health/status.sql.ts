@@ -18,6 +18,12 @@ export interface SourceStatus {
   readonly oldestPendingSeconds: number | null;
   readonly quarantined: number;
   readonly refetches: number;
+  /** Orders that safeThrough does not speak of; see mirror.exceptions. */
+  readonly exceptions: number;
+  /** How often a proof was taken back. */
+  readonly breaches: number;
+  /** The last time; null when it never happened. */
+  readonly lastBreachAt: Instant | null;
   /** The database's clock at the time of the look. */
   readonly now: Instant;
 }
@@ -35,6 +41,9 @@ interface StatusRow {
   readonly oldest_pending_seconds: number | null;
   readonly quarantined: string;
   readonly refetches: string;
+  readonly exceptions: string;
+  readonly breaches: string;
+  readonly last_breach_at: string | null;
   readonly now: string;
 }
 
@@ -51,6 +60,8 @@ export async function readStatus(pool: Pool): Promise<SourceStatus[]> {
       waiting.pending, waiting.oldest_pending_seconds,
       (select count(*) from mirror.quarantine q where q.source_id = s.source_id and q.state = 'open') as quarantined,
       (select count(*) from mirror.refetches r where r.source_id = s.source_id) as refetches,
+      (select count(*) from mirror.exceptions e where e.source_id = s.source_id) as exceptions,
+      broken.breaches, broken.last_breach_at,
       (extract(epoch from clock_timestamp()) * 1000000000)::bigint as now
     from mirror.sources s
     left join mirror.poll_state poll using (source_id)
@@ -58,6 +69,10 @@ export async function readStatus(pool: Pool): Promise<SourceStatus[]> {
       select count(*) as pending, extract(epoch from clock_timestamp() - min(received_at))::float8 as oldest_pending_seconds
       from mirror.pending p where p.source_id = s.source_id
     ) waiting
+    cross join lateral (
+      select count(*) as breaches, mirror.nanos_of(max(found_at)) as last_breach_at
+      from mirror.coverage_breaches b where b.source_id = s.source_id
+    ) broken
     order by s.source_id`);
   return rows.map((row) => ({
     sourceId: row.source_id,
@@ -72,6 +87,9 @@ export async function readStatus(pool: Pool): Promise<SourceStatus[]> {
     oldestPendingSeconds: row.oldest_pending_seconds,
     quarantined: Number(row.quarantined),
     refetches: Number(row.refetches),
+    exceptions: Number(row.exceptions),
+    breaches: Number(row.breaches),
+    lastBreachAt: toInstant(row.last_breach_at),
     now: BigInt(row.now),
   }));
 }

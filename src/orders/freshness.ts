@@ -21,12 +21,14 @@ export async function stampFreshness(
 }
 
 /**
- * `X-Safe-Through` when it is known how far the answer can be trusted, and `X-Stale-Seconds` when that lies far back:
- * webhooks may have brought younger changes all the same, but what they lost is missing.
+ * `X-Safe-Through` when it is known how far the answer can be trusted, with the number of orders that this does not
+ * speak of in `X-Safe-Through-Exceptions`, and `X-Stale-Seconds` when it lies far back: webhooks may have brought
+ * younger changes all the same, but what they lost is missing.
  */
 export function writeFreshness(response: Response, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;
   response.set("X-Safe-Through", formatInstant(freshness.safeThrough));
+  response.set("X-Safe-Through-Exceptions", String(freshness.exceptions));
   const ageSeconds = Math.floor(freshness.ageSeconds);
   if (ageSeconds >= STALE_AFTER_SECONDS) response.set("X-Stale-Seconds", String(ageSeconds));
 }

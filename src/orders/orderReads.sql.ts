@@ -75,16 +75,21 @@ export interface Freshness {
   readonly safeThrough: Instant;
   /** How long ago that is, in seconds, by the database's clock. */
   readonly ageSeconds: number;
+  /** Orders that this does not speak of: see mirror.exceptions. Counted up to 1,000. */
+  readonly exceptions: number;
 }
 
 interface FreshnessRow {
   readonly safe_through: string | null;
   readonly age_seconds: number | null;
+  readonly exceptions: number;
 }
 
 /** Columns of FreshnessRow. */
 const FRESHNESS = `p.safe_through,
-    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds`;
+    extract(epoch from clock_timestamp())::float8 - p.safe_through / 1e9::float8 as age_seconds,
+    (select count(*)::int from (
+      select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
 /** One order, and how far what is said of it can be trusted. */
 export interface OrderAnswer {
@@ -162,8 +167,10 @@ export async function selectFreshness(pool: Pool, sourceId: string): Promise<Fre
   return rows[0] && toFreshness(rows[0]);
 }
 
-function toFreshness({ safe_through: text, age_seconds: ageSeconds }: FreshnessRow): Freshness | undefined {
-  return text === null || ageSeconds === null ? undefined : { safeThrough: BigInt(text), ageSeconds };
+function toFreshness(row: FreshnessRow): Freshness | undefined {
+  const { safe_through: text, age_seconds: ageSeconds, exceptions } = row;
+  if (text === null || ageSeconds === null) return undefined;
+  return { safeThrough: BigInt(text), ageSeconds, exceptions };
 }
 
 /**

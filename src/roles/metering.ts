@@ -132,6 +132,8 @@ function observeSource(observe: Observe, figures: SourceFigures): void {
   observeKnown("order_mirror_late_arrival_seconds", figures.lateTailSeconds);
   observe("order_mirror_poll_failing", figures.lastError === null ? 0 : 1, labels);
   observe("order_mirror_poll_window_gaps", figures.gaps, labels);
+  observe("order_mirror_coverage_breaches_total", figures.breaches, labels);
+  observe("order_mirror_coverage_exceptions", figures.exceptions, labels);
   observe("order_mirror_lost_events_total", figures.lost, labels);
   observe("order_mirror_announced_changes_total", figures.announced, labels);
   observe("order_mirror_pending_events", figures.pending, labels);

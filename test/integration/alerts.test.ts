@@ -53,6 +53,7 @@ const well: AlertFacts = {
   oldestPendingAt: null,
   quarantined: 0,
   gaps: 0,
+  lastBreachAt: null,
   lastEventAt: 9_000,
   lostSinceLastEvent: 0,
   traitChangedAt: null,

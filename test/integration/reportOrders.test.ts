@@ -283,8 +283,17 @@ describe("freshness", () => {
     expect((await get("")).headers.get("x-safe-through")).toBeNull();
     await report.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
     for (const path of ["", "/A", "/nowhere"]) {
-      expect((await get(path)).headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
+      const { headers } = await get(path);
+      expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
+      expect(headers.get("x-safe-through-exceptions")).toBe("0");
     }
+    await report.database.pool.query(
+      "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
+    );
+    for (const path of ["", "/A", "/nowhere"]) {
+      expect((await get(path)).headers.get("x-safe-through-exceptions")).toBe("1");
+    }
+    await report.database.pool.query("delete from mirror.quarantine");
   });
 
   it.each(["?limit=5", "/A"])(

@@ -93,6 +93,8 @@ function printSource(source: ShownSource, paint: Paint): void {
   const rows = [
     ...(source.paused ? [["  polling", paint("yellow", "paused")]] : []),
     ["  complete up to", describeMoment(source.safeThrough, source.now)],
+    ["  except for", describeExceptions(source, paint)],
+    ["  taken back", describeBreaches(source, paint)],
     ["  polled up to", describeMoment(source.polledThrough, source.now)],
     ["  last poll ended", describeMoment(source.lastCycleEndedAt, source.now)],
     ["  last event", describeMoment(source.lastEventReceivedAt, source.now)],
@@ -112,6 +114,19 @@ function describeMoment(moment: Instant | null, now: Instant): string {
   if (moment === null) return "never";
   const agoMs = millisFromInstant(now - moment);
   return `${formatInstant(moment, 0)}  (${agoMs < 0 ? "just now" : `${formatSpan(agoMs)} ago`})`;
+}
+
+function describeExceptions({ exceptions }: SourceStatus, paint: Paint): string {
+  if (exceptions === 0) return "none";
+  return paint("red", `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen and not read`);
+}
+
+function describeBreaches({ breaches, lastBreachAt, now }: SourceStatus, paint: Paint): string {
+  if (lastBreachAt === null) return "never";
+  return paint(
+    "red",
+    `${breaches} ${breaches === 1 ? "time" : "times"}, last ${describeMoment(lastBreachAt, now)}`,
+  );
 }
 
 function describeMargins({ settleSeconds, overlapSeconds, tailSeconds }: StoredMargins): string {
@@ -169,6 +184,7 @@ function toJson(source: ShownSource) {
     polledThrough: moment(source.polledThrough),
     lastCycleEndedAt: moment(source.lastCycleEndedAt),
     lastEventReceivedAt: moment(source.lastEventReceivedAt),
+    lastBreachAt: moment(source.lastBreachAt),
     traits: Object.fromEntries(source.traits.map(({ trait, value }) => [trait, value])),
     webhookRecord: { lost, announced, lossRate: lossRate({ lost, announced }), lostSinceLastEvent, delays },
     now: formatInstant(source.now),

@@ -122,8 +122,9 @@ function renderFresh({ figures, standing, lag }: SourceView): Html {
     question: "Fresh?",
     number: ago(safeThrough, "not yet"),
     address: `/ops/walks${query}`,
-    meaning: html`every change until then is here (safe through)${until}`,
+    meaning: html`every change until then is here (safe through)${until}${renderExceptions(figures)}`,
     facts: [
+      ...renderBreaches(figures),
       [
         "Last event, all time",
         html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none came")}</a>`,
@@ -133,6 +134,22 @@ function renderFresh({ figures, standing, lag }: SourceView): Html {
       ["Last poll ended", ago(lastCycleEndedAt, "never")],
     ],
   });
+}
+
+/** What the claim does not speak of, right beside it. */
+function renderExceptions({ exceptions, sourceId }: SourceView["figures"]): Html {
+  if (exceptions === 0) return html``;
+  const orders = exceptions === 1 ? "order that was" : "orders that were";
+  return html`,
+    <a href="/ops/quarantine${sourceQuery(sourceId)}"
+      >${renderAlert(`except for ${describeCount(exceptions)} ${orders} seen and not read`)}</a
+    >`;
+}
+
+function renderBreaches({ breaches, lastBreachAt, now }: SourceView["figures"]): [string, Html][] {
+  if (lastBreachAt === null) return [];
+  const times = breaches === 1 ? "once" : `${describeCount(breaches)} times`;
+  return [["Proofs taken back", html`${renderAlert(`${times}, last ${describeAge(now - lastBreachAt)}`)}`]];
 }
 
 const HEALTH: Readonly<Record<WebhookHealth, string>> = {

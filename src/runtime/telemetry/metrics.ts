@@ -73,6 +73,14 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "Spans of the last week that are not proved to be complete, between others that are.",
   },
+  order_mirror_coverage_breaches_total: {
+    kind: "observed-counter",
+    help: "Proofs that were taken back, since a change was found that they had missed.",
+  },
+  order_mirror_coverage_exceptions: {
+    kind: "observed-gauge",
+    help: "Orders that were seen and could not be read, and late events that no read has confirmed: safe through does not speak of them.",
+  },
   order_mirror_lost_events_total: {
     kind: "observed-counter",
     help: "Changes that should have been announced by an event, and were found by a read only.",
