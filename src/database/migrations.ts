@@ -29,6 +29,9 @@ const source: Knex.MigrationSource<string> = {
   },
 };
 
+/** Any number will do, as long as nothing else in the database locks it. */
+const LOCK_KEY = 7_405_002;
+
 const CONFIG: Knex.MigratorConfig = {
   migrationSource: source,
   tableName: "order_mirror_migrations",
@@ -39,6 +42,10 @@ const CONFIG: Knex.MigratorConfig = {
 /** Brings the database to the newest schema; returns the names of the migrations that it ran, none if current. */
 export async function migrate(databaseUrl: string): Promise<string[]> {
   return withKnex(databaseUrl, async (connection) => {
+    // The session's lock keeps a second process waiting. So knex' own, which outlives a process that is killed, is
+    // nobody's now.
+    await connection.raw("select pg_advisory_lock(?)", [LOCK_KEY]);
+    await connection.migrate.forceFreeMigrationsLock(CONFIG);
     const [, ran] = (await connection.migrate.latest(CONFIG)) as [number, string[]];
     return ran;
   });

@@ -134,8 +134,6 @@ export async function readSourceFigures(
 
 /** What the server says of itself, for the doctor. */
 export interface ServerFacts {
-  /** Such as 180004. */
-  readonly versionNumber: number;
   readonly version: string;
   readonly timeZone: string;
   readonly fsync: boolean;
@@ -147,8 +145,7 @@ export interface ServerFacts {
 
 export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
   const { rows } = await pool.query<ServerFacts>(
-    `select current_setting('server_version_num')::int as "versionNumber",
-       split_part(current_setting('server_version'), ' ', 1) as version,
+    `select split_part(current_setting('server_version'), ' ', 1) as version,
        current_setting('TimeZone') as "timeZone", current_setting('fsync')::boolean as fsync,
        current_setting('full_page_writes')::boolean as "fullPageWrites",
        current_setting('synchronous_commit') as "synchronousCommit",

@@ -1,6 +1,7 @@
 import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import { sqlState } from "../database/databaseErrors.ts";
+import { explainDatabaseError } from "../database/explainDatabaseError.ts";
 import { migrate, pendingMigrations } from "../database/migrations.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
@@ -8,9 +9,10 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Name of the mirror's database in the embedded server. */
 const DATABASE = "order_mirror";
+/** As server_version_num has it. */
+const OLDEST_SERVER = 140_000;
 const CONNECT_TIMEOUT_MS = 5_000;
-const INVALID_CATALOG_NAME = "3D000";
-const WRONG_CREDENTIALS = new Set(["28P01", "28000"]);
+const STATEMENT_TIMEOUT_MS = 60_000;
 
 export interface OpenDatabase {
   /** Postgres itself, also where the roles' own connections go through a pooler. */
@@ -70,25 +72,25 @@ export async function assertMigrated(databaseUrl: string): Promise<void> {
 }
 
 async function assertReachable(databaseUrl: string): Promise<void> {
+  const { host } = new URL(databaseUrl);
+  let found: pg.QueryResult<{ version: number }>;
   try {
-    await runOnce(databaseUrl, "select 1");
+    found = await runOnce(databaseUrl, "select current_setting('server_version_num')::int as version");
   } catch (error) {
-    const { host, pathname } = new URL(databaseUrl);
-    const database = pathname.slice(1) || "the default database";
-    const code = sqlState(error);
-    if (code === INVALID_CATALOG_NAME) {
-      throw new ConfigurationError(`Postgres at ${host} has no database ${database}.`, {
-        fix: `Create it (createdb ${database}), or correct DATABASE_URL.`,
-      });
-    }
-    if (code !== undefined && WRONG_CREDENTIALS.has(code)) {
-      throw new ConfigurationError(`Postgres at ${host} refused the user or password of DATABASE_URL.`, {
-        fix: "Correct DATABASE_URL.",
-      });
-    }
-    throw new UnavailableError(`Postgres at ${host} cannot be reached (${reasonOf(error)}).`, {
-      fix: "Start it, or correct DATABASE_URL.",
-    });
+    throw (
+      explainDatabaseError(error, databaseUrl) ??
+      new UnavailableError(`Postgres at ${host} cannot be reached (${reasonOf(error)}).`, {
+        cause: error,
+        fix: "Start it, or correct DATABASE_URL.",
+      })
+    );
+  }
+  const [server] = found.rows;
+  if (server !== undefined && server.version < OLDEST_SERVER) {
+    throw new ConfigurationError(
+      `Postgres at ${host} is too old: version ${Math.floor(server.version / 10_000)}.`,
+      { fix: "Use PostgreSQL 14 or newer." },
+    );
   }
 }
 
@@ -107,13 +109,21 @@ async function createIfMissing(serverUrl: string): Promise<void> {
   });
 }
 
-async function runOnce(url: string, sql: string): Promise<pg.QueryResult> {
-  const client = new pg.Client({ connectionString: url, connectionTimeoutMillis: CONNECT_TIMEOUT_MS });
+async function runOnce<Row extends pg.QueryResultRow>(
+  url: string,
+  sql: string,
+): Promise<pg.QueryResult<Row>> {
+  // With a setting of the session, as our pools have: a pooler in transaction mode refuses it here and not later.
+  const client = new pg.Client({
+    connectionString: url,
+    connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
+    statement_timeout: STATEMENT_TIMEOUT_MS,
+  });
   // The error comes out of connect or query; without a listener a late one would end the process.
   client.on("error", () => undefined);
   try {
     await client.connect();
-    return await client.query(sql);
+    return await client.query<Row>(sql);
   } finally {
     await client.end().catch(() => undefined);
   }

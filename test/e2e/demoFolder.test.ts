@@ -116,7 +116,8 @@ describe("a database that the demo did not make", () => {
   it("and the demo's is refused to a real provider", async () => {
     const env = { DATA_DIR: path.join(folder, "turned"), PORT: "0", SANDBOX_PORT: "0" };
     const demo = startProgram(["demo"], env);
-    await demo.waitFor(/Ops\s+http/);
+    // Until then the source is nobody's, as nothing was read or received for it.
+    await demo.waitFor(/webhook\s+\S+\s.*applied/);
     await demo.stop("SIGINT");
     const { code, stderr } = await runProgram(["poller"], {
       DATA_DIR: path.join(env.DATA_DIR, "demo"),

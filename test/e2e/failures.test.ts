@@ -134,7 +134,7 @@ it("a provider that refuses the key is said once and clearly, while webhooks go 
     LOG_FORMAT: "json",
   });
   await up.waitFor(/invalid_api_key|refuses? the (API )?key/);
-  const web = await up.waitFor(/"url":"(http:[^"]+)","msg":"web is ready"/);
+  const web = await up.waitFor(/"url":"(http:[^"]+)".*"msg":"web is ready"/);
   const ready = await fetch(`${web[1]}/readyz`);
   expect(ready.status).toBe(200);
   const ending = await up.stop("SIGTERM");

@@ -1,6 +1,7 @@
 import type { OpenDatabase } from "../../roles/openDatabase.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
+import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import type { SourceFigures } from "../../health/readMetrics.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
@@ -56,7 +57,8 @@ export function pairSources(
 }
 
 /** What a failed check has to say. */
-export function toRemark(error: unknown): Remark {
+export function toRemark(thrown: unknown): Remark {
+  const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
   if (error instanceof OrderMirrorError) {
     return problem(error.message, error.fix ?? "Try again; LOG_LEVEL=debug shows more.");
   }

@@ -8,7 +8,6 @@ import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
 /** The first version with multiranges, which the coverage ledger is made of. */
-const POSTGRES_VERSION_MIN = 140_000;
 const SKEW_NOTED_SECONDS = 5;
 export const SKEW_HARMFUL_SECONDS = 30;
 
@@ -25,9 +24,6 @@ export const postgresCheck: Check = {
       ...judgeTimeZone(facts, database.embedded),
       ...judgeClock(facts.now, askedAt, answeredAt),
     ];
-    if (facts.versionNumber < POSTGRES_VERSION_MIN) {
-      remarks.push(problem(`PostgreSQL ${facts.version} is too old.`, "Use PostgreSQL 14 or newer."));
-    }
     const place = database.embedded ? "embedded" : "DATABASE_URL";
     return remarks.length > 0
       ? remarks

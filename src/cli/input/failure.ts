@@ -1,5 +1,6 @@
 import { CommanderError } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import { printNotice } from "../output/terminal.ts";
 
 /** Exit codes, as `--help` explains them. */
@@ -13,7 +14,8 @@ export class ProblemsFoundError extends OrderMirrorError {
 }
 
 /** Says in a sentence or two what went wrong and what to do about it; returns the exit code. */
-export function reportFailure(error: unknown, { verbose }: { verbose: boolean }): ExitCode {
+export function reportFailure(thrown: unknown, { verbose }: { verbose: boolean }): ExitCode {
+  const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
   // Commander has written its message already.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof ProblemsFoundError) return EXIT.problems;
