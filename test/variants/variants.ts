@@ -293,6 +293,21 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "a read stamped with the time of its writing",
+    edits: [
+      {
+        file: "poll/cycle/readWindow.ts",
+        find: "time: readTime(deps, requestedAt) };",
+        replace: "time: readTime(deps, client.providerClock.providerNow()) };",
+      },
+    ],
+    caughtBy: {
+      project: "integration",
+      file: "test/integration/readInstants.test.ts",
+      test: "stamps what it reads with the instant of the request, however long the answer is under way",
+    },
+  },
+  {
     name: "a lease that is trusted from the answer on",
     edits: [
       {

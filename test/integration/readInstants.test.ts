@@ -1,0 +1,57 @@
+import { expect, it, onTestFinished, vi } from "vitest";
+import { makeApply } from "../../src/apply/apply.ts";
+import { makePool } from "../../src/database/database.ts";
+import { requestRefetches } from "../../src/poll/ledger/refetches.sql.ts";
+import { makePoller } from "../../src/poll/leader/poller.ts";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../support/database.ts";
+import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
+import { addSource } from "../support/orders.ts";
+
+const UNDER_WAY_NANOS = 200_000_000n;
+
+it("stamps what it reads with the instant of the request, however long the answer is under way", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const provider = makeMemoryProvider();
+  provider.put("LISTED", secondsAgo(2.5));
+  // Too old for any window.
+  provider.put("SINGLE", secondsAgo(7_200));
+  await requestRefetches(pool, { sourceId: "live", references: ["SINGLE"], reason: "test" });
+  const askedAt = new Map<string, bigint>();
+  provider.before = async () => {
+    const name = provider.singleReads.length > 0 ? "SINGLE" : "LISTED";
+    const now = systemClock.now();
+    if (!askedAt.has(name)) askedAt.set(name, now);
+    await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 5_000, interval: 10 });
+  };
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: provider,
+    pool,
+    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    clock: systemClock,
+    logger: silentLogger,
+    intervalSeconds: 60,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    backfillSince: "PT1M",
+    pace: "cycle",
+    holder: "test",
+    rateWindowMs: 0,
+  });
+  onTestFinished(() => poller.close());
+  expect(await poller.runOnce()).toMatchObject({ outcome: "polled", refetches: 1 });
+  const { rows } = await pool.query<{ reference: string; observed_at: string }>(
+    "select reference, observed_at from mirror.orders order by reference",
+  );
+  expect(rows.map(({ reference }) => reference)).toEqual(["LISTED", "SINGLE"]);
+  for (const { reference, observed_at } of rows) {
+    expect(BigInt(observed_at)).toBeLessThanOrEqual(askedAt.get(reference)!);
+    expect(BigInt(observed_at)).toBeGreaterThan(askedAt.get(reference)! - UNDER_WAY_NANOS);
+  }
+});
