@@ -369,6 +369,8 @@ describe("the guard in SQL", () => {
           }[effect];
           expect(expected).toContain(outcome!.verdict);
           if (effect !== "none") stored = subject.observation.key;
+          const [again] = await applyBatch(pool, toBatchRows([subject]));
+          expect(["stale", "refuted", "duplicate"]).toContain(again!.verdict);
           const [row] = await readOrders();
           expect(row).toMatchObject({
             horizon: stored!.horizon === null ? null : stored!.horizon.toString(),

@@ -17,10 +17,6 @@ interface Edit {
   readonly replace: string;
 }
 
-const GUARD = `    (s.version, s.settled, s.observed_at, s.rank, s.hash_bytes)
-      > (b.version, b.settled, b.observed_at, b.rank, b.hash)
-    and not (b.settled and b.version = s.version and b.hash = s.hash_bytes)))`;
-
 /** The flaws that a mirror of this kind is most likely to have; each is in a product that people use today. */
 export const VARIANTS: readonly Variant[] = [
   {
@@ -59,22 +55,49 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "apply/applyBatch.sql.ts",
-        find: GUARD,
-        replace: "    (s.version, s.settled, s.observed_at) >= (b.version, b.settled, b.observed_at)))",
+        find: "    ${keyOf(incoming, present)}\n      > ${keyOf(stored)}",
+        replace: "    ${keyOf(incoming, present)}\n      >= ${keyOf(stored)}",
       },
       {
         file: "apply/applyBatch.sql.ts",
-        find: `  where (excluded.version, excluded.settled, excluded.observed_at, excluded.rank, excluded.hash)
-      > (o.version, o.settled, o.observed_at, o.rank, o.hash)
-    and not (o.settled and o.version = excluded.version and o.hash = excluded.hash)`,
-        replace:
-          "  where (excluded.version, excluded.settled, excluded.observed_at) >= (o.version, o.settled, o.observed_at)",
+        find: "and ${stored}.horizon is not distinct from ${incoming}.horizon)`",
+        replace: "and false)`",
       },
     ],
     caughtBy: {
       project: "integration",
       file: "test/integration/apply.test.ts",
       test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
+    },
+  },
+  {
+    name: "a claim wins over a later read",
+    edits: [
+      {
+        file: "domain/order/observation.ts",
+        find: "  return horizon ?? version;",
+        replace: "  return horizon === null ? version : version;",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/claimsAndReads.test.ts",
+      test: "a read that is beyond the margin of everything said ends at what the provider shows",
+    },
+  },
+  {
+    name: "a horizon without a margin",
+    edits: [
+      {
+        file: "domain/order/observation.ts",
+        find: "  return addSeconds(requestedAt, -horizonSeconds);",
+        replace: "  return addSeconds(requestedAt, -0 * horizonSeconds);",
+      },
+    ],
+    caughtBy: {
+      project: "unit",
+      file: "test/unit/domain/claimsAndReads.test.ts",
+      test: "nothing that is younger than the margin is ever refuted: a true event stands beside a lagging read",
     },
   },
   {

@@ -127,6 +127,7 @@ it("the Prometheus dashboard asks only for metrics that there are, and shows nea
     "order_mirror_provider_changed_timestamp_seconds",
     "order_mirror_poll_overlap_seconds",
     "order_mirror_late_arrival_seconds",
+    "order_mirror_outgoing_missed_timestamp_seconds",
     "order_mirror_provider_ratelimit_reset_timestamp_seconds",
   ]);
 });
