@@ -14,7 +14,7 @@ export interface ArrivalCount {
 }
 
 /** Changes older than this are not watched any more. */
-export const ARRIVAL_AGE_MAX_SECONDS = 1_200;
+export const ARRIVAL_AGE_MAX_SECONDS = 21_600;
 /** Ages that are told apart, in seconds, each with the ages down to the one before. */
 const ARRIVAL_BOUNDS = [
   0,
@@ -34,6 +34,11 @@ const ARRIVAL_BOUNDS = [
   180,
   300,
   600,
+  1_200,
+  1_800,
+  3_600,
+  7_200,
+  14_400,
   ARRIVAL_AGE_MAX_SECONDS,
 ] as const;
 
@@ -70,6 +75,15 @@ export function tuneMargins(counts: readonly ArrivalCount[], configured: Margins
 /** Age at which the latest of all changes was seen, in seconds; 0 when none was late. */
 export function lateTailSeconds(counts: readonly ArrivalCount[]): number {
   return counts.reduce((longest, count) => Math.max(longest, lateSeenSeconds(count)), 0);
+}
+
+/** Always read again by the delayed sweep. */
+export const LOOKBACK_MIN_SECONDS = 900;
+const LOOKBACK_MAX_SECONDS = 14_400;
+
+/** How far back the delayed sweep looks now and then: twice the age at which the latest change was seen, bounded. */
+export function lookbackFor(tailSeconds: number): number {
+  return Math.min(Math.max(LOOKBACK_MIN_SECONDS, 2 * tailSeconds), LOOKBACK_MAX_SECONDS);
 }
 
 /** Share of the overlap at which people are told: what comes later than the overlap may be missed for minutes. */

@@ -11,7 +11,7 @@ interface WholeRead {
   readonly begunAt: Instant;
 }
 
-/** Some ten megabytes; with more changes than that in twenty minutes the log begins anew. */
+/** Some ten megabytes; with more changes than that in six hours the older half of them is watched no more. */
 const SHOWN_MAX = 100_000;
 
 /**
@@ -24,30 +24,27 @@ export class ArrivalLog {
   #counts = new Map<string, ArrivalCount>();
   /** End of all windows read. */
   #reach: Instant | undefined;
-  #lastShownAt: Instant = 0n;
-  /** Of reads that began before it, this log may not know all pages. */
-  #begunAt: Instant = 0n;
+  /** Changes older than this are not watched any more. */
+  #oldest: Instant = 0n;
 
   showPage({ requestedAt, rows }: Pick<ShownPage, "requestedAt" | "rows">): void {
-    const oldest = addSeconds(requestedAt, -ARRIVAL_AGE_MAX_SECONDS);
+    this.#age(requestedAt);
     for (const { reference, version } of rows) {
-      if (reference === undefined || version === undefined || version < oldest) continue;
+      if (reference === undefined || version === undefined || version < this.#oldest) continue;
       const key = `${reference} ${version}`;
       if (this.#shown.has(key)) continue;
       this.#shown.set(key, version);
       this.#count(version, requestedAt);
     }
-    if (requestedAt > this.#lastShownAt) this.#lastShownAt = requestedAt;
+    if (this.#shown.size > SHOWN_MAX) this.#forgetHalf();
   }
 
   /** `read` was read whole, and all its pages were shown here. */
   noteRead(read: WholeRead): void {
-    if (this.#shown.size > SHOWN_MAX) this.#startAnew();
-    if (read.begunAt <= this.#begunAt) return;
-    const oldest = addSeconds(read.begunAt, -ARRIVAL_AGE_MAX_SECONDS);
-    this.#reads = [...this.#reads.filter(({ window }) => window.until > oldest), read];
+    this.#age(read.begunAt);
+    this.#reads = [...this.#reads, read];
     if (this.#reach === undefined || read.window.until > this.#reach) this.#reach = read.window.until;
-    for (const [key, version] of this.#shown) if (version < oldest) this.#shown.delete(key);
+    this.#forgetOld();
   }
 
   /** What was counted since the last call. */
@@ -74,11 +71,20 @@ export class ArrivalLog {
     this.#counts.set(key, { missedSeconds, seenSeconds, changes });
   }
 
-  #startAnew(): void {
-    this.#shown.clear();
-    this.#reads = [];
-    this.#reach = undefined;
-    this.#begunAt = this.#lastShownAt;
+  #age(now: Instant): void {
+    const oldest = addSeconds(now, -ARRIVAL_AGE_MAX_SECONDS);
+    if (oldest > this.#oldest) this.#oldest = oldest;
+  }
+
+  #forgetOld(): void {
+    this.#reads = this.#reads.filter(({ window }) => window.until > this.#oldest);
+    for (const [key, version] of this.#shown) if (version < this.#oldest) this.#shown.delete(key);
+  }
+
+  #forgetHalf(): void {
+    const versions = [...this.#shown.values()].toSorted((left, right) => (left < right ? -1 : 1));
+    this.#oldest = (versions[Math.floor(versions.length / 2)] ?? this.#oldest) + 1n;
+    this.#forgetOld();
   }
 }
 

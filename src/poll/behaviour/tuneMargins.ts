@@ -1,4 +1,4 @@
-import { lateTailSeconds, tuneMargins } from "../../domain/window/lateness.ts";
+import { lateTailSeconds, lookbackFor, tuneMargins } from "../../domain/window/lateness.ts";
 import type { Margins } from "../../domain/window/lateness.ts";
 import { readArrivals, readMargins, recordArrivals, recordMargins } from "../ledger/arrivals.sql.ts";
 import type { ArrivalLog } from "./arrivalLog.ts";
@@ -8,6 +8,8 @@ import type { PollDeps } from "../cycle/deps.ts";
 export interface Tuner {
   /** The margins in force: the configured ones, until `resume` or the chore has run. */
   current(): Margins;
+  /** How far back the delayed sweep looks now and then, by the same. */
+  lookbackSeconds(): number;
   /** Takes over what the leaders before have learned: a term begins with it, before anything is proved. */
   resume(): Promise<void>;
   readonly chore: Chore;
@@ -22,8 +24,10 @@ export function makeTuner(
 ): Tuner {
   const { sourceId } = source;
   let margins: Margins = { settleSeconds, overlapSeconds };
+  let lookbackSeconds = lookbackFor(0);
   return {
     current: () => margins,
+    lookbackSeconds: () => lookbackSeconds,
     async resume() {
       const stored = await readMargins(pool, sourceId);
       // Configuration may have been raised since.
@@ -31,6 +35,7 @@ export function makeTuner(
         settleSeconds: Math.max(settleSeconds, stored?.settleSeconds ?? 0),
         overlapSeconds: Math.max(overlapSeconds, stored?.overlapSeconds ?? 0),
       };
+      lookbackSeconds = lookbackFor(stored?.tailSeconds ?? 0);
     },
     chore: {
       name: "tune settle time and overlap",
@@ -48,6 +53,7 @@ export function makeTuner(
           logger.info({ ...figures, late_tail_seconds: tailSeconds }, "tuned how far windows reach back");
         }
         margins = tuned;
+        lookbackSeconds = lookbackFor(tailSeconds);
         await recordMargins(pool, term.lease, { sourceId, margins, tailSeconds });
       },
     },

@@ -25,6 +25,8 @@ export interface PollDeps {
   readonly horizonSeconds?: number | undefined;
   /** How far each window reaches back into the one before: longer than any change takes to appear; tuned too. */
   readonly overlapSeconds: number;
+  /** How far back the delayed sweep looks now and then; tuned too. Default, and least: a quarter of an hour. */
+  readonly lookbackSeconds?: number | undefined;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */
   readonly backfillSince: string;
   /** `request` leaves the interval between any two list reads, for a provider that counts every read. */

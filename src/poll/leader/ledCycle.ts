@@ -103,6 +103,9 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner 
     get overlapSeconds() {
       return tuner.current().overlapSeconds;
     },
+    get lookbackSeconds() {
+      return tuner.lookbackSeconds();
+    },
   };
   const gauge = makeProviderGauge(tuned, awaitTurn);
   const cycle = makeCycle(tuned, {

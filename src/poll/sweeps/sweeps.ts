@@ -1,6 +1,7 @@
 import { gaps } from "../../domain/window/coverage.ts";
 import { addSeconds } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
+import { LOOKBACK_MIN_SECONDS } from "../../domain/window/lateness.ts";
 import type { Margins } from "../../domain/window/lateness.ts";
 import { firstPart, nextWindow, settledUntil } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
@@ -63,8 +64,8 @@ export type SweepOptions = Margins;
 const FAST_SPAN_SECONDS = 3_600;
 /** Every two minutes at the usual interval. */
 const DELAYED_EVERY_CYCLES = 4;
-/** How far back the delayed sweep looks for changes that appeared later than the overlap allows for. */
-const DELAYED_LOOKBACK_SECONDS = 900;
+/** Of a longer look-back: each change is shown so often before it is out of sight. */
+const LONG_LOOKS = 8;
 /** The provider's clock is a lower bound that later answers may lower by its resolution. */
 const CLOCK_MARGIN_SECONDS = 1;
 const BACKFILL_SPAN_SECONDS = 86_400;
@@ -97,13 +98,23 @@ export function makeFastSweep(options: SweepOptions): Sweep {
 
 /**
  * The last quarter of an hour again, every few cycles, up to where nothing can appear any more: what proves the
- * mirror whole.
+ * mirror whole. Where changes have appeared later than that, it looks further back now and then.
  */
-export function makeDelayedSweep(options: SweepOptions & { readonly intervalSeconds: number }): Sweep {
-  const span = makeSpan({ seconds: DELAYED_LOOKBACK_SECONDS, max: DELAYED_LOOKBACK_SECONDS });
+export function makeDelayedSweep(
+  options: SweepOptions & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
+): Sweep {
+  const span = makeSpan({ seconds: LOOKBACK_MIN_SECONDS, max: LOOKBACK_MIN_SECONDS });
   let nextMs = Number.NEGATIVE_INFINITY;
+  let nextLongMs = Number.NEGATIVE_INFINITY;
   /** What is left of the quarter of an hour, when it takes more than one window. */
   let rest: Window | undefined;
+  function takeLookback(nowMs: number): number {
+    const { lookbackSeconds = LOOKBACK_MIN_SECONDS } = options;
+    if (lookbackSeconds <= LOOKBACK_MIN_SECONDS || nowMs < nextLongMs) return LOOKBACK_MIN_SECONDS;
+    nextLongMs = nowMs + (lookbackSeconds / LONG_LOOKS) * 1_000;
+    return lookbackSeconds;
+  }
+
   return {
     name: "delayed",
     via: "poll",
@@ -117,7 +128,7 @@ export function makeDelayedSweep(options: SweepOptions & { readonly intervalSeco
       if (rest === undefined) {
         if (nowMs < nextMs) return undefined;
         const until = provableUntil(providerNow, options);
-        const lookback = addSeconds(until, -DELAYED_LOOKBACK_SECONDS);
+        const lookback = addSeconds(until, -takeLookback(nowMs));
         rest = { since: lookback > historySince ? lookback : historySince, until };
       }
       if (rest.since < rest.until) return firstPart(rest, span.seconds());
@@ -149,7 +160,7 @@ export function makeBackfillSweep(
     },
     span,
     async next({ providerNow, nowMs, historySince, safeThrough }) {
-      const until = addSeconds(provableUntil(providerNow, options), -DELAYED_LOOKBACK_SECONDS);
+      const until = addSeconds(provableUntil(providerNow, options), -LOOKBACK_MIN_SECONDS);
       const within = { since: safeThrough ?? historySince, until };
       if (within.since >= within.until) return undefined;
       unproved = unproved.filter(({ untilMs }) => untilMs > nowMs);

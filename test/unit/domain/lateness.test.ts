@@ -105,7 +105,8 @@ it.each([
   [1, 1],
   [1.01, 2],
   [60, 60],
-  [5_000, 1_200],
+  [5_000, 7_200],
+  [50_000, 21_600],
 ])("counts an age of %s s under %s s", (age, bound) => {
   expect(boundOf(age)).toBe(bound);
 });

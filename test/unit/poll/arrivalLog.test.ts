@@ -39,7 +39,7 @@ it("does not judge what no read of its own covered before, nor what is of anothe
   const { log, read } = makeSut();
   log.showPage({ requestedAt: at(100), rows: [row("R1", 50)] });
   read(130, [60, 125], []);
-  log.showPage({ requestedAt: at(131), rows: [row("R2", 50), row("R3", -2_000)] });
+  log.showPage({ requestedAt: at(131), rows: [row("R2", 50), row("R3", -22_000)] });
   expect(log.take()).toEqual([]);
 });
 
@@ -62,4 +62,20 @@ it("calls nothing late for having forgotten that it was shown", () => {
   read(130, [35, 125], [row("R7", 50), row("R8", 110)]);
   read(160, [65, 155], [row("R8", 110), row("R9", 140)]);
   expect(log.take().filter(({ missedSeconds }) => missedSeconds > 0)).toEqual([]);
+});
+
+it("measures a list that was behind by hours, and keeps doing so however many changes there are", () => {
+  const { log, read } = makeSut();
+  read(100, [30, 95], []);
+  read(5_500, [-100, 5_495], [row("R1", 50)]);
+  expect(log.take()).toEqual([{ missedSeconds: 60, seenSeconds: 7_200, changes: 1 }]);
+  // More than it remembers: the younger half is still watched.
+  for (let page = 0; page < 600; page += 1) {
+    const rows = Array.from({ length: 200 }, (_, place) => row(`M${page}-${place}`, 5_500 + page));
+    log.showPage({ requestedAt: at(6_200), rows });
+  }
+  log.noteRead({ window: { since: at(5_500), until: at(6_100) }, begunAt: at(6_200) });
+  log.take();
+  read(6_300, [5_500, 6_200], [row("LATE", 6_050), row("OLD", 5_510), row("M599-7", 6_099)]);
+  expect(log.take()).toEqual([{ missedSeconds: 180, seenSeconds: 300, changes: 1 }]);
 });

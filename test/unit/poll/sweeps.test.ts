@@ -92,6 +92,24 @@ describe("the delayed sweep", () => {
     expect(await next(sweep, { nowMs: 120_999 })).toBeUndefined();
     expect(await next(sweep, { nowMs: 121_000 })).toBeDefined();
   });
+  it("looks as far back as changes were late, now and then, and proves what is young in between", async () => {
+    const sweep = makeDelayedSweep({ ...options, lookbackSeconds: 3_600 });
+    expect(await next(sweep)).toBe("10:58:54 11:13:54");
+    for (const window of [
+      "10:58:54 11:13:54",
+      "11:13:54 11:28:54",
+      "11:28:54 11:43:54",
+      "11:43:54 11:58:54",
+    ]) {
+      expect(await next(sweep)).toBe(window);
+      note(sweep, window, { nowMs: 1_000 });
+    }
+    expect(await next(sweep, { nowMs: 121_000 })).toBe("11:43:54 11:58:54");
+    note(sweep, "11:43:54 11:58:54", { nowMs: 121_000 });
+    expect(await next(sweep, { nowMs: 449_999 })).toBe("11:43:54 11:58:54");
+    note(sweep, "11:43:54 11:58:54", { nowMs: 300_000 });
+    expect(await next(sweep, { nowMs: 450_000 })).toBe("10:58:54 11:13:54");
+  });
   it("goes no further back than the history", async () => {
     const sweep = makeDelayedSweep(options);
     expect(await next(sweep, { historySince: at("11:50:00") })).toBe("11:50:00 11:58:54");
