@@ -1,34 +1,13 @@
 #!/usr/bin/env node
-import type { Command } from "commander";
-import { findText } from "../runtime/config/environment.ts";
-import { makeBareProgram } from "./bareProgram.ts";
-import { addRoleCommands, ROLES } from "./commands/roles.ts";
-import { reportFailure } from "./input/failure.ts";
-
-// Whoever reads our output may have enough of it (`| head`): that is no failure.
-process.stdout.on("error", (error: NodeJS.ErrnoException) => {
-  if (error.code === "EPIPE") process.exit(0);
-  throw error;
-});
-
-try {
-  await (await loadProgram(process.argv[2])).parseAsync(process.argv);
-} catch (error) {
-  process.exitCode = reportFailure(error, {
-    verbose: ["debug", "trace"].includes(findText("LOG_LEVEL") ?? ""),
-  });
+// Nothing is imported before this: an older Node fails at the first import that it does not know.
+const [major = 0, minor = 0] = process.versions.node.split(".").map(Number);
+if (major > 20 || (major === 20 && minor >= 19)) {
+  await import("./start.ts");
+} else {
+  process.stderr.write(
+    `order-mirror: Node ${process.versions.node} is too old.\n  fix: Install Node 20.19 or newer, better the current LTS.\n`,
+  );
+  process.exitCode = 2;
 }
 
-/**
- * A role runs for months, and an export is to be small however much it writes: they load their own code alone, without
- * which they would hold a third more memory.
- */
-async function loadProgram(name: string | undefined): Promise<Command> {
-  if (ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
-  if (name === "export") {
-    const { addExportCommand } = await import("./commands/export.ts");
-    return addExportCommand(makeBareProgram());
-  }
-  const { makeProgram } = await import("./program.ts");
-  return makeProgram();
-}
+export {};
