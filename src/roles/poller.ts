@@ -8,6 +8,7 @@ import type { Budget } from "../provider/rate/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
 import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
+import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./liveSources.ts";
 import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
@@ -63,7 +64,8 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
   const budgetOf = makeBudgets(deps);
   const onAnswer = meterAnswers(metrics);
   return (source) => {
-    const { sourceId, mode, baseUrl, apiKey, webhookSecrets } = source;
+    const { sourceId, mode, baseUrl, webhookSecrets } = source;
+    const apiKey = keyOf(source);
     modes.set(sourceId, mode);
     const book = keepSpending({ budget: budgetOf(source), pool, sourceId });
     books.push(book);

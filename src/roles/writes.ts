@@ -30,6 +30,8 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   const books: SpendingBook[] = [];
   const senders = new Map<string, PassOn>();
   for (const { sourceId, organization, mode, baseUrl, apiKey } of config.sources) {
+    // No token may write to it, or there would be a key.
+    if (apiKey === null) continue;
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
     const owner = JSON.stringify([organization, mode]);
     const shared = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS, share: config.rateShare });

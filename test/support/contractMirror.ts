@@ -11,6 +11,7 @@ import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../src/runtime/config/config.ts";
 import type { SourceConfig } from "../../src/runtime/config/config.ts";
+import { keyOf } from "../../src/runtime/config/sources.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../src/runtime/telemetry/metrics.ts";
 import { makeShutdown } from "../../src/runtime/lifecycle/shutdown.ts";
@@ -115,9 +116,16 @@ export async function openContractMirror(
   };
 }
 
-function makeClient({ baseUrl, apiKey }: SourceConfig): ProviderClient {
+function makeClient(source: SourceConfig): ProviderClient {
+  const { baseUrl } = source;
   const budget = makeBudget({ clock: systemClock });
-  return makeProviderClient({ baseUrl, apiKey, budget, clock: systemClock, logger: silentLogger });
+  return makeProviderClient({
+    baseUrl,
+    apiKey: keyOf(source),
+    budget,
+    clock: systemClock,
+    logger: silentLogger,
+  });
 }
 
 async function countPending({ pool }: TestDatabase): Promise<number> {

@@ -13,19 +13,19 @@ export function addRoleCommands(program: Command): Command {
   program
     .command("up")
     .description("run everything in one process: webhooks, worker, poller, read API, ops")
-    .action(() => runRole("up", true, startUp));
+    .action(() => runRole("up", startUp));
   program
     .command("web")
     .description("run the web process: webhooks, read API, ops pages")
-    .action(() => runRole("web", false, startWebRole));
+    .action(() => runRole("web", startWebRole));
   program
     .command("worker")
     .description("run a worker: applies events to the mirror")
-    .action(() => runRole("worker", false, startWorkerRole));
+    .action(() => runRole("worker", startWorkerRole));
   program
     .command("poller")
     .description("run a poller: reads what events lost; of several, one leads")
-    .action(() => runRole("poller", false, startPollerRole));
+    .action(() => runRole("poller", startPollerRole));
   for (const command of program.commands) command.exitOverride();
   return program;
 }
@@ -70,17 +70,17 @@ async function serveHealth(deps: RoleDeps): Promise<void> {
   await startSideServer(deps);
 }
 
-function runRole(
-  service: string,
-  migrates: boolean,
-  start: (deps: RoleDeps) => Promise<void>,
-): Promise<void> {
-  const config = readConfig();
-  requireSources(config);
-  const readSources = () => {
-    const again = readConfig();
-    requireSources(again);
-    return again.sources;
+/** The role that strangers reach holds no key of the provider that it does not use. */
+const KEYS_FOR = { up: "reading", web: "writing", worker: "nothing", poller: "reading" } as const;
+
+function runRole(service: keyof typeof KEYS_FOR, start: (deps: RoleDeps) => Promise<void>): Promise<void> {
+  const migrates = service === "up";
+  const readAll = () => {
+    const config = readConfig();
+    requireSources(config, KEYS_FOR[service]);
+    return config;
   };
+  const config = readAll();
+  const readSources = () => readAll().sources;
   return runService({ service, config, migrates, start, readSources });
 }

@@ -43,6 +43,7 @@ async function examineSource(
   signal: AbortSignal,
 ): Promise<Remark[]> {
   const { sourceId, baseUrl, apiKey } = source;
+  if (apiKey === null) return [ok(`${sourceId}: there is no key here; only the poller needs one.`)];
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
     const { data } = await client.listBranches({}, { signal });

@@ -6,7 +6,7 @@ import { readOutgoingFile } from "./outgoingFile.ts";
 import type { OutgoingWebhook } from "./outgoingFile.ts";
 import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
-import { keyVariable, MODES, readVariableSources } from "./sources.ts";
+import { keyVariable, MODES, readVariableSources, secretsVariable } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
 import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
@@ -116,12 +116,33 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   return freeze(makeConfig(values, sources, outgoing));
 }
 
-/** Throws ConfigurationError, with the fix, when no source is configured: for commands that need the provider. */
-export function requireSources({ sources }: Config): void {
-  if (sources.length > 0) return;
-  throw new ConfigurationError("No source is configured: there is no key of the provider.", {
-    fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
-  });
+/** Which sources' keys of the provider a process needs: of all, of those that it passes writes on to, or of none. */
+export type KeysFor = "reading" | "writing" | "nothing";
+
+/**
+ * Throws ConfigurationError, with the fix, when no source is configured, or when one has no key that is needed. Keys belong
+ * only where they are used: whoever holds one can order couriers.
+ */
+export function requireSources(config: Config, keysFor: KeysFor): void {
+  const { sources, apiTokens, writeThrough } = config;
+  if (sources.length === 0) {
+    throw new ConfigurationError("No source is configured: there is no key of the provider, and no secret.", {
+      fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
+    });
+  }
+  const writes = new Set(
+    writeThrough ? apiTokens.filter((token) => token.mayWrite).map((token) => token.sourceId) : [],
+  );
+  const needsKey = ({ sourceId }: SourceConfig) =>
+    keysFor === "reading" || (keysFor === "writing" && writes.has(sourceId));
+  const lacking = sources.filter((source) => source.apiKey === null && needsKey(source));
+  if (lacking.length === 0) return;
+  throw new ConfigurationError(
+    `There is no key of the provider for ${lacking.map(({ sourceId }) => sourceId).join(", ")}.`,
+    {
+      fix: "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.",
+    },
+  );
 }
 
 /** The configuration in force, variable by variable, and where each value comes from; then the sources of the file. */
@@ -131,7 +152,9 @@ export function describeConfig(
   envFile: string | null = ENV_FILE,
 ): ConfigRow[] {
   const { found } = readEnvironment(env, envFile);
-  const fromVariables: string[] = MODES.filter((mode) => found.has(keyVariable(mode)));
+  const fromVariables: string[] = MODES.filter(
+    (mode) => found.has(keyVariable(mode)) || found.has(secretsVariable(mode)),
+  );
   const listed = config.sources.filter(({ sourceId }) => !fromVariables.includes(sourceId));
   return [
     ...VARIABLE_NAMES.map((name) => describeValue(name, found.get(name), config)),
@@ -159,7 +182,7 @@ function describeSource({
 }: SourceConfig): ConfigRow {
   const parts = [
     `${mode} mode of ${organization} at ${baseUrl}`,
-    `key set, ${apiKey.length} characters`,
+    apiKey === null ? "no key" : `key set, ${apiKey.length} characters`,
     `${webhookSecrets.length} webhook secrets`,
   ];
   return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };

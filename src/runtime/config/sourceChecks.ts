@@ -46,6 +46,7 @@ function listOwnProblems(source: NamedSource, checkScheme: CheckScheme): string[
 }
 
 function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefined {
+  if (apiKey === null) return undefined;
   const keyMode = KEY_MODE.exec(apiKey)?.[1];
   if (keyMode === mode) return undefined;
   if (keyMode === undefined) {
@@ -67,6 +68,7 @@ function listTwins(sources: readonly NamedSource[]): string[] {
   }
   const keys = new Map<string, NamedSource>();
   for (const source of sources) {
+    if (source.apiKey === null) continue;
     const twin = keys.get(source.apiKey);
     if (twin)
       problems.push(

@@ -14,7 +14,8 @@ export interface SourceConfig {
   readonly baseUrl: string;
   /** What identifies the provider where its address does not, as that of the demo's sandbox may change. */
   readonly provider?: string;
-  readonly apiKey: string;
+  /** Null where this process needs none: see requireSources. */
+  readonly apiKey: string | null;
   /** All valid; none: this source is polled only. */
   readonly webhookSecrets: readonly string[];
   /** Name of a preset, or the JSON of a scheme. */
@@ -28,25 +29,35 @@ export interface NamedSource extends SourceConfig {
 
 const DEFAULT_ORGANIZATION = "default";
 
+/** The key of a source that requireSources has looked at. */
+export function keyOf({ sourceId, apiKey }: SourceConfig): string {
+  if (apiKey === null) throw new TypeError(`the source ${sourceId} has no key`);
+  return apiKey;
+}
+
 /** The variable whose presence makes the source of that mode. */
 export function keyVariable(mode: Mode): "DELIVERY_LIVE_API_KEY" | "DELIVERY_TEST_API_KEY" {
   return mode === "live" ? "DELIVERY_LIVE_API_KEY" : "DELIVERY_TEST_API_KEY";
 }
 
-/** The sources `live` and `test` of the DELIVERY_ variables: one exists when its key is set. */
+/** The variable of the secrets, whose presence makes a source as well: it then is for receiving and reading. */
+export function secretsVariable(
+  mode: Mode,
+): "DELIVERY_LIVE_WEBHOOK_SECRETS" | "DELIVERY_TEST_WEBHOOK_SECRETS" {
+  return mode === "live" ? "DELIVERY_LIVE_WEBHOOK_SECRETS" : "DELIVERY_TEST_WEBHOOK_SECRETS";
+}
+
+/** The sources `live` and `test` of the DELIVERY_ variables: one exists when its key or its secrets are set. */
 export function readVariableSources(values: Values, problems: string[]): NamedSource[] {
   return MODES.flatMap((mode) => {
     const keyName = keyVariable(mode);
-    const secretsName = mode === "live" ? "DELIVERY_LIVE_WEBHOOK_SECRETS" : "DELIVERY_TEST_WEBHOOK_SECRETS";
+    const secretsName = secretsVariable(mode);
     const apiKey = values[keyName];
     const webhookSecrets = values[secretsName] ?? [];
-    if (apiKey === null) {
-      if (webhookSecrets.length > 0)
-        problems.push(`${secretsName} is set without ${keyName}. Set both or none.`);
-      return [];
-    }
+    if (apiKey === null && webhookSecrets.length === 0) return [];
     if (values.DELIVERY_BASE_URL === null) {
-      problems.push(`${keyName} is set without DELIVERY_BASE_URL. Set it to the provider's base address.`);
+      const name = apiKey === null ? secretsName : keyName;
+      problems.push(`${name} is set without DELIVERY_BASE_URL. Set it to the provider's base address.`);
       return [];
     }
     return {

@@ -37,17 +37,15 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
     const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;
     const before = problems.length;
     refuseDoubles(source, place, problems);
-    if (source.apiKey === undefined && source.apiKeyFile === undefined)
-      problems.push(`${place} has no apiKey. Give apiKey or apiKeyFile.`);
     if (baseUrl === null)
       problems.push(`${place} has no baseUrl. Give it, or set DELIVERY_BASE_URL for all.`);
-    if (problems.length > before || apiKey === undefined || baseUrl === null) return [];
+    if (problems.length > before || baseUrl === null) return [];
     return {
       sourceId: source.sourceId,
       mode: source.mode,
       organization: source.organization,
       baseUrl: trimAddress(baseUrl),
-      apiKey,
+      apiKey: apiKey ?? null,
       webhookSecrets: source.webhookSecrets ?? secretLines?.split(/[,\s]+/) ?? [],
       webhookScheme: schemeText(source) ?? values.WEBHOOK_SCHEME,
       names: {

@@ -35,13 +35,15 @@ export const VARIABLES = {
     schema: text,
     default: null,
     secret: true,
-    meaning: "live key of the provider; makes the source live",
+    meaning:
+      "live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; it or the secrets make the source live",
   },
   DELIVERY_TEST_API_KEY: {
     schema: text,
     default: null,
     secret: true,
-    meaning: "test key of the provider; makes the source test",
+    meaning:
+      "test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; it or the secrets make the source test",
   },
   DELIVERY_LIVE_WEBHOOK_SECRETS: {
     schema: list,

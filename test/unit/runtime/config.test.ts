@@ -291,9 +291,9 @@ it.each<[string, Env, RegExp]>([
     /^DELIVERY_LIVE_API_KEY is set without DELIVERY_BASE_URL/,
   ],
   [
-    "webhook secrets without a key",
+    "webhook secrets without an address",
     { DELIVERY_TEST_WEBHOOK_SECRETS: SECRET },
-    /^DELIVERY_TEST_WEBHOOK_SECRETS is set without/,
+    /^DELIVERY_TEST_WEBHOOK_SECRETS is set without DELIVERY_BASE_URL/,
   ],
   [
     "a webhook secret that does not fit the scheme",
@@ -482,7 +482,6 @@ describe("the file of sources", () => {
     ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources acme-live/],
     ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /is the same key as/],
     ["a key of the other mode", [{ ...listed, mode: "test" }], /source acme-live, apiKey holds a live key/],
-    ["a source without a key", [{ ...listed, apiKey: undefined }], /Give apiKey or apiKeyFile/],
     ["a key and a file of it", [{ ...listed, apiKeyFile: "x" }], /Keep one of them/],
     [
       "a file that is missing",
@@ -526,8 +525,27 @@ describe("the file of sources", () => {
 });
 
 it("asks for a source only where one is needed, and says how to get one", () => {
-  expect(() => requireSources(load())).toThrow(ConfigurationError);
-  expect(() => requireSources(load(LIVE))).not.toThrow();
+  for (const keysFor of ["reading", "writing", "nothing"] as const) {
+    expect(() => requireSources(load(), keysFor)).toThrow("No source is configured");
+    expect(() => requireSources(load(LIVE), keysFor)).not.toThrow();
+  }
+});
+
+it("asks for a key only where it is used", () => {
+  const { DELIVERY_LIVE_API_KEY: _key, ...others } = LIVE;
+  const keyless = load({ ...others, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET });
+  expect(keyless.sources).toMatchObject([{ sourceId: "live", apiKey: null, webhookSecrets: [SECRET] }]);
+  expect(() => requireSources(keyless, "nothing")).not.toThrow();
+  expect(() => requireSources(keyless, "writing")).not.toThrow();
+  expect(() => requireSources(keyless, "reading")).toThrow("There is no key of the provider for live.");
+  const writing = {
+    ...keyless,
+    writeThrough: true,
+    apiTokens: [{ token: TOKEN, sourceId: "live", mayWrite: true }],
+  };
+  expect(() => requireSources(writing, "writing")).toThrow("There is no key of the provider for live.");
+  const { apiKey: _apiKey, ...unlocked } = listed;
+  expect(load(sourcesFile(unlocked)).sources).toMatchObject([{ sourceId: "acme-live", apiKey: null }]);
 });
 
 describe("the description", () => {
