@@ -10,7 +10,7 @@ import { requestVerification } from "../../src/poll/ledger/verifications.sql.ts"
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
@@ -32,12 +32,21 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   provider = makeMemoryProvider();
+  lines.length = 0;
   await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages,
     mirror.coverage_breaches, mirror.refetches, mirror.orders, mirror.history, mirror.changes, mirror.quarantine,
     mirror.pending, mirror.inbox, mirror.verifications, mirror.arrivals`);
 });
 
 const apply = () => makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+
+const lines: string[] = [];
+const logger = makeLogger({
+  level: "error",
+  format: "json",
+  service: "test",
+  destination: { write: (line) => void lines.push(line) },
+});
 
 function makeSut(): Poller {
   const poller = makePoller({
@@ -46,7 +55,7 @@ function makeSut(): Poller {
     pool,
     apply: apply(),
     clock: systemClock,
-    logger: silentLogger,
+    logger,
     intervalSeconds: 0.05,
     settleSeconds: 1,
     overlapSeconds: 2,
@@ -115,6 +124,7 @@ describe("a change that a read of ours finds where all was proved", () => {
     expect(await references()).toContain("LATER");
     expect(await gaps()).toBe(0);
     expect(await readSync()).toMatchObject({ breaches: 1, exceptions: 0 });
+    expect(lines).toEqual([expect.stringContaining("a proof was taken back")]);
   });
 
   it("is no breach when it is younger than what was proved, or older than the history", async () => {

@@ -4,6 +4,7 @@ import { makeMirrorBranches } from "./mirrorBranches.ts";
 import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
 import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
 import { makeAskNightly, makeVerifySamples } from "./verifyChores.ts";
+import { makeWatchBreaches } from "./watchBreaches.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
 export interface ChoreContext {
@@ -32,6 +33,7 @@ export function makeSourceChores(deps: PollDeps, more: readonly Chore[]): Chores
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
   return makeChores(deps, [
     ...watching,
+    makeWatchBreaches(deps),
     makeMirrorBranches(deps),
     makeRecheckOpenOrders(deps),
     makeReleaseDatedAhead(deps),
