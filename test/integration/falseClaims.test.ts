@@ -33,12 +33,20 @@ async function forgetHorizons(pool: Pool): Promise<void> {
 }
 
 /** A provider with four orders that are two hours old, and a mirror that is polling it. */
-async function startWorld({ horizonSeconds }: { horizonSeconds?: number } = {}) {
+async function startWorld({
+  horizonSeconds,
+  tailSeconds = 0,
+}: { horizonSeconds?: number; tailSeconds?: number } = {}) {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
+  await pool.query(
+    `insert into mirror.poll_state (source_id, settle_seconds, overlap_seconds, late_tail_seconds)
+     values ('live', 1, 2, $1)`,
+    [tailSeconds],
+  );
   const provider = makeMemoryProvider();
   const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
@@ -186,6 +194,21 @@ it("a true event that the list shows late stands", { timeout: 90_000 }, async ()
   });
   expect(await readVerdicts("A")).not.toContain("refetch corrected");
 });
+
+it(
+  "a read reaches less far back where changes have appeared later than a quarter of an hour",
+  { timeout: 90_000 },
+  async () => {
+    const margins = async (world: Awaited<ReturnType<typeof startWorld>>) => {
+      const { rows } = await world.pool.query<{ seconds: string }>(
+        "select distinct (observed_at - horizon) / 1000000000 as seconds from mirror.orders",
+      );
+      return rows.map(({ seconds }) => Number(seconds));
+    };
+    expect(await margins(await startWorld())).toEqual([900]);
+    expect(await margins(await startWorld({ tailSeconds: 1_200 }))).toEqual([2_400]);
+  },
+);
 
 it("an order that comes back is served again", { timeout: 90_000 }, async () => {
   const { pool, provider, claim, readServed, truth } = await startWorld({ horizonSeconds: 3 });

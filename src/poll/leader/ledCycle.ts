@@ -103,6 +103,10 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner 
     get overlapSeconds() {
       return tuner.current().overlapSeconds;
     },
+    // As far back as the latest change was late a read may not know of one.
+    get horizonSeconds() {
+      return deps.horizonSeconds ?? tuner.lookbackSeconds();
+    },
     get lookbackSeconds() {
       return tuner.lookbackSeconds();
     },
