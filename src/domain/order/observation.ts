@@ -42,7 +42,7 @@ export interface Observation {
 export const HORIZON_SECONDS_MIN = 900;
 
 /** Up to where an observation speaks: a read up to its horizon, a claim up to its own version. */
-export function reachOf({ horizon, version }: Pick<OrderKey, "horizon" | "version">): Instant {
+function reachOf({ horizon, version }: Pick<OrderKey, "horizon" | "version">): Instant {
   return horizon ?? version;
 }
 
