@@ -40,8 +40,8 @@ beforeAll(async () => {
     [ORDERS, Number(START)],
   );
   await pool.query(
-    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version)
-     select 'live', 'DO-' || n, 1, n, 'created', 'poll', n from generate_series(1, $1::bigint) n`,
+    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
+     select 'live', 'DO-' || n, 1, n, 'created', 'poll', n, 'applied' from generate_series(1, $1::bigint) n`,
     [ORDERS],
   );
   await pool.query("analyze mirror.orders; analyze mirror.changes");

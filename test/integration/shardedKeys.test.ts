@@ -13,6 +13,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   ops_sessions: "of people, who see all sources",
   outgoing_deliveries:
     "also unique by endpoint, source and position; its number is only a name for the queue",
+  retention_walks: "one row per table: where retention goes on",
   outgoing_endpoints: "an endpoint is told of all its sources",
 };
 
