@@ -56,6 +56,8 @@ grant update (affected) on mirror.ops_actions to order_mirror_web;
 grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
 grant insert, update on mirror.refetches to order_mirror_web;
 grant update, delete on mirror.quarantine to order_mirror_web;
+-- How many calls its webhook addresses had, and how they ended.
+grant insert, update, delete on mirror.webhook_calls to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;
 
 -- Worker and poller: apply what is known to the orders.

@@ -271,7 +271,9 @@ create table mirror.poll_state (
   last_cycle_started_at timestamptz,
   last_cycle_ended_at   timestamptz,
   last_error            text,
-  last_error_at         timestamptz
+  last_error_at         timestamptz,
+  failing_since         timestamptz,
+  trouble               text
 );
 comment on table  mirror.poll_state                       is 'Where polling stands, one row per source.';
 comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
@@ -279,6 +281,11 @@ comment on column mirror.poll_state.polled_through        is 'End of the last wi
 comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror, as far as anything seen tells; nanoseconds since 1970. Goes back only by a recorded breach (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970.';
 comment on column mirror.poll_state.provider_clock_at     is 'The same moment by the database''s clock.';
+comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';
+comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in a sentence; null: it did not fail.';
+comment on column mirror.poll_state.last_error_at         is 'When a cycle last failed.';
+comment on column mirror.poll_state.failing_since         is 'When the first cycle of those that have failed in a row ended; null: the last one did not fail.';
+comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null: the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 
 create table mirror.coverage (

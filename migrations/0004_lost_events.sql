@@ -47,3 +47,20 @@ create table mirror.lost_event_cursor (
   position  bigint not null
 );
 comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events, in the order (tx, position).';
+
+create table mirror.webhook_calls (
+  source_id text not null references mirror.sources,
+  minute    timestamptz not null,
+  outcome   text not null check (outcome in ('accepted', 'wrong_signature', 'not_stored', 'other')),
+  calls     bigint not null,
+  slow      bigint not null,
+  last_at   timestamptz not null,
+  primary key (source_id, minute, outcome)
+);
+comment on table  mirror.webhook_calls           is 'Calls of the webhook address of each source, of all processes, by the minute in which they were written down. Kept for two days. Holds counts only: nothing of a call that was refused is stored.';
+comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
+comment on column mirror.webhook_calls.minute    is 'Minute in which they were written down, by the database''s clock.';
+comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, and not by the provider''s secret. not_stored: answered 5xx. other: refused for another reason.';
+comment on column mirror.webhook_calls.calls     is 'How many calls.';
+comment on column mirror.webhook_calls.slow      is 'Of those, how many were answered later than a second after they came.';
+comment on column mirror.webhook_calls.last_at   is 'When the last of them was written down.';

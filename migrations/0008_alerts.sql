@@ -2,14 +2,16 @@
 
 create table mirror.alerts (
   name      text not null,
-  source_id text not null references mirror.sources,
-  since     timestamptz not null default clock_timestamp(),
+  -- No foreign key: it may name an endpoint or a queue as well.
+  subject   text not null,
+  since     timestamptz not null,
   ended_at  timestamptz,
   told_at   timestamptz,
-  primary key (name, source_id)
+  primary key (name, subject)
 );
 comment on table  mirror.alerts          is 'Conditions that hold, or of whose end somebody is still to be told. Kept here so that a restart repeats nothing.';
-comment on column mirror.alerts.name     is 'Name of the alert, as in config/prometheus/alerts.yml.';
+comment on column mirror.alerts.name     is 'Name of the condition, as in docs/runbook.md.';
+comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for what there is one of.';
 comment on column mirror.alerts.since    is 'When the condition began to hold.';
 comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row goes once that was told.';
 comment on column mirror.alerts.told_at  is 'When the outgoing webhook accepted that it is firing; null before.';

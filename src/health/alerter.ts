@@ -1,9 +1,10 @@
-import { ALERTS } from "./alerts.ts";
-import type { Alert, AlertFacts } from "./alerts.ts";
-import { markAlertTold, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
-import type { StoredAlert } from "./alerts.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import { markAlertTold, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
+import type { StoredAlert } from "./alerts.sql.ts";
+import type { Condition } from "./condition.ts";
+import { CONDITIONS } from "./conditions.ts";
+import type { Holding, Judgement } from "./judge.ts";
 
 /** What the outgoing webhook is sent. */
 export interface AlertMessage {
@@ -14,8 +15,11 @@ export interface AlertMessage {
   readonly created: string;
   readonly data: {
     readonly name: string;
-    readonly source: string;
-    readonly severity: Alert["severity"];
+    /** Null when it is not about a source. */
+    readonly source: string | null;
+    /** Source, endpoint or queue that it is about; empty for what there is one of. */
+    readonly subject: string;
+    readonly severity: Condition["severity"];
     readonly summary: string;
     readonly fix: string;
     readonly since: string;
@@ -30,54 +34,59 @@ export interface AlerterDeps {
 }
 
 /**
- * Judges all conditions and tells what began and what ended; run it every minute, one at a time.
+ * Tells which conditions have begun to hold and which have ended; run it every minute, one at a time.
  *
  * What was told is kept in Postgres, so that a restart repeats nothing. When the process dies between an accepted
  * message and its note, that message is sent once more, under the same id.
  */
 export function makeAlerter({ pool, send, logger }: AlerterDeps) {
-  return async function runOnce(facts: readonly AlertFacts[]): Promise<void> {
-    const holding = facts.flatMap((each) =>
-      ALERTS.filter(({ holds }) => holds(each)).map(({ name }) => ({ name, sourceId: each.sourceId })),
-    );
-    for (const stored of await recordAlerts(pool, holding)) {
-      const about = facts.find(({ sourceId }) => sourceId === stored.sourceId);
-      const alert = ALERTS.find(({ name }) => name === stored.name);
-      // A condition of an older version of the program ends without a word.
-      if (alert === undefined) await removeEndedAlert(pool, stored);
+  return async function runOnce({ holding, unjudged }: Judgement): Promise<void> {
+    const keys = holding.map(({ condition, subject, since }) => ({ name: condition.name, subject, since }));
+    for (const stored of await recordAlerts(pool, { holding: keys, unjudged })) {
+      const message = makeMessage(
+        stored,
+        holding.find(
+          ({ condition, subject }) => condition.name === stored.name && subject === stored.subject,
+        ),
+      );
       // Where one message is not accepted the others would not be, and each attempt takes its time.
-      else if (about !== undefined && !(await tell(alert, stored, about))) return;
+      if (message !== undefined && !(await tell(stored, message))) return;
     }
   };
 
-  async function tell(alert: Alert, stored: StoredAlert, facts: AlertFacts): Promise<boolean> {
-    const isDue = !stored.told && stored.now - stored.since >= alert.forSeconds;
-    if (stored.endedAt === null && !isDue) return true;
-    const message = makeMessage(alert, stored, facts);
-    const { name, sourceId: source } = stored;
+  async function tell(stored: StoredAlert, message: AlertMessage): Promise<boolean> {
+    const { name, subject } = stored;
     try {
       await send(message);
     } catch (error) {
-      logger.warn({ alert: name, source, type: message.type, err: error }, "an alert could not be sent");
+      logger.warn({ alert: name, subject, type: message.type, err: error }, "an alert could not be sent");
       return false;
     }
-    logger.info({ alert: name, source, type: message.type }, "an alert was sent");
+    logger.info({ alert: name, subject, type: message.type }, "an alert was sent");
     await (stored.endedAt === null ? markAlertTold(pool, stored) : removeEndedAlert(pool, stored));
     return true;
   }
 }
 
-function makeMessage(alert: Alert, stored: StoredAlert, facts: AlertFacts): AlertMessage {
-  const { name, severity, fix } = alert;
-  const type = stored.endedAt === null ? "alert.firing" : "alert.resolved";
-  const since = toIso(stored.since);
-  const source = stored.sourceId;
-  const summary = stored.endedAt === null ? alert.summarize(facts) : `Over: ${name} of source ${source}.`;
+/** Undefined when there is nothing to tell. */
+function makeMessage(stored: StoredAlert, held: Holding | undefined): AlertMessage | undefined {
+  const { name, subject, endedAt, told } = stored;
+  const condition = CONDITIONS.find((each) => each.name === name);
+  if (endedAt === null && (told || held === undefined)) return undefined;
+  const type = endedAt === null ? "alert.firing" : "alert.resolved";
   return {
-    id: `alert_${name}_${source}_${Math.round(stored.since * 1_000)}_${type.slice("alert.".length)}`,
+    id: `alert_${name}_${subject}_${Math.round(stored.since * 1_000)}_${type.slice("alert.".length)}`,
     type,
-    created: toIso(stored.endedAt ?? stored.now),
-    data: { name, source, severity, summary, fix, since },
+    created: toIso(endedAt ?? stored.now),
+    data: {
+      name,
+      source: condition?.label === "source" ? subject : null,
+      subject,
+      severity: condition?.severity ?? "warning",
+      summary: endedAt === null ? (held?.cause ?? name) : `Over: ${[name, subject].join(" ").trim()}.`,
+      fix: held?.remedy ?? condition?.remedy ?? "",
+      since: toIso(stored.since),
+    },
   };
 }
 

@@ -1,49 +1,12 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 /** Further back than so many decisions nobody looks for the lag: it is what is happening now. */
 const LAG_DECISIONS = 5_000;
 const HOURS_SHOWN = 24;
-/** Losses of a day that are counted: a day with more has one reason, and the digits do not matter. */
+/** Losses of a day and source that are counted: a day with more has one reason, and the digits do not matter. */
 const LOSSES_COUNTED_MAX = 100_000;
 const WORKS_MAX = 20;
-
-/** Where a source stands, beyond what is measured of it. Instants are the provider's time, `now` the database's. */
-export interface Standing {
-  readonly sourceId: string;
-  readonly now: Instant;
-  readonly historySince: Instant | null;
-  readonly safeThrough: Instant | null;
-  /** End of the last proved window, whatever lies before it. */
-  readonly provedUntil: Instant | null;
-  /** Since when a person has polling at rest; null when it is polled. */
-  readonly pausedAt: Instant | null;
-  /** Changes that a read of the last hour found and whose event may still come. */
-  readonly unannounced: number;
-}
-
-/** Every source that was ever configured, by name. */
-export async function readStandings(pool: Pool): Promise<Standing[]> {
-  const { rows } = await pool.query<Record<keyof Standing, string | null> & { unannounced: number }>(
-    `select s.source_id as "sourceId", mirror.nanos_of(clock_timestamp()) as now,
-       p.history_since as "historySince", p.safe_through as "safeThrough", mirror.nanos_of(s.paused_at) as "pausedAt",
-       greatest(p.safe_through, (select until from mirror.coverage c
-        where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
-       (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
-        and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as unannounced
-     from mirror.sources s left join mirror.poll_state p using (source_id) order by s.source_id`,
-  );
-  return rows.map((row) => ({
-    sourceId: row.sourceId ?? "",
-    now: toInstant(row.now) ?? 0n,
-    historySince: toInstant(row.historySince),
-    safeThrough: toInstant(row.safeThrough),
-    provedUntil: toInstant(row.provedUntil),
-    pausedAt: toInstant(row.pausedAt),
-    unannounced: row.unannounced,
-  }));
-}
 
 /** The events that changed an order, among the last decisions and at most an hour old, with how late they were. */
 const LATELY = `
@@ -102,11 +65,14 @@ export interface ParkedReason {
   readonly count: number;
 }
 
-/** The newest `newestMax` over all sources are looked at. */
+/** Of each source the newest `newestMax` are looked at. */
 export async function readParkedReasons(pool: Pool, newestMax: number): Promise<ParkedReason[]> {
   const { rows } = await pool.query<ParkedReason>(
     `select source_id as "sourceId", reason, count(*)::int as count
-     from (select source_id, reason from mirror.quarantine where state = 'open' order by quarantine_id desc limit $1) parked
+     from mirror.sources s cross join lateral (
+       select reason from mirror.quarantine q
+       where q.source_id = s.source_id and state = 'open' order by quarantined_at desc limit $1
+     ) parked
      group by source_id, reason order by source_id, count desc, reason`,
     [newestMax],
   );
@@ -142,9 +108,11 @@ export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
          nullif(min(up_to_seconds) filter (where until_here >= 0.95 * total), 2147483647) as p95
        from delays group by source_id, hour
      ), lost as (
-       select source_id, date_trunc('hour', found_at) as hour, count(*)::int as lost from (
-         select source_id, found_at from mirror.unannounced_changes
-         where state = 'lost' and found_at >= (select min(hour) from hours) limit ${LOSSES_COUNTED_MAX}
+       select source_id, date_trunc('hour', found_at) as hour, count(*)::int as lost
+       from mirror.sources s cross join lateral (
+         select found_at from mirror.unannounced_changes u
+         where u.source_id = s.source_id and state = 'lost' and found_at >= (select min(hour) from hours)
+         limit ${LOSSES_COUNTED_MAX}
        ) found group by 1, 2
      )
      select s.source_id as "sourceId", extract(epoch from hours.hour)::float8 as hour,

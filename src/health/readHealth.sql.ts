@@ -1,3 +1,5 @@
+import type { Instant } from "../domain/order/instant.ts";
+import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
 export interface WriteProbe {
@@ -17,4 +19,12 @@ export async function probeWrite(pool: Pool): Promise<WriteProbe> {
   );
   const [row] = rows;
   return { readOnly: row?.readOnly !== false, mayInsert: row?.mayInsert === true };
+}
+
+/** When the last poll of any source ended, as far as this server knows; null when it knows of none. */
+export async function readNewestCycle(pool: Pool): Promise<Instant | null> {
+  const { rows } = await pool.query<{ at: string | null }>(
+    "select mirror.nanos_of(max(last_cycle_ended_at)) as at from mirror.poll_state",
+  );
+  return toInstant(rows[0]?.at ?? null);
 }

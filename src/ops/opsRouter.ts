@@ -3,6 +3,8 @@ import type { ErrorRequestHandler, RequestHandler } from "express";
 import type { RateRule } from "../domain/window/budget.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
+import { makeHealthReader } from "../health/health.ts";
+import type { HealthReader } from "../health/health.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
@@ -38,6 +40,8 @@ export interface OpsDeps {
   readonly listRate?: RateRule;
   /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
   readonly ring?: (seqs: readonly number[]) => void;
+  /** What the whole process says of the mirror's state; one of the page's own where absent. */
+  readonly health?: HealthReader;
   /** Aborted when the process begins to shut down: live pages are let go then. */
   readonly signal?: AbortSignal;
 }
@@ -76,8 +80,8 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     makeLogin({ pool, passwords, localTrust, loginCode, clock, logger }),
     guardWrites,
   );
-  const webhookSources = findWebhookSources(config.sources);
-  ops.use(makeOverviewRoutes({ pool, clock, logger, webhookSources, listRate, signal }));
+  const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
+  ops.use(makeOverviewRoutes({ pool, clock, logger, health, listRate, signal }));
   ops.use(makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, ring: deps.ring ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
@@ -97,13 +101,6 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;
-}
-
-/** Sources whose webhooks are to be judged; null when the configuration is not known here. */
-function findWebhookSources(sources: Config["sources"] | undefined): ReadonlySet<string> | null {
-  if (sources === undefined) return null;
-  const configured = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
-  return new Set(configured.map(({ sourceId }) => sourceId));
 }
 
 function setHeaders(policy: string): RequestHandler {

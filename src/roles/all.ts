@@ -1,3 +1,4 @@
+import { openHealth } from "./health.ts";
 import { startKeeper } from "./keeper.ts";
 import { startPoller } from "./poller.ts";
 import { openQueues } from "./queues.ts";
@@ -10,8 +11,9 @@ import { startWorker } from "./worker.ts";
 export async function startAll(deps: RoleDeps): Promise<WebAddress> {
   const queues = await openQueues(deps);
   await startWorker({ ...deps, ...queues });
-  const web = await startWeb({ ...deps, ...queues });
+  const health = openHealth({ ...deps, ...queues });
+  const web = await startWeb({ ...deps, ...queues, health });
   await startPoller(deps);
-  startKeeper(deps);
+  startKeeper({ ...deps, health });
   return web;
 }

@@ -1,16 +1,16 @@
 import { hostname } from "node:os";
 import { UnavailableError } from "../domain/errors.ts";
 import { millisFromInstant } from "../domain/order/instant.ts";
-import type { Pool } from "../database/database.ts";
 import { acquireLease } from "../database/leases.sql.ts";
-import { readSourceFigures } from "../health/readMetrics.sql.ts";
 import { makeAlerter } from "../health/alerter.ts";
 import type { AlertMessage } from "../health/alerter.ts";
+import type { HealthReader } from "../health/health.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Config } from "../runtime/config/config.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { makeSigner } from "../signature/sign.ts";
+import { openHealth } from "./health.ts";
+import type { Queues } from "./queues.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
@@ -26,22 +26,18 @@ const KEEPER_POOL = { purpose: "keeper", max: 1, statementTimeoutMs: 20_000 };
  * Sends the alerts that ALERT_WEBHOOK_URL asks for; without it does nothing. Every process offers itself and one
  * takes the turn, so that a dead poller or worker is noticed by the others.
  */
-export function startKeeper(deps: RoleDeps): void {
+export function startKeeper(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
   const { config, clock, logger, shutdown } = deps;
   if (config.alertWebhook === null) return;
   const pool = openPool(deps, KEEPER_POOL);
   const closing = new AbortController();
-  const known = new Set(config.sources.map(({ sourceId }) => sourceId));
-  deps.liveSources?.follow((sources) => {
-    known.clear();
-    for (const { sourceId } of sources) known.add(sourceId);
-  });
-  const alert = makeAlerts(known, { alertWebhook: config.alertWebhook, pool, clock, logger });
+  const { health = openHealth(deps) } = deps;
+  const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
   const holder = `${hostname()}:${process.pid}`;
 
   async function takeTurn(): Promise<void> {
     const lease = await acquireLease(pool, { name: "keeper", holder, ttlMs: TURN_MS });
-    if (lease !== undefined) await alert();
+    if (lease !== undefined) await alert(await health.read());
   }
   const running = (async () => {
     while (!closing.signal.aborted) {
@@ -56,19 +52,6 @@ export function startKeeper(deps: RoleDeps): void {
     closing.abort();
     await running;
   });
-}
-
-function makeAlerts(
-  known: ReadonlySet<string>,
-  deps: { alertWebhook: AlertWebhook; pool: Pool; clock: Clock; logger: Logger },
-): () => Promise<void> {
-  const { alertWebhook, pool, clock, logger } = deps;
-  const runOnce = makeAlerter({ pool, send: makeSender(alertWebhook, clock), logger });
-  return async () => {
-    const figures = await readSourceFigures(pool);
-    // A source that is no longer configured is not polled, and nobody needs to be told so.
-    await runOnce(figures.filter(({ sourceId }) => known.has(sourceId)));
-  };
 }
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */

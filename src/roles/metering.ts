@@ -1,10 +1,10 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import type { Decision } from "../apply/applySubjects.ts";
 import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Pool } from "../database/database.ts";
-import { readOutgoingEndpoints } from "../outgoing/outgoingReads.sql.ts";
-import { readSourceFigures } from "../health/readMetrics.sql.ts";
-import type { SourceFigures } from "../health/readMetrics.sql.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
+import type { Health, HealthReader } from "../health/health.ts";
+import type { Standing } from "../health/standing.sql.ts";
 import type { Budget } from "../provider/rate/budget.ts";
 import type { Answered } from "../provider/http/request.ts";
 import type { ApplyQueue } from "../queue/applyQueue.ts";
@@ -15,8 +15,6 @@ import type { SourceConfig } from "../runtime/config/config.ts";
 import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
 
-/** However many ask, Postgres is read at most once in this time. */
-const FIGURES_HOLD_MS = 5_000;
 const QUEUE_DEADLINE_MS = 2_000;
 
 /** Has the receiver's endings shown, and how long each answer took. */
@@ -92,53 +90,63 @@ function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void 
   }
 }
 
-/** Has the figures of the database shown, as far as it can be read. */
-export function meterDatabase(metrics: Metrics, clock: Clock, pool: Pool): void {
-  let held: Promise<SourceFigures[]> | undefined;
-  let heldMs = Number.NEGATIVE_INFINITY;
-  const read = () => {
-    if (held === undefined || clock.monotonicMs() - heldMs >= FIGURES_HOLD_MS) {
-      heldMs = clock.monotonicMs();
-      held = readSourceFigures(pool);
-    }
-    return held;
-  };
+/** Shows where each source stands and which conditions hold, as far as the database can be read. */
+export function meterHealth(metrics: Metrics, health: HealthReader): void {
   metrics.observe(async (observe) => {
-    let figures: SourceFigures[] = [];
-    let up = 1;
+    let read: Health;
     try {
-      figures = await read();
+      read = await health.read();
     } catch {
       // Nothing old is shown instead: a watermark that stands still would look like one that is fresh.
-      up = 0;
+      observe("order_mirror_database_up", 0);
+      return;
     }
-    observe("order_mirror_database_up", up);
-    for (const each of figures) observeSource(observe, each);
+    observe("order_mirror_database_up", 1);
+    for (const standing of read.facts.sources) observeSource(observe, standing);
+    for (const endpoint of read.facts.endpoints) observeEndpoint(observe, endpoint);
+    for (const { condition, subject } of read.holding) {
+      const { name, severity, label } = condition;
+      const labels = label === null ? {} : { [label]: subject };
+      observe("order_mirror_condition", 1, { condition: name, severity, ...labels });
+    }
   });
 }
 
-function observeSource(observe: Observe, figures: SourceFigures): void {
-  const labels = { source: figures.sourceId };
-  const observeKnown = (name: Parameters<Observe>[0], seconds: number | null) => {
-    if (seconds !== null) observe(name, seconds, labels);
+function observeSource(observe: Observe, standing: Standing): void {
+  const labels = { source: standing.sourceId };
+  const observeKnown = (name: Parameters<Observe>[0], value: number | null) => {
+    if (value !== null) observe(name, value, labels);
   };
-  observeKnown("order_mirror_poll_watermark_timestamp_seconds", figures.polledThrough);
-  observeKnown("order_mirror_safe_through_timestamp_seconds", figures.safeThrough);
-  observeKnown("order_mirror_poll_last_cycle_timestamp_seconds", figures.lastCycleEndedAt);
-  observeKnown("order_mirror_last_event_timestamp_seconds", figures.lastEventAt);
-  observeKnown("order_mirror_pending_oldest_timestamp_seconds", figures.oldestPendingAt);
-  observeKnown("order_mirror_provider_changed_timestamp_seconds", figures.traitChangedAt);
-  observeKnown("order_mirror_poll_overlap_seconds", figures.overlapSeconds);
-  observeKnown("order_mirror_late_arrival_seconds", figures.lateTailSeconds);
-  observe("order_mirror_poll_failing", figures.lastError === null ? 0 : 1, labels);
-  observe("order_mirror_poll_window_gaps", figures.gaps, labels);
-  observe("order_mirror_coverage_breaches_total", figures.breaches, labels);
-  observe("order_mirror_coverage_exceptions", figures.exceptions, labels);
-  observe("order_mirror_lost_events_total", figures.lost, labels);
-  observe("order_mirror_announced_changes_total", figures.announced, labels);
-  observe("order_mirror_pending_events", figures.pending, labels);
-  observe("order_mirror_quarantined", figures.quarantined, labels);
-  observe("order_mirror_refetches_waiting", figures.refetches, labels);
+  const observeMoment = (name: Parameters<Observe>[0], at: Instant | null) =>
+    observeKnown(name, at === null ? null : Number(at) / Number(NANOS_PER_SECOND));
+  observeMoment("order_mirror_poll_watermark_timestamp_seconds", standing.polledThrough);
+  observeMoment("order_mirror_safe_through_timestamp_seconds", standing.safeThrough);
+  observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", standing.lastCycleEndedAt);
+  observeMoment("order_mirror_last_event_timestamp_seconds", standing.lastEventAt);
+  observeMoment("order_mirror_pending_oldest_timestamp_seconds", standing.oldestPendingAt);
+  observeMoment("order_mirror_provider_changed_timestamp_seconds", standing.traitChangedAt);
+  observeKnown("order_mirror_poll_overlap_seconds", standing.overlapSeconds);
+  observeKnown("order_mirror_late_arrival_seconds", standing.lateTailSeconds);
+  observe("order_mirror_poll_failing", standing.lastError === null ? 0 : 1, labels);
+  observe("order_mirror_poll_window_gaps", standing.gaps, labels);
+  observe("order_mirror_coverage_breaches_total", standing.breaches, labels);
+  observe("order_mirror_coverage_exceptions", standing.exceptions, labels);
+  observe("order_mirror_lost_events_total", standing.lostEver, labels);
+  observe("order_mirror_announced_changes_total", standing.announcedEver, labels);
+  observe("order_mirror_pending_events", standing.pending, labels);
+  observe("order_mirror_quarantined", standing.quarantined, labels);
+  observe("order_mirror_refetches_waiting", standing.refetches, labels);
+}
+
+function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
+  const { pending, dead, oldestPendingAt, newestMissedAt } = endpoint;
+  const labels = { endpoint: endpoint.endpointId };
+  observe("order_mirror_outgoing_pending", pending, labels);
+  observe("order_mirror_outgoing_dead", dead, labels);
+  if (oldestPendingAt !== null)
+    observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, labels);
+  if (newestMissedAt !== null)
+    observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, labels);
 }
 
 /** What of a queue of ours is measured, whatever its jobs carry. */
@@ -159,21 +167,6 @@ export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
       observe("order_mirror_queue_jobs", count, { queue, state });
     }
     observe("order_mirror_dead_jobs", counts["failed"] ?? 0, { queue });
-  });
-}
-
-/** Has shown how the endpoints of outgoing webhooks are doing, as far as the database can be read. */
-export function meterOutgoing(metrics: Metrics, pool: Pool): void {
-  metrics.observe(async (observe) => {
-    const endpoints = await readOutgoingEndpoints(pool).catch(() => []);
-    for (const { endpointId: endpoint, pending, dead, oldestPendingAt, newestMissedAt } of endpoints) {
-      observe("order_mirror_outgoing_pending", pending, { endpoint });
-      observe("order_mirror_outgoing_dead", dead, { endpoint });
-      if (oldestPendingAt !== null)
-        observe("order_mirror_outgoing_oldest_pending_timestamp_seconds", oldestPendingAt, { endpoint });
-      if (newestMissedAt !== null)
-        observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, { endpoint });
-    }
   });
 }
 

@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
 import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
-import type { RequestCount } from "../poll/ledger/providerRequests.sql.ts";
+import type { SpentRequests } from "../poll/ledger/providerRequests.sql.ts";
 import type { Budget } from "../provider/rate/budget.ts";
 import type { RoleDeps } from "./role.ts";
 
@@ -21,11 +21,12 @@ export function keepSpending(deps: {
   readonly purpose?: string;
 }): SpendingBook {
   const { budget, pool, sourceId } = deps;
-  let sent = new Map<string, RequestCount>();
+  let sent = new Map<string, SpentRequests>();
 
-  function add(count: RequestCount): void {
+  function add(count: SpentRequests): void {
     const key = `${count.policy} ${count.purpose}`;
-    sent.set(key, { ...count, requests: (sent.get(key)?.requests ?? 0) + count.requests });
+    const { requests, refused } = sent.get(key) ?? { requests: 0, refused: 0 };
+    sent.set(key, { ...count, requests: requests + count.requests, refused: refused + count.refused });
   }
 
   return {
@@ -33,8 +34,15 @@ export function keepSpending(deps: {
       ...budget,
       async acquire(request) {
         const permit = await budget.acquire(request);
-        add({ policy: request.policy, purpose: deps.purpose ?? request.priority, requests: 1 });
-        return permit;
+        const count = { policy: request.policy, purpose: deps.purpose ?? request.priority };
+        add({ ...count, requests: 1, refused: 0 });
+        return {
+          ...permit,
+          learn(lesson) {
+            if (lesson.refusedForMs !== null) add({ ...count, requests: 0, refused: 1 });
+            return permit.learn(lesson);
+          },
+        };
       },
     },
     async flush() {

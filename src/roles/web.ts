@@ -4,6 +4,7 @@ import type { Express } from "express";
 import { takeShare } from "../domain/window/budget.ts";
 import { insertEvents } from "../receive/commit/inbox.sql.ts";
 import type { Pool } from "../database/database.ts";
+import type { HealthReader } from "../health/health.ts";
 import { makeHealthRouter } from "../ops/health/healthRouter.ts";
 import { makeDocsRouter } from "../ops/docs/docsRouter.ts";
 import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
@@ -27,11 +28,13 @@ import { loadVerifier } from "../signature/verifier.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
 import type { ListeningServer } from "./httpServer.ts";
-import { meterDatabase, meterOutgoing, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
+import { openHealth } from "./health.ts";
+import { meterHealth, meterQueue, meterReceiver, traceReceiver } from "./metering.ts";
 import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./recordSources.ts";
 import { openPool, openReplicaPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { keepCallBook, makeCallBook } from "./webhookCalls.ts";
 import { composeWrites } from "./writes.ts";
 
 const RECEIVE_CONNECTIONS = 2;
@@ -40,9 +43,9 @@ const RECEIVE_TIMEOUT_MS = 1_500;
 const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
 const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
-/** Both of their own, so that a slow count never takes a connection from a reader. */
+/** These of their own, so that a slow count never takes a connection from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
-const FIGURES_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
+const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
 
 /** Where a web process answers; the two are the same unless WEBHOOK_PORT is set. */
@@ -52,7 +55,9 @@ export interface WebAddress {
 }
 
 /** Starts the web process: webhooks, read API, health and ops pages. Returns its address. */
-export async function startWeb(deps: RoleDeps & Queues): Promise<WebAddress> {
+export async function startWeb(
+  deps: RoleDeps & Queues & { readonly health?: HealthReader },
+): Promise<WebAddress> {
   const { config, clock, logger, shutdown, metrics } = deps;
   const receivePool = openPool(deps, {
     purpose: "receive",
@@ -70,14 +75,12 @@ export async function startWeb(deps: RoleDeps & Queues): Promise<WebAddress> {
   const orderWait = makeOrderWait({ pool: replicaPool, clock });
   const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
-  const figuresPool = openPool(deps, FIGURES_POOL);
-  meterDatabase(metrics, clock, figuresPool);
-  if (deps.outgoingQueue) {
-    meterQueue(metrics, deps.outgoingQueue);
-    meterOutgoing(metrics, figuresPool);
-  }
+  if (deps.outgoingQueue) meterQueue(metrics, deps.outgoingQueue);
+  const { health = openHealth(deps) } = deps;
+  meterHealth(metrics, health);
   const opsPool = openPool(deps, OPS_POOL);
-  const app = composeApp(deps, { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait });
+  const readers = { receivePool, readPool, replicaPool, exportPool, opsPool };
+  const app = composeApp(deps, { ...readers, hub, orderWait, health });
   const { host, publicUrls } = config;
   const answer = checkAddress(shedWhenBusy(app), { host, publicUrls });
   const listeners = await openListeners(deps, { receive, answer });
@@ -129,7 +132,9 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
     sources.clear();
     for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
   });
-  return makeReceiver({ sources, store: commit.store, ring: queue.ring, clock, logger });
+  const calls = makeCallBook(openPool(deps, CALLS_POOL));
+  keepCallBook(calls, deps);
+  return makeReceiver({ sources, store: commit.store, ring: queue.ring, onEnd: calls.note, clock, logger });
 }
 
 /** A source without secrets is polled only: it has no webhook address. */
@@ -152,9 +157,10 @@ function composeApp(
     opsPool: Pool;
     hub: ChangeHub;
     orderWait: OrderWait;
+    health: HealthReader;
   },
 ): Express {
-  const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait } = readers;
+  const { receivePool, readPool, replicaPool, exportPool, opsPool, hub, orderWait, health } = readers;
   const { config, databaseUrl, clock, logger, queue, shutdown, loginCode } = deps;
   const app = express();
   app.use(setAnswerHeaders);
@@ -165,7 +171,7 @@ function composeApp(
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   // First of the routers, since each one before it costs every read.
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger }));
-  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
   const outgoingQueue = deps.outgoingQueue?.bull;
@@ -173,6 +179,8 @@ function composeApp(
   const { bull, ring } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const queues = { queue: bull, outgoingQueue, ring };
-  app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, signal }));
+  app.use(
+    makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health, signal }),
+  );
   return app;
 }

@@ -4,14 +4,15 @@ import { buffer } from "node:stream/consumers";
 import { Webhook } from "standardwebhooks";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { makeSender } from "../../src/roles/keeper.ts";
-import type { AlertFacts } from "../../src/health/alerts.ts";
+import type { Facts } from "../../src/health/condition.ts";
+import { judge } from "../../src/health/judge.ts";
 import { makeAlerter } from "../../src/health/alerter.ts";
 import type { AlertMessage } from "../../src/health/alerter.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { addSource } from "../support/orders.ts";
+import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../support/facts.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
 
 let database: TestDatabase;
@@ -29,8 +30,6 @@ const server = createServer((req, res) => {
 
 beforeAll(async () => {
   database = await makeTestDatabase();
-  await addSource(database.pool, "live");
-  await addSource(database.pool, "test", "test");
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/alerts`;
 });
@@ -44,44 +43,28 @@ beforeEach(async () => {
   await database.pool.query("truncate mirror.alerts");
 });
 
-const well: AlertFacts = {
-  sourceId: "live",
-  now: 10_000,
-  safeThrough: 9_000,
-  lastCycleEndedAt: 9_990,
-  lastError: null,
-  oldestPendingAt: null,
-  quarantined: 0,
-  gaps: 0,
-  lastBreachAt: null,
-  lastEventAt: 9_000,
-  lostSinceLastEvent: 0,
-  traitChangedAt: null,
-  overlapSeconds: null,
-  lateTailSeconds: null,
-};
+const well = makeFacts();
+const quarantined = (count: number) => makeFacts({ quarantined: count, oldestQuarantinedAt: ago(60) });
 /** A new one each time, as after a restart. */
-const run = (...facts: AlertFacts[]) =>
+const run = (facts: Facts) =>
   makeAlerter({
     pool: database.pool,
     send: makeSender({ url, secret: WEBHOOK_SECRET }, systemClock),
     logger: silentLogger,
-  })(facts);
-const told = () => received.map(({ type, data }) => `${type} ${data.name} ${data.source}`);
-const pass = (seconds: number) =>
-  database.pool.query("update mirror.alerts set since = since - make_interval(secs => $1)", [seconds]);
+  })(judge(facts));
+const told = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
 const stored = async () => (await database.pool.query("select name from mirror.alerts")).rows.length;
 
 it("tells once that something is wrong, signed, with what to do, and once that it is over", async () => {
-  await run({ ...well, quarantined: 3 });
+  await run(quarantined(3));
   expect(told()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
   expect(received[0]?.data).toMatchObject({
     severity: "warning",
-    summary: "Source live has 3 in quarantine, which could not be applied.",
+    summary: "3 events of live could not be processed.",
     fix: expect.stringContaining("order-mirror replay"),
   });
-  await run({ ...well, quarantined: 4 });
-  await run({ ...well, quarantined: 4 });
+  await run(quarantined(4));
+  await run(quarantined(4));
   expect(received).toHaveLength(1);
   await run(well);
   await run(well);
@@ -89,25 +72,31 @@ it("tells once that something is wrong, signed, with what to do, and once that i
   expect(await stored()).toBe(0);
 });
 
-it("says nothing of what passes within its patience, and forgets it", async () => {
-  const waiting = { ...well, oldestPendingAt: 9_000 };
-  await run(waiting);
-  await pass(58);
-  await run(waiting);
+it("tells the beginning that the condition has, not that of the look", async () => {
+  await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
+  expect(received[0]?.data).toMatchObject({ since: new Date((LOOKED_AT - 500) * 1_000).toISOString() });
+});
+
+it("neither begins nor ends what it cannot know", async () => {
+  const problems = [{ problem: "Redis does not answer.", fix: "Start it." }];
+  const queues = [{ name: "apply", problems, newestDeadAt: null }];
+  await run(makeFacts({}, { queues }));
+  expect(received[0]?.data).toMatchObject({ subject: "apply", source: null, fix: "Start it." });
+  // As a poller, which has no queue, takes the turn.
+  await run(makeFacts({}, { queues: null }));
+  expect(await stored()).toBe(1);
   await run(well);
-  expect(received).toEqual([]);
-  expect(await stored()).toBe(0);
-  await run(waiting);
-  await pass(61);
-  await run(waiting);
-  expect(told()).toEqual(["alert.firing OrderMirrorEventsWait live"]);
+  expect(told()).toEqual([
+    "alert.firing OrderMirrorQueueAway apply",
+    "alert.resolved OrderMirrorQueueAway apply",
+  ]);
 });
 
 it("sends again what was not accepted, under the same id", async () => {
   answer = 500;
-  await run({ ...well, quarantined: 1 });
+  await run(quarantined(1));
   answer = 200;
-  await run({ ...well, quarantined: 1 });
+  await run(quarantined(1));
   expect(received.map(({ id }) => id)).toEqual([received[0]?.id, received[0]?.id]);
   answer = 503;
   await run(well);
@@ -118,25 +107,24 @@ it("sends again what was not accepted, under the same id", async () => {
 });
 
 it("goes on with an alert that comes back before its end was told", async () => {
-  await run({ ...well, quarantined: 1 });
+  await run(quarantined(1));
   answer = 500;
   await run(well);
   answer = 200;
-  await run({ ...well, quarantined: 1 });
+  await run(quarantined(1));
   expect(told().filter((line) => line.startsWith("alert.firing"))).toHaveLength(1);
   expect(await stored()).toBe(1);
 });
 
 it("keeps the sources apart, and stops trying where nobody accepts", async () => {
   answer = 500;
-  const both = [
-    { ...well, quarantined: 1 },
-    { ...well, sourceId: "test", quarantined: 1 },
-  ];
-  await run(...both);
+  const fault = { quarantined: 1, oldestQuarantinedAt: ago(60) };
+  const sources = [makeSourceFacts(fault), makeSourceFacts({ ...fault, sourceId: "test" })];
+  const both = makeFacts({}, { sources });
+  await run(both);
   expect(received).toHaveLength(1);
   answer = 200;
-  await run(...both);
+  await run(both);
   expect(told().slice(1)).toEqual([
     "alert.firing OrderMirrorQuarantine live",
     "alert.firing OrderMirrorQuarantine test",

@@ -9,9 +9,8 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { acquireLease } from "../../src/database/leases.sql.ts";
 import type { Lease } from "../../src/database/leases.sql.ts";
-import { readStandings } from "../../src/health/opsFigures.sql.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { beginPolling, readPollState } from "../../src/poll/ledger/pollState.sql.ts";
-import { readSourceFigures } from "../../src/health/readMetrics.sql.ts";
 import { removeCoverage, removeCoverageThatStayed } from "../../src/retention/retention.sql.ts";
 import { divideDay } from "../../src/ops/overview/coverageStrip.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -116,14 +115,12 @@ const countRows = async () =>
 async function readAll() {
   const day = { since: at(216), until: at(240) };
   const withins: Window[] = [day, { since: at(-100), until: at(300) }, { since: at(30), until: at(90) }];
-  const figures = await readSourceFigures(pool);
   const standings = await readStandings(pool);
   const { rows: reported } = await pool.query<{ source_id: string; since: Date; until: Date }>(
     "select source_id, since, until from reporting.coverage_gaps order by since",
   );
   return Promise.all(
     SOURCES.map(async (sourceId) => {
-      const figure = figures.find((row) => row.sourceId === sourceId);
       const standing = standings.find((row) => row.sourceId === sourceId);
       const state = await readPollState(pool, sourceId);
       const gaps = withins.map((within) => readGaps(pool, { sourceId, within, limit: 100 }));
@@ -138,7 +135,7 @@ async function readAll() {
       };
       return {
         progress: [state?.historySince, state?.safeThrough, standing?.provedUntil],
-        figures: [figure?.gaps, figure?.oldestGap],
+        figures: [standing?.gaps, standing?.oldestGap],
         reported: reported
           .filter((row) => row.source_id === sourceId)
           .map(({ since, until }) => [since, until]),

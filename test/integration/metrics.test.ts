@@ -2,14 +2,16 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import {
   meterAnswers,
   meterBudget,
-  meterDatabase,
   meterDecisions,
+  meterHealth,
   meterHint,
   meterJob,
   meterQueue,
 } from "../../src/roles/metering.ts";
 import type { Decision } from "../../src/apply/applySubjects.ts";
 import { makePool } from "../../src/database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
+import { makeHealthReader } from "../../src/health/health.ts";
 import { makeMetricsRouter } from "../../src/ops/health/metricsRouter.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
@@ -34,6 +36,7 @@ beforeEach(() => {
 });
 
 const read = async () => (await metrics.render()).split("\n");
+const readerOf = (pool: Pool) => makeHealthReader({ pool, clock: systemClock, sources: () => [] });
 const decision: Decision = {
   sourceId: "live",
   reference: "DO-SECRET",
@@ -71,7 +74,7 @@ describe("the registry", () => {
     await database.pool.query(
       "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
     );
-    meterDatabase(metrics, systemClock, database.pool);
+    meterHealth(metrics, readerOf(database.pool));
     const lines = await read();
     expect(lines).toContain("order_mirror_database_up 1");
     expect(lines).toContain('order_mirror_pending_events{source="live"} 1');
@@ -80,17 +83,35 @@ describe("the registry", () => {
     expect(Math.abs(Number(oldest?.split(" ")[1]) - Date.now() / 1_000)).toBeLessThan(60);
   });
 
+  it("shows nothing any more of what was only so at an earlier look", async () => {
+    let value: number | undefined = 7;
+    metrics.observe((observe) => {
+      if (value !== undefined)
+        observe("order_mirror_pending_oldest_timestamp_seconds", value, { source: "live" });
+      observe("order_mirror_pending_events", value === undefined ? 0 : 1, { source: "live" });
+    });
+    const line = 'order_mirror_pending_oldest_timestamp_seconds{source="live"}';
+    expect(await read()).toContain(`${line} 7`);
+    value = undefined;
+    const [later, beside] = await Promise.all([read(), read()]);
+    expect(later.filter((each) => each.startsWith(line))).toEqual([]);
+    expect(later).toContain('order_mirror_pending_events{source="live"} 0');
+    expect(beside).toContain('order_mirror_pending_events{source="live"} 0');
+  });
+
   it("asks the database once however many ask, and says when it is away", async () => {
     const pool = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 1_000 });
     let asked = 0;
     const query = pool.query.bind(pool) as (...args: unknown[]) => unknown;
     const counting = { query: (...args: unknown[]) => ((asked += 1), query(...args)) };
-    meterDatabase(metrics, systemClock, counting as unknown as typeof pool);
+    await readerOf(counting as unknown as typeof pool).read();
+    const askedOnce = asked;
+    meterHealth(metrics, readerOf(counting as unknown as typeof pool));
     await Promise.all([read(), read(), read()]);
-    expect(asked).toBe(1);
+    expect(asked).toBe(2 * askedOnce);
     await pool.end();
     const away = makeMetrics({ version: "1" });
-    meterDatabase(away, systemClock, pool);
+    meterHealth(away, readerOf(pool));
     const text = await away.render();
     expect(text).toContain("order_mirror_database_up 0");
     expect(text).not.toContain("order_mirror_pending_events{");
@@ -155,7 +176,7 @@ describe("the registry", () => {
   });
 
   it("writes only metrics of its table, each with its type and help", async () => {
-    meterDatabase(metrics, systemClock, database.pool);
+    meterHealth(metrics, readerOf(database.pool));
     meterDecisions(metrics, systemClock)([decision]);
     const lines = await read();
     const samples = lines

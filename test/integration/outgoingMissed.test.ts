@@ -5,7 +5,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeDeliver } from "../../src/outgoing/outgoingDelivery.ts";
 import { planDeliveries, recordSubscriptions, replayFrom } from "../../src/outgoing/outgoingPlan.sql.ts";
-import { readOutgoingEndpoints } from "../../src/outgoing/outgoingReads.sql.ts";
+import { readOutgoingEndpoints } from "../../src/health/endpoints.sql.ts";
 import { makeRemoveChanges } from "../../src/retention/retention.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";

@@ -92,7 +92,8 @@ describe("writes under a lease that is held no more", () => {
     "beginning to poll": (lease) => begin(lease),
     "beginning a cycle": (lease) =>
       beginCycle(pool, lease, { sourceId: "live", intervalMs: 1, providerNow: 0n }),
-    "ending a cycle": (lease) => endCycle(pool, lease, { sourceId: "live", error: "x" }),
+    "ending a cycle": (lease) =>
+      endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
   };
   it.each(Object.entries(writes))("refuse %s, whether it ran out or another leads", async (_, write) => {
     const old = await lead("old");
@@ -163,7 +164,7 @@ describe("a cycle", () => {
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
     await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
-    await endCycle(pool, lease, { sourceId: "live", error: undefined });
+    await endCycle(pool, lease, { sourceId: "live", failure: null });
     await vi.waitFor(async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5));
   });
   it("keeps the sentence of its failure until one succeeds", async () => {
@@ -171,9 +172,12 @@ describe("a cycle", () => {
     await begin(lease);
     const readError = async () =>
       (await pool.query("select last_error, last_error_at from mirror.poll_state")).rows[0];
-    await endCycle(pool, lease, { sourceId: "live", error: "the key is refused" });
+    await endCycle(pool, lease, {
+      sourceId: "live",
+      failure: { sentence: "the key is refused", trouble: "key_refused" },
+    });
     expect(await readError()).toMatchObject({ last_error: "the key is refused" });
-    await endCycle(pool, lease, { sourceId: "live", error: undefined });
+    await endCycle(pool, lease, { sourceId: "live", failure: null });
     expect(await readError()).toMatchObject({ last_error: null, last_error_at: expect.anything() });
   });
 });

@@ -2,7 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
-import { readSourceFigures } from "../../src/health/readMetrics.sql.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { readTraits } from "../../src/poll/ledger/providerTraits.sql.ts";
 import type { PollDeps } from "../../src/poll/cycle/deps.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
@@ -119,7 +119,7 @@ it("notes when a provider begins to answer otherwise, and what it did before", a
   const { pool, sandbox, steer } = await startWorld({});
   const read = async (name: string) => (await readTraits(pool)).find(({ trait }) => trait === name);
   await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "ascending", changedAt: null });
-  expect((await readSourceFigures(pool))[0]?.traitChangedAt).toBeNull();
+  expect((await readStandings(pool))[0]?.traitChangedAt).toBeNull();
   sandbox.setFaults({ listOrder: "descending" });
   // New orders, so that the live window has some to be sorted.
   await steer("POST", "/orders", { count: 8 });
@@ -127,6 +127,6 @@ it("notes when a provider begins to answer otherwise, and what it did before", a
     sandbox.now(),
   ]);
   await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "descending", previous: "ascending" });
-  const [figures] = await readSourceFigures(pool);
-  expect(figures?.traitChangedAt).toBeGreaterThan(figures!.now - 60);
+  const [standing] = await readStandings(pool);
+  expect(standing?.traitChangedAt).toBeGreaterThan(standing!.now - 60_000_000_000n);
 }, 120_000);

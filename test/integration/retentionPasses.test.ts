@@ -5,7 +5,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { acquireLease, renewLease } from "../../src/database/leases.sql.ts";
 import { removeHistory, removeSuperseded, removeUnannounced } from "../../src/retention/retention.sql.ts";
-import { readSourceFigures } from "../../src/health/readMetrics.sql.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -165,7 +165,7 @@ it("removes old findings about lost events, and goes on counting those that were
     insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
     select 'live', state || n, 'picked_up', n, 'poll', now() - make_interval(days => n * 10), state
     from generate_series(1, 6) n cross join unnest(array['lost', 'not_announced', 'late', 'waiting']) state`);
-  const lost = async () => (await readSourceFigures(pool)).find(({ sourceId }) => sourceId === "live")?.lost;
+  const lost = async () => (await readStandings(pool, "live"))[0]?.lostEver;
   expect(await lost()).toBe(6);
   expect(await removeOlder(pool, [removeUnannounced], { keptDays: 30, limit: 5 })).toMatchObject({
     removed: 16,

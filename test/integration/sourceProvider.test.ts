@@ -3,7 +3,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
-import { readStatus } from "../../src/health/status.sql.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { assertOurs, recordConfiguredSources } from "../../src/roles/recordSources.ts";
@@ -78,8 +78,8 @@ function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () =
 }
 
 async function readLive() {
-  const [live] = await readStatus(pool);
-  return live!;
+  const [live] = await readStandings(pool);
+  return { ...live!, orders: await countOrders("%") };
 }
 
 async function countOrders(pattern: string): Promise<number> {

@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { judgeWebhooks } from "../../src/domain/order/lostEvents.ts";
-import { readWebhookRecord } from "../../src/poll/ledger/lostEvents.sql.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { putIntoInbox } from "../support/orders.ts";
 import { receiveEvents, SANDBOX_SECRET } from "../support/testSandbox.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
@@ -19,7 +19,7 @@ it("stays within 35 s of the provider while webhooks are off for an hour, and co
     webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
   });
   startPoller("only", { webhooksConfigured: true });
-  const read = () => readWebhookRecord(pool, { sourceId: "live", configured: true });
+  const read = async () => ({ ...(await readStandings(pool, "live"))[0]!, configured: true });
 
   async function runUntil(ms: number, look: () => Promise<void> = () => Promise.resolve()): Promise<void> {
     while (clock.monotonicMs() < ms) {

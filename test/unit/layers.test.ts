@@ -24,7 +24,10 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   apply: { folders: "domain wire runtime database retention", packages: "node:*" },
   orders: { folders: "domain wire runtime database http", packages: "express node:* zod csv-stringify/sync" },
   changes: { folders: "domain wire runtime database http apply", packages: "express node:* zod" },
-  poll: { folders: "domain wire runtime database provider sources apply", packages: "node:* node-cron" },
+  poll: {
+    folders: "domain wire runtime database provider sources health apply",
+    packages: "node:* node-cron",
+  },
   outgoing: { folders: "domain runtime database provider queue changes", packages: "bullmq zod" },
   ops: {
     folders: "domain runtime database sources quarantine health apply changes poll",

@@ -24,14 +24,16 @@ export function addDoctorCommand(program: Command): void {
     .option("--json", "print JSON")
     .addHelpText(
       "after",
-      "\nChanges nothing. Each finding comes with its fix. Exit code 3 when there is a problem.",
+      "\nChanges nothing. Each finding comes with its fix. Exit code 3 when there is a problem, or a condition holds that alerts tell of too.",
     )
     .action(async (options: Options) => {
       const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
       const examination = await diagnose({ readConfig, publicUrl });
       if (options.json === true) printJson({ ...examination, ...countLevels(examination.findings) });
       else print(examination);
-      if (examination.findings.some(({ level }) => level === "problem")) {
+      if (
+        examination.findings.some(({ level, condition }) => level === "problem" || condition !== undefined)
+      ) {
         throw new ProblemsFoundError("doctor found problems");
       }
     });

@@ -8,9 +8,10 @@ import {
   readDeadDeliveries,
   readFeedEpoch,
   readFeedPositionAt,
-  readOutgoingEndpoints,
 } from "../../outgoing/outgoingReads.sql.ts";
-import type { DeadDelivery, OutgoingEndpoint } from "../../outgoing/outgoingReads.sql.ts";
+import type { DeadDelivery } from "../../outgoing/outgoingReads.sql.ts";
+import { readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
+import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";

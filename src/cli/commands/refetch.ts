@@ -3,8 +3,8 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
-import { readStatus } from "../../health/status.sql.ts";
-import type { SourceStatus } from "../../health/status.sql.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { findOrders } from "../../ops/orders/timeline.sql.ts";
 import { withMirror } from "../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
@@ -47,7 +47,7 @@ async function refetch(
   pool: Pool,
   { text, sourceId, intervalSeconds }: { text: string; sourceId: string | null; intervalSeconds: number },
 ): Promise<{ sourceId: string; reference: string; when: string; polled: boolean }[]> {
-  const sources = await readStatus(pool);
+  const sources = await readStandings(pool);
   const found = await findOrders(pool, { text, sourceId });
   const targets = found.length > 0 ? found : unknownOrder(text, sourceId, sources);
   for (const order of targets) {
@@ -65,7 +65,7 @@ async function refetch(
 }
 
 /** An order that the mirror lacks can be asked for all the same, once it is clear of which source. */
-function unknownOrder(text: string, sourceId: string | null, sources: readonly SourceStatus[]) {
+function unknownOrder(text: string, sourceId: string | null, sources: readonly Standing[]) {
   const names = sources.map((source) => source.sourceId).join(", ");
   if (sourceId === null) {
     throw new ConfigurationError(`No order ${text} is in the mirror.`, {
@@ -80,8 +80,12 @@ function unknownOrder(text: string, sourceId: string | null, sources: readonly S
   return [{ sourceId, reference: text }];
 }
 
-function describeWhen(source: SourceStatus | undefined, intervalSeconds: number) {
+function describeWhen(source: Standing | undefined, intervalSeconds: number) {
   const ended = source?.lastCycleEndedAt ?? null;
+  if (source !== undefined && source.pausedAt !== null) {
+    const resume = `order-mirror source resume ${source.sourceId}`;
+    return { polled: false, when: `as soon as polling goes on (it is paused; ${resume})` };
+  }
   const agoMs = source === undefined || ended === null ? Infinity : millisFromInstant(source.now - ended);
   if (agoMs > INTERVALS_UNTIL_IDLE * intervalSeconds * 1_000) {
     const last = ended === null ? "it was never polled" : `the last poll ended ${formatSpan(agoMs)} ago`;

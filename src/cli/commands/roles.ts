@@ -1,4 +1,6 @@
 import type { Command } from "commander";
+import type { HealthReader } from "../../health/health.ts";
+import type { Queues } from "../../roles/queues.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { requireSources } from "../../runtime/config/config.ts";
 import { readConfig, runService } from "../input/session.ts";
@@ -38,17 +40,21 @@ async function startUp(deps: RoleDeps): Promise<void> {
 
 async function startWebRole(deps: RoleDeps): Promise<void> {
   const { openQueues } = await import("../../roles/queues.ts");
+  const { openHealth } = await import("../../roles/health.ts");
   const { startWeb } = await import("../../roles/web.ts");
   const { startClosed } = await import("../output/firstLogin.ts");
-  await startClosed(deps, async (closed) => startWeb({ ...closed, ...(await openQueues(closed)) }));
-  await keepAlerts(deps);
+  const queues = await openQueues(deps);
+  const health = openHealth({ ...deps, ...queues });
+  await startClosed(deps, (closed) => startWeb({ ...closed, ...queues, health }));
+  await keepAlerts({ ...deps, health });
 }
 
 async function startWorkerRole(deps: RoleDeps): Promise<void> {
   const { openQueues } = await import("../../roles/queues.ts");
   const { startWorker } = await import("../../roles/worker.ts");
-  await startWorker({ ...deps, ...(await openQueues(deps)) });
-  await keepAlerts(deps);
+  const queues = await openQueues(deps);
+  await startWorker({ ...deps, ...queues });
+  await keepAlerts({ ...deps, ...queues });
   await serveHealth(deps);
 }
 
@@ -59,7 +65,9 @@ async function startPollerRole(deps: RoleDeps): Promise<void> {
   await serveHealth(deps);
 }
 
-async function keepAlerts(deps: RoleDeps): Promise<void> {
+async function keepAlerts(
+  deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader },
+): Promise<void> {
   const { startKeeper } = await import("../../roles/keeper.ts");
   startKeeper(deps);
 }

@@ -1,20 +1,17 @@
 import type { Command } from "commander";
-import { formatInstant, millisFromInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import { formatInstant, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks, lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
-import { readWebhookRecord } from "../../poll/ledger/lostEvents.sql.ts";
-import type { WebhookFigures } from "../../poll/ledger/lostEvents.sql.ts";
-import { readMargins } from "../../poll/ledger/arrivals.sql.ts";
-import type { StoredMargins } from "../../poll/ledger/arrivals.sql.ts";
+import type { SourceFacts } from "../../health/condition.ts";
+import type { Holding } from "../../health/judge.ts";
+import { countOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { readTraits } from "../../poll/ledger/providerTraits.sql.ts";
 import type { StoredTrait } from "../../poll/ledger/providerTraits.sql.ts";
-import { isPaused } from "../../sources/sources.sql.ts";
-import { readStatus } from "../../health/status.sql.ts";
-import type { SourceStatus } from "../../health/status.sql.ts";
 import type { Pool } from "../../database/database.ts";
+import { readHealth } from "../input/health.ts";
 import { withMirror } from "../input/session.ts";
 import { describeTraits } from "../input/traits.ts";
 import {
@@ -30,82 +27,88 @@ import type { Paint } from "../output/terminal.ts";
 export function addStatusCommand(program: Command): void {
   program
     .command("status")
-    .description("show each source: up to when it is complete, what waits, what is stuck")
+    .description("show what is wrong, and of each source up to when it is complete and what waits")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
-      const sources = await withMirror(async ({ pool, config }) => {
-        const withSecrets = new Set(
-          config.sources.flatMap(({ sourceId, webhookSecrets }) =>
-            webhookSecrets.length > 0 ? [sourceId] : [],
-          ),
-        );
-        const known = await readStatus(pool);
-        return Promise.all(known.map((source) => withWebhooks(pool, source, withSecrets)));
+      const { sources, holding } = await withMirror(async (mirror) => {
+        const health = await readHealth(mirror);
+        const orders = await countOrders(mirror.pool);
+        const shown = health.facts.sources.map((standing) => {
+          const count = orders.get(standing.sourceId) ?? 0;
+          return addDetails(mirror.pool, { standing, orders: count, holding: health.holding });
+        });
+        return { sources: await Promise.all(shown), holding: health.holding };
       });
       if (options.json === true) {
         printJson(sources.map(toJson));
         return;
       }
-      if (sources.length === 0) printNotice("No source was ever configured in this database.");
+      if (sources.length === 0) printNotice("No source is configured yet.");
       const paint = makePaint(process.stdout);
+      printVerdict(sources, holding, paint);
       for (const source of sources) printSource(source, paint);
     });
 }
 
-const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
-
-interface ShownSource extends SourceStatus {
-  readonly paused: boolean;
+interface ShownSource {
+  readonly standing: SourceFacts;
+  readonly orders: number;
+  /** The conditions of this source, and those that concern all. */
+  readonly holding: readonly Holding[];
   readonly webhooks: WebhookHealth;
-  readonly webhookRecord: WebhookFigures;
   readonly requests: readonly RequestCount[];
   readonly traits: readonly StoredTrait[];
-  readonly margins: StoredMargins | null;
 }
 
-async function withWebhooks(
+async function addDetails(
   pool: Pool,
-  source: SourceStatus,
-  withSecrets: ReadonlySet<string>,
+  source: Pick<ShownSource, "standing" | "orders" | "holding">,
 ): Promise<ShownSource> {
-  const { sourceId, now, lastEventReceivedAt } = source;
-  // The secrets may be known to the running processes only (those of the demo are): events that came tell as well.
-  const receives = lastEventReceivedAt !== null && now - lastEventReceivedAt < DAY_NANOS;
-  const configured = withSecrets.has(sourceId) || receives;
-  const record = await readWebhookRecord(pool, { sourceId, configured });
-  const paused = await isPaused(pool, sourceId);
-  const traits = await readTraits(pool, sourceId);
-  const requests = await readRequests(pool, { sourceId, minutes: 60 });
-  const margins = await readMargins(pool, sourceId);
+  const { standing } = source;
+  const { sourceId } = standing;
   return {
     ...source,
-    paused,
-    webhooks: judgeWebhooks(record),
-    webhookRecord: record,
-    traits,
-    margins,
-    requests,
+    holding: source.holding.filter(
+      ({ condition, subject }) => condition.label !== "source" || subject === sourceId,
+    ),
+    webhooks: judgeWebhooks(standing),
+    traits: await readTraits(pool, sourceId),
+    requests: await readRequests(pool, { sourceId, minutes: 60 }),
   };
 }
 
+function printVerdict(sources: readonly ShownSource[], holding: readonly Holding[], paint: Paint): void {
+  for (const { condition, cause, since, remedy } of holding) {
+    const isCritical = condition.severity === "critical";
+    const mark = isCritical ? paint("red", "✖") : paint("yellow", "!");
+    printLine(`${mark} ${condition.severity}: ${cause} Since ${formatInstant(since, 0)}.`);
+    printLine(`  fix: ${remedy}`);
+  }
+  if (holding.length > 0 || sources.length === 0) return;
+  const isProved = sources.every(({ standing }) => standing.safeThrough !== null);
+  printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not all is verified yet.");
+}
+
 function printSource(source: ShownSource, paint: Paint): void {
-  printLine(paint("bold", `${source.sourceId} (${source.mode}) · ${source.orders} orders`));
+  const { standing, traits } = source;
+  const { now } = standing;
+  printLine(paint("bold", `${standing.sourceId} (${standing.mode}) · ${source.orders} orders`));
   const rows = [
-    ...(source.paused ? [["  polling", paint("yellow", "paused")]] : []),
-    ["  complete up to", describeMoment(source.safeThrough, source.now)],
-    ["  except for", describeExceptions(source, paint)],
-    ["  taken back", describeBreaches(source, paint)],
-    ["  polled up to", describeMoment(source.polledThrough, source.now)],
-    ["  last poll ended", describeMoment(source.lastCycleEndedAt, source.now)],
-    ["  last event", describeMoment(source.lastEventReceivedAt, source.now)],
+    ...(standing.pausedAt === null ? [] : [["  polling", paint("yellow", "paused")]]),
+    ["  complete up to", describeMoment(standing.safeThrough, now)],
+    ["  except for", describeExceptions(standing, paint)],
+    ["  taken back", describeBreaches(standing, paint)],
+    ["  polled up to", describeMoment(standing.polledThrough, now)],
+    ["  last poll ended", describeMoment(standing.lastCycleEndedAt, now)],
+    ["  last event", describeMoment(standing.lastEventAt, now)],
     ["  webhooks", describeWebhooks(source, paint)],
-    ...(source.traits.length === 0 ? [] : [["  provider", describeTraits(source.traits)]]),
-    ...(source.margins === null ? [] : [["  polls reach back", describeMargins(source.margins)]]),
+    ...(traits.length === 0 ? [] : [["  provider", describeTraits(traits)]]),
+    ...(standing.overlapSeconds === null ? [] : [["  polls reach back", describeMargins(standing)]]),
     ["  requests, last hour", describeRequests(source.requests)],
-    ["  events waiting", describePending(source)],
-    ["  in quarantine", String(source.quarantined)],
-    ["  to be read again", String(source.refetches)],
-    ...(source.lastError === null ? [] : [["  trouble", paint("red", source.lastError)]]),
+    ["  events waiting", describePending(standing)],
+    ["  in quarantine", String(standing.quarantined)],
+    ["  to be read again", String(standing.refetches)],
+    ...(standing.lastError === null ? [] : [["  trouble", paint("red", standing.lastError)]]),
   ];
   for (const line of alignColumns(rows)) printLine(line);
 }
@@ -116,12 +119,12 @@ function describeMoment(moment: Instant | null, now: Instant): string {
   return `${formatInstant(moment, 0)}  (${agoMs < 0 ? "just now" : `${formatSpan(agoMs)} ago`})`;
 }
 
-function describeExceptions({ exceptions }: SourceStatus, paint: Paint): string {
+function describeExceptions({ exceptions }: SourceFacts, paint: Paint): string {
   if (exceptions === 0) return "none";
   return paint("red", `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen and not read`);
 }
 
-function describeBreaches({ breaches, lastBreachAt, now }: SourceStatus, paint: Paint): string {
+function describeBreaches({ breaches, lastBreachAt, now }: SourceFacts, paint: Paint): string {
   if (lastBreachAt === null) return "never";
   return paint(
     "red",
@@ -129,8 +132,11 @@ function describeBreaches({ breaches, lastBreachAt, now }: SourceStatus, paint: 
   );
 }
 
-function describeMargins({ settleSeconds, overlapSeconds, tailSeconds }: StoredMargins): string {
-  const late = tailSeconds === 0 ? "no change appeared late" : `late changes were seen by ${tailSeconds} s`;
+function describeMargins({ settleSeconds, overlapSeconds, lateTailSeconds }: SourceFacts): string {
+  const late =
+    (lateTailSeconds ?? 0) === 0
+      ? "no change appeared late"
+      : `late changes were seen by ${lateTailSeconds} s`;
   return `${overlapSeconds} s, from ${settleSeconds} s ago; ${late} in the last week`;
 }
 
@@ -139,9 +145,9 @@ function describeRequests(requests: readonly RequestCount[]): string {
   return phrases.join(", ") || "none";
 }
 
-function describePending({ pending, oldestPendingSeconds }: SourceStatus): string {
-  if (pending === 0 || oldestPendingSeconds === null) return "0";
-  return `${pending}, the oldest for ${formatSpan(oldestPendingSeconds * 1_000)}`;
+function describePending({ pending, oldestPendingAt, now }: SourceFacts): string {
+  if (oldestPendingAt === null) return "0";
+  return `${pending}, the oldest for ${formatSpan(Math.max(0, millisFromInstant(now - oldestPendingAt)))}`;
 }
 
 const HEALTH: Record<WebhookHealth, string> = {
@@ -152,8 +158,8 @@ const HEALTH: Record<WebhookHealth, string> = {
   stopped: "stopped",
 };
 
-function describeWebhooks({ webhooks, webhookRecord }: ShownSource, paint: Paint): string {
-  const { lost, announced, lostSinceLastEvent } = webhookRecord;
+function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): string {
+  const { lost, announced, lostSinceLastEvent } = standing;
   const rate = lossRate({ lost, announced });
   const share = rate === null ? "" : ` (${(rate * 100).toFixed(1)} %)`;
   const figures = `${lost} lost${share}, ${announced} announced in 24 h`;
@@ -175,18 +181,38 @@ function describeWebhooks({ webhooks, webhookRecord }: ShownSource, paint: Paint
   }
 }
 
-function toJson(source: ShownSource) {
+function toJson({ standing, orders, holding, webhooks, requests, traits }: ShownSource) {
   const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
-  const { lost, announced, lostSinceLastEvent, delays } = source.webhookRecord;
+  const { sourceId, mode, now, pending, quarantined, refetches, lastError, oldestPendingAt } = standing;
+  const { lost, announced, late, lostSinceLastEvent } = standing;
+  const { settleSeconds, overlapSeconds, lateTailSeconds: tailSeconds } = standing;
   return {
-    ...source,
-    safeThrough: moment(source.safeThrough),
-    polledThrough: moment(source.polledThrough),
-    lastCycleEndedAt: moment(source.lastCycleEndedAt),
-    lastEventReceivedAt: moment(source.lastEventReceivedAt),
-    lastBreachAt: moment(source.lastBreachAt),
-    traits: Object.fromEntries(source.traits.map(({ trait, value }) => [trait, value])),
-    webhookRecord: { lost, announced, lossRate: lossRate({ lost, announced }), lostSinceLastEvent, delays },
-    now: formatInstant(source.now),
+    sourceId,
+    mode,
+    orders,
+    conditions: holding.map(({ condition: { name, severity }, subject, since, cause, remedy }) => {
+      return { name, severity, subject, since: formatInstant(since), cause, remedy };
+    }),
+    safeThrough: moment(standing.safeThrough),
+    polledThrough: moment(standing.polledThrough),
+    lastCycleEndedAt: moment(standing.lastCycleEndedAt),
+    lastEventReceivedAt: moment(standing.lastEventAt),
+    exceptions: standing.exceptions,
+    breaches: standing.breaches,
+    lastBreachAt: moment(standing.lastBreachAt),
+    lastError,
+    failingSince: moment(standing.failingSince),
+    leader: standing.leader,
+    paused: standing.pausedAt !== null,
+    pending,
+    oldestPendingSeconds: oldestPendingAt === null ? null : millisFromInstant(now - oldestPendingAt) / 1_000,
+    quarantined,
+    refetches,
+    webhooks,
+    webhookRecord: { lost, announced, late, lossRate: lossRate({ lost, announced }), lostSinceLastEvent },
+    requests,
+    traits: Object.fromEntries(traits.map(({ trait, value }) => [trait, value])),
+    margins: overlapSeconds === null ? null : { settleSeconds, overlapSeconds, tailSeconds },
+    now: formatInstant(now),
   };
 }

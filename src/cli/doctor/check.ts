@@ -2,9 +2,10 @@ import type { OpenDatabase } from "../../roles/openDatabase.ts";
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import type { SourceFigures } from "../../health/readMetrics.sql.ts";
+import type { Health } from "../../health/health.ts";
+import type { Holding } from "../../health/judge.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import type { Config } from "../../runtime/config/config.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export type Level = "ok" | "warning" | "problem";
@@ -15,6 +16,8 @@ export interface Finding {
   readonly level: Level;
   readonly sentence: string;
   readonly fix?: string;
+  /** Name of the condition that holds, where the finding is one. */
+  readonly condition?: string;
 }
 
 export type Remark = Omit<Finding, "check">;
@@ -28,6 +31,8 @@ export interface Patient {
   readonly logger: Logger;
   /** Public address of the web process as the provider has it; null: look at HOST and PORT here. */
   readonly publicUrl: string | null;
+  /** Where every source stands and which conditions hold, read once for all checks. */
+  readonly health: () => Promise<Health>;
 }
 
 /** One thing to look at. A check never changes anything that somebody would notice. */
@@ -44,16 +49,10 @@ export const ok = (sentence: string): Remark => ({ level: "ok", sentence });
 export const warning = (sentence: string, fix: string): Remark => ({ level: "warning", sentence, fix });
 export const problem = (sentence: string, fix: string): Remark => ({ level: "problem", sentence, fix });
 
-/** The configured sources with their figures; where none is configured, as beside a demo, those of the database. */
-export function pairSources(
-  { config }: Pick<Patient, "config">,
-  figures: readonly SourceFigures[],
-): { figures: SourceFigures; source: SourceConfig | undefined }[] {
-  if (config.sources.length === 0) return figures.map((each) => ({ figures: each, source: undefined }));
-  return config.sources.flatMap((source) => {
-    const found = figures.find(({ sourceId }) => sourceId === source.sourceId);
-    return found === undefined ? [] : [{ figures: found, source }];
-  });
+/** A condition that holds, as a remark. */
+export function remarkHolding({ condition, cause, remedy }: Holding): Remark {
+  const level = condition.severity === "critical" ? "problem" : "warning";
+  return { level, sentence: cause, fix: remedy, condition: condition.name };
 }
 
 /** What a failed check has to say. */

@@ -7,21 +7,34 @@ import type { Config } from "../../runtime/config/config.ts";
 import { ENVIRONMENT } from "../../runtime/config/environment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { configureHere } from "../demo/demoFolder.ts";
+import type { Health } from "../../health/health.ts";
+import { readHealth } from "../input/health.ts";
 import { toRemark } from "./check.ts";
 import type { Check, Finding } from "./check.ts";
 import { examine } from "./examine.ts";
 import type { Examination } from "./examine.ts";
-import { coverageCheck, pollerCheck, quarantineCheck, traitsCheck, workerCheck } from "./mirrorChecks.ts";
+import {
+  commitCheck,
+  coverageCheck,
+  eventsCheck,
+  outgoingCheck,
+  pollerCheck,
+  quarantineCheck,
+  queueCheck,
+  traitsCheck,
+  workerCheck,
+} from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
-import { migrationsCheck, postgresCheck, queueCheck, readerCheck } from "./serverChecks.ts";
+import { migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
 import { singleReadCheck } from "./singleReadCheck.ts";
-import { endpointCheck, eventsCheck } from "./webhookChecks.ts";
+import { endpointCheck } from "./webhookChecks.ts";
 
 /** Everything that is looked at, in the order in which it is told. */
 const CHECKS: readonly Check[] = [
   postgresCheck,
   migrationsCheck,
   readerCheck,
+  commitCheck,
   queueCheck,
   providerCheck,
   endpointCheck,
@@ -32,6 +45,7 @@ const CHECKS: readonly Check[] = [
   quarantineCheck,
   singleReadCheck,
   traitsCheck,
+  outgoingCheck,
 ];
 
 const CONNECTIONS = 4;
@@ -77,7 +91,9 @@ export async function diagnose({
     statementTimeoutMs: STATEMENT_TIMEOUT_MS,
   });
   try {
-    const patient = { config, database, pool, clock: systemClock, logger, publicUrl };
+    let read: Promise<Health> | undefined;
+    const health = () => (read ??= readHealth({ config, pool, databaseUrl: database.url }));
+    const patient = { config, database, pool, clock: systemClock, logger, publicUrl, health };
     const { findings, skipped } = await examine(patient, CHECKS);
     return { findings: [about, ...findings], skipped };
   } finally {

@@ -1,6 +1,6 @@
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { readNewestReference } from "../../health/readMetrics.sql.ts";
+import { readNewestReference } from "../../health/serverFacts.sql.ts";
 import { makeBudget } from "../../provider/rate/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";

@@ -1,9 +1,8 @@
 import { assertMigrated } from "../../roles/openDatabase.ts";
 import { mayEndLongReads } from "../../database/longReads.sql.ts";
-import { readReaderRole, readServerFacts } from "../../health/readMetrics.sql.ts";
-import type { ServerFacts } from "../../health/readMetrics.sql.ts";
+import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
+import type { ServerFacts } from "../../health/serverFacts.sql.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
-import { makeApplyQueue } from "../../queue/applyQueue.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
@@ -94,27 +93,6 @@ export const migrationsCheck: Check = {
   async run({ database }) {
     await assertMigrated(database.url);
     return [ok("The schema is the newest.")];
-  },
-};
-
-/** The queue's server. Not opened before the schema is there: without its tables the Postgres queue cannot be. */
-export const queueCheck: Check = {
-  name: "queue",
-  needs: "schema",
-  async run({ config, database, logger }, signal) {
-    const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: config.redisUrls, logger });
-    const close = () => void queue.close();
-    signal.addEventListener("abort", close, { once: true });
-    try {
-      const problems = await queue.check();
-      if (problems.length > 0) return problems.map((each) => problem(each.problem, each.fix));
-      return [
-        ok(config.redisUrls.length === 0 ? "Kept in Postgres." : "Redis answers and never evicts jobs."),
-      ];
-    } finally {
-      signal.removeEventListener("abort", close);
-      await queue.close();
-    }
   },
 };
 

@@ -1,18 +1,15 @@
 import type { Instant } from "./instant.ts";
 
-/** What is known of the provider's webhooks for one source. Times are of one clock, ours. */
+/** What is known of the provider's webhooks for one source. */
 export interface WebhookRecord {
   /** A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). */
   readonly configured: boolean;
-  readonly now: Instant;
   /** When the last event came; null when none ever did. */
   readonly lastEventAt: Instant | null;
-  /** Changes found by reads within the look-back whose event did not come within the grace period. */
+  /** Changes found by reads within the last 24 hours whose event did not come within the grace period. */
   readonly lost: number;
-  /** Changes within the look-back that an event announced, in time or late. */
+  /** Changes within the last 24 hours that an event announced, in time or late. */
   readonly announced: number;
-  /** When the earliest lost change since the last event was found; null when there is none. */
-  readonly firstLostSinceLastEventAt: Instant | null;
   /** How many lost changes were found since the last event. */
   readonly lostSinceLastEvent: number;
 }
@@ -20,7 +17,7 @@ export interface WebhookRecord {
 /**
  * - `not-configured`: polled only, by choice.
  * - `never-seen`: an address is configured, and no event ever came: not entered at the provider, or its plan has none.
- * - `working`: events come, and none was lost within the look-back.
+ * - `working`: events come, and none was lost within the last 24 hours.
  * - `losing`: events come, and some were lost.
  * - `stopped`: changes that used to be announced are found by reads only, one after another.
  */

@@ -1,42 +1,30 @@
-import { ALERTS } from "../../health/alerts.ts";
-import type { Alert } from "../../health/alerts.ts";
 import type { RateRule } from "../../domain/window/budget.ts";
-import { instantFromMillis } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import type { Pool } from "../../database/database.ts";
-import { readWebhookRecord } from "../../poll/ledger/lostEvents.sql.ts";
-import type { WebhookFigures } from "../../poll/ledger/lostEvents.sql.ts";
+import type { SourceFacts } from "../../health/condition.ts";
+import type { HealthReader } from "../../health/health.ts";
+import type { Holding } from "../../health/judge.ts";
 import {
   readHoursOfEvents,
   readOpenWorks,
   readParkedReasons,
-  readStandings,
   readWebhookLag,
 } from "../../health/opsFigures.sql.ts";
-import type {
-  HourOfEvents,
-  OpenWork,
-  ParkedReason,
-  Standing,
-  WebhookLag,
-} from "../../health/opsFigures.sql.ts";
+import type { HourOfEvents, OpenWork, ParkedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
+import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
-import { readSourceFigures } from "../../health/readMetrics.sql.ts";
-import type { SourceFigures } from "../../health/readMetrics.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CELL_NANOS, CELLS, divideDay } from "../overview/coverageStrip.ts";
 import type { CoverageDay } from "../overview/coverageStrip.ts";
-import { COUNT_MAX } from "../overview/phrases.ts";
 
 /** What the overview shows of one source. */
 export interface SourceView {
-  readonly figures: SourceFigures;
-  readonly standing: Standing;
+  readonly standing: SourceFacts;
   readonly webhooks: WebhookHealth;
-  readonly record: WebhookFigures;
   /** Null when no event has changed an order lately. */
   readonly lag: WebhookLag | null;
   readonly hours: readonly HourOfEvents[];
@@ -47,12 +35,14 @@ export interface SourceView {
   readonly parked: readonly ParkedReason[];
   readonly works: readonly OpenWork[];
   readonly coverage: CoverageDay;
-  /** The conditions that hold now, also those of which nobody is told yet. */
-  readonly alerts: readonly Alert[];
 }
 
 export interface Collected {
+  /** The database's clock at the time of the look. */
+  readonly now: Instant;
   readonly sources: readonly SourceView[];
+  /** The conditions that hold, the most urgent first. */
+  readonly holding: readonly Holding[];
 }
 
 export interface Collector {
@@ -63,8 +53,7 @@ export interface Collector {
 export interface CollectorDeps {
   readonly pool: Pool;
   readonly clock: Clock;
-  /** Sources with a webhook address; null where the configuration is not known. */
-  readonly webhookSources: ReadonlySet<string> | null;
+  readonly health: HealthReader;
   /** The rate of order lists that is ours. */
   readonly listRate: RateRule;
 }
@@ -96,27 +85,20 @@ export function makeCollector(deps: CollectorDeps): Collector {
 }
 
 async function collect(deps: CollectorDeps): Promise<Collected> {
-  const { pool, webhookSources } = deps;
+  const { pool, health } = deps;
   // One statement after another: a page must not take all connections of the pool.
-  const figures = await readSourceFigures(pool, COUNT_MAX);
-  const standings = await readStandings(pool);
+  const { facts, holding } = await health.read();
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);
   const parked = await readParkedReasons(pool, COUNT_MAX);
   const works = await readOpenWorks(pool);
   const sources: SourceView[] = [];
-  for (const each of figures) {
-    const { sourceId } = each;
+  for (const standing of facts.sources) {
+    const { sourceId } = standing;
     const isIts = (row: { readonly sourceId: string }) => row.sourceId === sourceId;
-    const standing = standings.find(isIts) ?? makeUnknownStanding(each);
-    // Events that came tell as well: a source may be added while this process runs.
-    const configured = webhookSources?.has(sourceId) === true || each.lastEventAt !== null;
-    const record = await readWebhookRecord(pool, { sourceId, configured });
     sources.push({
-      figures: each,
       standing,
-      record,
-      webhooks: judgeWebhooks(record),
+      webhooks: judgeWebhooks(standing),
       lag: lags.find(isIts) ?? null,
       hours: hours.filter(isIts),
       requests: await readRequests(pool, { sourceId, minutes: 60 }),
@@ -124,10 +106,9 @@ async function collect(deps: CollectorDeps): Promise<Collected> {
       parked: parked.filter(isIts),
       works: works.filter(isIts),
       coverage: await readCoverageDay(pool, standing),
-      alerts: ALERTS.filter(({ holds }) => holds(each)),
     });
   }
-  return { sources };
+  return { now: facts.now, sources, holding };
 }
 
 async function readListReads({ pool, listRate }: CollectorDeps, sourceId: string) {
@@ -140,20 +121,8 @@ async function readListReads({ pool, listRate }: CollectorDeps, sourceId: string
   };
 }
 
-async function readCoverageDay(pool: Pool, standing: Standing): Promise<CoverageDay> {
+async function readCoverageDay(pool: Pool, standing: SourceFacts): Promise<CoverageDay> {
   const { sourceId, now } = standing;
   const within = { since: now - BigInt(CELLS) * CELL_NANOS, until: now };
   return divideDay({ ...standing, missing: await readGaps(pool, { sourceId, within, limit: GAPS_MAX }) });
-}
-
-/** A source that was configured between two statements. */
-function makeUnknownStanding({ sourceId, now }: SourceFigures): Standing {
-  const unknown = {
-    historySince: null,
-    safeThrough: null,
-    provedUntil: null,
-    pausedAt: null,
-    unannounced: 0,
-  };
-  return { sourceId, now: instantFromMillis(now * 1_000), ...unknown };
 }

@@ -2,6 +2,7 @@ import { Router } from "express";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { pendingMigrations } from "../../database/migrations.ts";
+import type { HealthReader } from "../../health/health.ts";
 import { probeWrite } from "../../health/readHealth.sql.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -14,8 +15,8 @@ export interface HealthDeps {
   readonly signal: AbortSignal;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Shown by `?verbose` and never counted: what events are acknowledged without, such as Redis. */
-  readonly others?: readonly Probe[];
+  /** Shown by `?verbose` and never counted: which conditions of the mirror hold. */
+  readonly health?: HealthReader;
 }
 
 /** Resolves when the named thing works, and rejects otherwise. */
@@ -27,8 +28,6 @@ interface Probe {
 interface CheckResult {
   readonly name: string;
   readonly ok: boolean;
-  /** False: the check does not decide whether this process is ready. */
-  readonly counts: boolean;
 }
 
 const PROBE_TIMEOUT_MS = 2_000;
@@ -39,20 +38,20 @@ const HOLD_MS = 1_000;
  * `GET /livez`: this process answers; nothing else is asked, as a restart would not mend anything else.
  *
  * `GET /readyz`: events can be acknowledged: Postgres commits, the schema is the newest, and no shutdown has
- * begun. 200 or 503; the status is the contract. `?verbose` adds the checks, by name and outcome only.
+ * begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the conditions that
+ * hold by name and severity: nothing that a stranger could use.
  */
 export function makeHealthRouter(deps: HealthDeps): Router {
-  const { signal, logger, clock = systemClock, others = [] } = deps;
+  const { signal, logger, clock = systemClock, health } = deps;
   const hold = (probe: Probe) => holdProbe(probe, clock);
   const deciding = makeDecidingProbes(deps).map(hold);
-  const noted = others.map(hold);
   let wasReady = true;
 
-  const checkAll = async (probes: readonly Probe[], counts: boolean) =>
+  const checkAll = async () =>
     Promise.all(
-      probes.map(async (probe): Promise<CheckResult> => {
+      deciding.map(async (probe): Promise<CheckResult> => {
         const ok = await withinDeadline(probe, clock);
-        return { name: probe.name, ok, counts };
+        return { name: probe.name, ok };
       }),
     );
 
@@ -61,8 +60,8 @@ export function makeHealthRouter(deps: HealthDeps): Router {
     response.set("Cache-Control", "no-store").json({ live: true });
   });
   router.get("/readyz", async (request, response) => {
-    const accepting = { name: "accepting", ok: !signal.aborted, counts: true };
-    const checks = [accepting, ...(await checkAll(deciding, true))];
+    const accepting = { name: "accepting", ok: !signal.aborted };
+    const checks = [accepting, ...(await checkAll())];
     const ready = checks.every(({ ok }) => ok);
     if (ready !== wasReady) {
       const failed = checks.filter(({ ok }) => !ok).map(({ name }) => name);
@@ -70,13 +69,27 @@ export function makeHealthRouter(deps: HealthDeps): Router {
       wasReady = ready;
     }
     const verbose = /[?&]verbose\b/.test(request.url);
-    const details = verbose ? { checks: [...checks, ...(await checkAll(noted, false))] } : {};
+    const details = verbose ? { checks, ...(await listConditions(health)) } : {};
     response
       .status(ready ? 200 : 503)
       .set("Cache-Control", "no-store")
       .json({ ready, ...details });
   });
   return router;
+}
+
+/** Nothing where they cannot be read: then a check says so. */
+async function listConditions(health: HealthReader | undefined): Promise<{ conditions?: unknown }> {
+  try {
+    const read = await health?.read();
+    if (read === undefined) return {};
+    const conditions = read.holding.map(({ condition: { name, severity } }) => ({ name, severity }));
+    return {
+      conditions: conditions.filter(({ name }, at) => conditions.findIndex((c) => c.name === name) === at),
+    };
+  } catch {
+    return {};
+  }
 }
 
 function makeDecidingProbes({ pool, databaseUrl }: HealthDeps): Probe[] {

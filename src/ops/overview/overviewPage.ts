@@ -31,7 +31,7 @@ export function renderOverview({ collected, lines, filter, asOf, viewer }: Overv
     <div id="state">${renderState(collected)}</div>
     <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
     <div id="trends">${renderTrends(collected)}</div>
-    ${renderTail({ lines, filter, sources: collected.sources.map(({ figures }) => figures.sourceId) })}
+    ${renderTail({ lines, filter, sources: collected.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
       Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>

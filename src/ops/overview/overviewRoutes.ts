@@ -3,6 +3,7 @@ import type { Request } from "express";
 import type { RateRule } from "../../domain/window/budget.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
+import type { HealthReader } from "../../health/health.ts";
 import { readSlowEvents } from "../../health/opsFigures.sql.ts";
 import {
   readLostEvents,
@@ -38,7 +39,7 @@ export function makeOverviewRoutes(deps: {
   pool: Pool;
   clock: Clock;
   logger: Logger;
-  webhookSources: ReadonlySet<string> | null;
+  health: HealthReader;
   listRate: RateRule;
   signal: AbortSignal;
 }): Router {

@@ -1,4 +1,5 @@
-import { formatInstant } from "../../domain/order/instant.ts";
+import { COUNT_MAX } from "../../health/standing.sql.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
@@ -6,6 +7,10 @@ import type { Html } from "../html/html.ts";
 /** Colour and shape, for those who do not see the one or the other. */
 export function renderAlert(text: string): Html {
   return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
+}
+
+export function renderWarning(text: string): Html {
+  return html`<span class="warn"><span aria-hidden="true">▲</span> ${text}</span>`;
 }
 
 export function renderGood(text: string): Html {
@@ -25,9 +30,6 @@ export function renderInstant(instant: Instant | null): Html {
   return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
 }
 
-/** Counting further for every page would cost a busy database more than the digits are worth. */
-export const COUNT_MAX = 10_000;
-
 /** Digits grouped. */
 export function describeCount(count: number): string {
   return count.toLocaleString("en-US");
@@ -36,6 +38,11 @@ export function describeCount(count: number): string {
 /** The same of a count that stopped at COUNT_MAX + 1. */
 export function describeBoundedCount(count: number): string {
   return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
+}
+
+/** Seconds from `at` to `now`; null where there is no `at`. */
+export function secondsSince(now: Instant, at: Instant | null): number | null {
+  return at === null ? null : Number(now - at) / Number(NANOS_PER_SECOND);
 }
 
 const MINUTE_SECONDS = 60;

@@ -1,12 +1,13 @@
 import { formatInstant } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Collected, SourceView } from "../health/collector.ts";
 import { renderStrip } from "./coverageStrip.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
+import { COUNT_MAX } from "../../health/standing.sql.ts";
 import {
-  COUNT_MAX,
   describeAge,
   describeBoundedCount,
   describeCount,
@@ -17,6 +18,8 @@ import {
   renderInstant,
   renderSentence,
   renderTime,
+  renderWarning,
+  secondsSince,
   sourceQuery,
 } from "./phrases.ts";
 import { renderWorks } from "./workList.ts";
@@ -24,58 +27,54 @@ import { renderWorks } from "./workList.ts";
 const HUNDRED = 100;
 
 /** The answers in the order in which people ask: fresh, lost, stuck, budget, details. Sent to open pages as well. */
-export function renderState({ sources }: Collected): Html {
-  if (sources.length === 0) return html`<p>None was ever configured.</p>`;
-  return html`${renderVerdict(sources)}${sources.map(renderSource)}`;
+export function renderState(collected: Collected): Html {
+  const { sources } = collected;
+  if (sources.length === 0) return html`<p>No source is configured yet.</p>`;
+  return html`${renderVerdict(collected)}${sources.map(renderSource)}`;
 }
 
-/** Where to look first when an alert holds; its sentence says what to do. */
-const ALERT_PLACES: Readonly<Record<string, string>> = {
-  OrderMirrorQuarantine: "/ops/quarantine",
-  OrderMirrorEventsWait: "/ops/waiting",
-  OrderMirrorEventsStopped: "/ops/lost",
-};
-
-function renderVerdict(sources: readonly SourceView[]): Html {
-  const troubles = sources.flatMap(({ figures, alerts }) => alerts.map((alert) => ({ alert, figures })));
-  const unproved = sources.filter(({ figures }) => figures.safeThrough === null);
-  if (troubles.length === 0 && unproved.length > 0) {
-    const names = unproved.map(({ figures }) => figures.sourceId).join(", ");
-    return html`<p class="verdict-line">
-      <span class="warn">Not proved yet of ${names}</span>: no window was read whole so far.
-    </p>`;
-  }
-  if (troubles.length === 0) {
-    return html`<p class="verdict-line">
-      ${renderGood("In sync")}: no gap, nothing stuck, nobody is needed.
-    </p>`;
-  }
-  return html`<ul class="plain troubles" aria-label="What needs a person">
-    ${troubles.map(({ alert, figures }) => {
-      const place = ALERT_PLACES[alert.name] ?? "/ops/walks";
-      const error = alert.name === "OrderMirrorPollFailing" ? ` ${figures.lastError ?? ""}` : "";
-      return html`<li>
-        ${renderAlert(`${alert.summarize(figures)}${error}`)}
-        <a href="${place}${sourceQuery(figures.sourceId)}">Look</a>
-        <span class="dim">${renderSentence(alert.fix)}</span>
+/** What holds, the most urgent first; without any, up to when everything is here. */
+function renderVerdict({ sources, holding, now }: Collected): Html {
+  if (holding.length === 0) return renderAllGood(sources, now);
+  return html`<ul class="plain troubles" aria-label="What is wrong">
+    ${holding.map(({ condition, subject, since, cause, remedy }) => {
+      const { severity, page, label } = condition;
+      const address =
+        label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
+      const sentence = severity === "critical" ? renderAlert(cause) : renderWarning(cause);
+      return html`<li class="${severity}" data-condition="${condition.name}">
+        ${sentence} <a href="${address}">Look</a>
+        <span class="dim"
+          >Since ${renderInstant(since)} UTC (${describeSpan(secondsSince(now, since) ?? 0)}).
+          ${renderSentence(remedy)}</span
+        >
       </li> `;
     })}
   </ul>`;
 }
 
+function renderAllGood(sources: readonly SourceView[], now: Instant): Html {
+  const unproved = sources.filter(({ standing }) => standing.safeThrough === null);
+  if (unproved.length > 0) {
+    const names = unproved.map(({ standing }) => standing.sourceId).join(", ");
+    return html`<p class="verdict-line"><span class="warn">Starting</span>: ${names} not verified yet.</p>`;
+  }
+  const safe = sources.map(({ standing }) => standing.safeThrough ?? now);
+  const earliest = safe.reduce((least, each) => (each < least ? each : least));
+  const exact = formatInstant(earliest);
+  const age = describeAge(secondsSince(now, earliest));
+  return html`<p class="verdict-line">
+    ${renderGood("All good.")} Complete up to
+    <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time> UTC
+    (${age}).
+  </p>`;
+}
+
 function renderSource(source: SourceView): Html {
-  const { figures, standing } = source;
-  const id = `source-${figures.sourceId}`;
-  const paused =
-    standing.pausedAt === null
-      ? html``
-      : html`<p>
-          <span class="warn">Paused</span> by a person since ${renderInstant(standing.pausedAt)} UTC: events
-          are received, nothing is polled. <code>order-mirror source resume ${figures.sourceId}</code>
-        </p>`;
+  const { standing } = source;
+  const id = `source-${standing.sourceId}`;
   return html`<section aria-labelledby="${id}" class="source">
-    <h2 id="${id}">${figures.sourceId} <span class="badge">${figures.mode}</span></h2>
-    ${paused}
+    <h2 id="${id}">${standing.sourceId} <span class="badge">${standing.mode}</span></h2>
     <ul class="cards">
       ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
     </ul>
@@ -105,12 +104,12 @@ function renderCard(card: {
   </li> `;
 }
 
-function renderFresh({ figures, standing, lag }: SourceView): Html {
-  const { sourceId, now, safeThrough, polledThrough, lastCycleEndedAt, lastEventAt } = figures;
+function renderFresh({ standing, lag }: SourceView): Html {
+  const { sourceId, now, safeThrough, polledThrough, lastCycleEndedAt, lastEventAt } = standing;
   const query = sourceQuery(sourceId);
-  const ago = (at: number | null, never: string) => (at === null ? never : describeAge(now - at));
-  const until =
-    standing.safeThrough === null ? html`` : html`: ${renderTime(formatInstant(standing.safeThrough, 0))}`;
+  const ago = (at: Instant | null, never: string) =>
+    at === null ? never : describeAge(secondsSince(now, at));
+  const until = safeThrough === null ? html`` : html`: ${renderTime(formatInstant(safeThrough, 0))}`;
   const late =
     lag === null
       ? html`no event has changed an order`
@@ -122,9 +121,9 @@ function renderFresh({ figures, standing, lag }: SourceView): Html {
     question: "Fresh?",
     number: ago(safeThrough, "not yet"),
     address: `/ops/walks${query}`,
-    meaning: html`every change until then is here (safe through)${until}${renderExceptions(figures)}`,
+    meaning: html`every change until then is here (safe through)${until}${renderExceptions(standing)}`,
     facts: [
-      ...renderBreaches(figures),
+      ...renderBreaches(standing),
       [
         "Last event, all time",
         html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none came")}</a>`,
@@ -137,7 +136,7 @@ function renderFresh({ figures, standing, lag }: SourceView): Html {
 }
 
 /** What the claim does not speak of, right beside it. */
-function renderExceptions({ exceptions, sourceId }: SourceView["figures"]): Html {
+function renderExceptions({ exceptions, sourceId }: SourceView["standing"]): Html {
   if (exceptions === 0) return html``;
   const orders = exceptions === 1 ? "order that was" : "orders that were";
   return html`,
@@ -146,10 +145,15 @@ function renderExceptions({ exceptions, sourceId }: SourceView["figures"]): Html
     >`;
 }
 
-function renderBreaches({ breaches, lastBreachAt, now }: SourceView["figures"]): [string, Html][] {
+function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"]): [string, Html][] {
   if (lastBreachAt === null) return [];
   const times = breaches === 1 ? "once" : `${describeCount(breaches)} times`;
-  return [["Proofs taken back", html`${renderAlert(`${times}, last ${describeAge(now - lastBreachAt)}`)}`]];
+  return [
+    [
+      "Proofs taken back",
+      html`${renderAlert(`${times}, last ${describeAge(secondsSince(now, lastBreachAt))}`)}`,
+    ],
+  ];
 }
 
 const HEALTH: Readonly<Record<WebhookHealth, string>> = {
@@ -160,17 +164,16 @@ const HEALTH: Readonly<Record<WebhookHealth, string>> = {
   stopped: "stopped",
 };
 
-function renderLost({ figures, standing, webhooks, record }: SourceView): Html {
-  const { lost, announced } = record;
-  const rate = lossRate(record);
-  const share = rate === null ? "nothing was to be announced" : `${(rate * HUNDRED).toFixed(2)} %`;
-  const late = record.delays.reduce((sum, delay) => sum + delay.late, 0);
-  const address = `/ops/lost${sourceQuery(figures.sourceId)}`;
+function renderLost({ standing, webhooks }: SourceView): Html {
+  const { sourceId, lost, announced, late } = standing;
+  const rate = lossRate(standing);
+  const share = rate === null ? "none was due" : `${(rate * HUNDRED).toFixed(2)} %`;
+  const address = `/ops/lost${sourceQuery(sourceId)}`;
   return renderCard({
     question: "Lost?",
     number: describeCount(lost),
     address,
-    meaning: "events lost, and repaired by a read, last 24 h",
+    meaning: "webhooks missed, and repaired by polling, last 24 h",
     facts: [
       [
         "Webhooks",
@@ -179,24 +182,18 @@ function renderLost({ figures, standing, webhooks, record }: SourceView): Html {
           : HEALTH[webhooks],
       ],
       [
-        "Lost of all to be announced, last 24 h",
+        "Missed webhooks, last 24 h",
         html`<a href="${address}">${share}</a> of ${describeCount(lost + announced)}`,
       ],
-      [
-        "Came after a read had found the change, last 24 h",
-        html`<a href="#trends">${describeCount(late)}</a>`,
-      ],
-      [
-        "Found by a read, the event may still come, now",
-        html`<a href="${address}">${describeCount(standing.unannounced)}</a>`,
-      ],
-      ["Lost, all time", describeCount(figures.lost)],
+      ["Late webhooks, last 24 h", html`<a href="#trends">${describeCount(late)}</a>`],
+      ["Webhooks still awaited, now", html`<a href="${address}">${describeCount(standing.awaited)}</a>`],
+      ["Missed, all time", describeCount(standing.lostEver)],
     ],
   });
 }
 
-function renderStuck({ figures, parked }: SourceView): Html {
-  const { sourceId, now, pending, oldestPendingAt, refetches, quarantined } = figures;
+function renderStuck({ standing, parked }: SourceView): Html {
+  const { sourceId, now, pending, oldestPendingAt, refetches, quarantined } = standing;
   const query = sourceQuery(sourceId);
   const reasons = parked.map(
     ({ reason, count }) =>
@@ -207,13 +204,15 @@ function renderStuck({ figures, parked }: SourceView): Html {
   );
   return renderCard({
     question: "Stuck?",
-    number: describeBoundedCount(pending),
+    number: describeCount(pending),
     address: `/ops/waiting${query}`,
-    meaning: "events without a decision, now",
+    meaning: "events waiting, now",
     facts: [
       [
         "Oldest waiting, now",
-        oldestPendingAt === null ? "nothing waits" : describeSpan(Math.max(0, now - oldestPendingAt)),
+        oldestPendingAt === null
+          ? "nothing waits"
+          : describeSpan(Math.max(0, secondsSince(now, oldestPendingAt) ?? 0)),
       ],
       [
         "In quarantine, open, all time",
@@ -229,10 +228,9 @@ function renderStuck({ figures, parked }: SourceView): Html {
   });
 }
 
-function renderBudget({ figures, standing, requests, listReads }: SourceView): Html {
-  const { sourceId, lastError } = figures;
+function renderBudget({ standing, requests, listReads }: SourceView): Html {
+  const { sourceId, lastError, historySince } = standing;
   const { sent, allowed } = listReads;
-  const { historySince } = standing;
   const query = sourceQuery(sourceId);
   const purposes = [...new Set(requests.map(({ purpose }) => purpose))].map((purpose) => {
     const all = requests.filter((each) => each.purpose === purpose);

@@ -15,8 +15,8 @@ export function renderTrends({ sources }: Collected): Html {
   return html`${told.map(renderTrend)}`;
 }
 
-function renderTrend({ figures, hours }: SourceView): Html {
-  const { sourceId } = figures;
+function renderTrend({ standing, hours }: SourceView): Html {
+  const { sourceId } = standing;
   const plot = (name: string, title: string) =>
     html`<figure class="plot" data-plot="${name}">
       <figcaption>${sourceId}: ${title}</figcaption>

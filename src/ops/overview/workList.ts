@@ -1,5 +1,6 @@
 import { formatInstant } from "../../domain/order/instant.ts";
-import type { OpenWork, Standing } from "../../health/opsFigures.sql.ts";
+import type { OpenWork } from "../../health/opsFigures.sql.ts";
+import type { Standing } from "../../health/standing.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } from "./phrases.ts";

@@ -3,7 +3,7 @@ import { BOUND_GRANULE } from "../../domain/window/window.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
 import type { PollState } from "../ledger/pollState.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
-import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
+import { describeFailure } from "./describeFailure.ts";
 import { ArrivalLog } from "../behaviour/arrivalLog.ts";
 import { makeSourceChores } from "../tasks/chores.ts";
 import type { Chores } from "../tasks/chores.ts";
@@ -42,8 +42,8 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     } catch (error) {
       // However it ended: the next leader reads here how long ago the last request was. The error that counts is
       // the first one.
-      const sentence = signal.aborted ? undefined : describeMessage(error);
-      await endCycle(pool, term.lease, { sourceId, error: sentence }).catch(() => undefined);
+      const failure = signal.aborted ? "cut_short" : describeFailure(error);
+      await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
       throw error;
     }
   }
@@ -64,7 +64,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     });
     if (waitMs > 0) return { kind: "not_due", waitMs };
     const counts = await cycle.run({ term, signal, state, dueMs });
-    await endCycle(pool, term.lease, { sourceId, error: undefined });
+    await endCycle(pool, term.lease, { sourceId, failure: null });
     await chores.run({ term, signal });
     return { kind: "polled", counts };
   }

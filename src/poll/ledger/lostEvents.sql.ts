@@ -1,4 +1,3 @@
-import type { WebhookRecord } from "../../domain/order/lostEvents.ts";
 import type { Pool } from "../../database/database.ts";
 import { inTransaction } from "../../database/transaction.ts";
 
@@ -147,77 +146,4 @@ export async function advanceLostEvents(
     const { late = 0, lost = 0 } = judged.rows[0] ?? {};
     return { read, found, late, lost };
   });
-}
-
-/** Announced changes by how long after the change their event came; `upToSeconds` null: longer than all others. */
-export interface DelayCount {
-  readonly upToSeconds: number | null;
-  /** The event came before any read found the change. */
-  readonly onTime: number;
-  readonly late: number;
-}
-
-export interface WebhookFigures extends WebhookRecord {
-  /** Of the last 24 hours, shortest delay first. Hours count whole. */
-  readonly delays: readonly DelayCount[];
-}
-
-/** Rows of the inbox among which the last event is looked for; further back the announced changes tell. */
-const EVENTS_SEARCHED = 20_000;
-
-const RECORD = `
-with delays as (
-  select up_to_seconds, coalesce(sum(events) filter (where not late), 0)::float8 as on_time,
-    coalesce(sum(events) filter (where late), 0)::float8 as late
-  from mirror.event_delays
-  where source_id = $1 and hour > clock_timestamp() - interval '24 hours' group by up_to_seconds
-), last as (
-  select greatest(
-    -- Ends at the first that is found.
-    (select received_at from (
-      select source_id, received_at from mirror.inbox order by seq desc limit $2
-    ) newest where source_id = $1 limit 1),
-    (select max(last_at) from mirror.announced_statuses where source_id = $1)) as event_at
-)
-select mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(last.event_at) as last_event_at, lost.last_day, lost.since_event,
-  mirror.nanos_of(lost.first_since_event) as first_since_event,
-  (select coalesce(sum(on_time + late), 0)::float8 from delays) as announced,
-  (select coalesce(json_agg(json_build_object('upToSeconds', nullif(up_to_seconds, 2147483647),
-    'onTime', on_time, 'late', late) order by up_to_seconds), '[]') from delays) as delays
-from last cross join lateral (
-  select (count(*) filter (where found_at > clock_timestamp() - interval '24 hours'))::int as last_day,
-    (count(*) filter (where found_at > last.event_at))::int as since_event,
-    min(found_at) filter (where found_at > last.event_at) as first_since_event
-  from mirror.unannounced_changes
-  where source_id = $1 and state = 'lost'
-    and found_at > least(last.event_at, clock_timestamp() - interval '24 hours')
-) lost`;
-
-/** What webhooks of a source did in the last 24 hours, as far as the ledger was brought up to date. */
-export async function readWebhookRecord(
-  pool: Pool,
-  { sourceId, configured }: { sourceId: string; configured: boolean },
-): Promise<WebhookFigures> {
-  const { rows } = await pool.query<{
-    now: string;
-    last_event_at: string | null;
-    last_day: number;
-    since_event: number;
-    first_since_event: string | null;
-    announced: number;
-    delays: DelayCount[];
-  }>(RECORD, [sourceId, EVENTS_SEARCHED]);
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("an aggregate gave no row");
-  const { last_event_at: lastEventAt, first_since_event: firstLost } = row;
-  return {
-    configured,
-    now: BigInt(row.now),
-    lastEventAt: lastEventAt === null ? null : BigInt(lastEventAt),
-    lost: row.last_day,
-    announced: row.announced,
-    firstLostSinceLastEventAt: firstLost === null ? null : BigInt(firstLost),
-    lostSinceLastEvent: row.since_event,
-    delays: row.delays,
-  };
 }

@@ -1,4 +1,5 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import type { PollTrouble } from "../../domain/pollTrouble.ts";
 import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
@@ -93,21 +94,41 @@ export async function beginCycle(
   return { waitMs: row.begun ? 0 : (row.wait_ms ?? 0) };
 }
 
-/** Notes the end of a cycle, with a sentence when it failed, be it before polling could begin. Throws LeaseLostError. */
+/** Why a cycle failed, in a sentence and by kind. */
+export interface CycleFailure {
+  readonly sentence: string;
+  readonly trouble: PollTrouble;
+}
+
+/**
+ * Notes the end of a cycle, be it before polling could begin: with its failure, with null when it did not fail, or
+ * with `cut_short` when it was broken off, which says nothing about the trouble before it. Throws LeaseLostError.
+ */
 export async function endCycle(
   pool: Pool,
   lease: Lease,
-  { sourceId, error }: { sourceId: string; error: string | undefined },
+  { sourceId, failure }: { sourceId: string; failure: CycleFailure | "cut_short" | null },
 ): Promise<void> {
+  const { sentence = null, trouble = null } = failure === "cut_short" ? {} : (failure ?? {});
   const result = await pool.query(
-    `with ${HELD}
-     insert into mirror.poll_state as state (source_id, last_cycle_ended_at, last_error, last_error_at)
-     select $4, clock_timestamp(), $5::text, case when $5::text is not null then clock_timestamp() end from held
+    `with ${HELD}, ended as (
+       -- Each cycle has one end: two looks at the clock would differ by chance.
+       select clock_timestamp() as at, $5::text as error, $6::text as trouble from held
+     )
+     insert into mirror.poll_state as state
+       (source_id, last_cycle_ended_at, last_error, trouble, last_error_at, failing_since)
+     select $4, at, error, trouble, case when error is not null then at end, case when error is not null then at end
+     from ended
      on conflict (source_id) do update set
        last_cycle_ended_at = excluded.last_cycle_ended_at,
-       last_error = excluded.last_error,
-       last_error_at = coalesce(excluded.last_error_at, state.last_error_at)`,
-    [...leaseValues(lease), sourceId, error ?? null],
+       last_error = case when $7::boolean then state.last_error else excluded.last_error end,
+       trouble = case when $7 then state.trouble else excluded.trouble end,
+       last_error_at = coalesce(excluded.last_error_at, state.last_error_at),
+       failing_since = case
+         when $7 then state.failing_since
+         when excluded.last_error is not null then coalesce(state.failing_since, excluded.failing_since)
+       end`,
+    [...leaseValues(lease), sourceId, sentence, trouble, failure === "cut_short"],
   );
   if (result.rowCount === 0) throw makeLeaseLostError(lease);
 }

@@ -7,25 +7,32 @@ export interface RequestCount {
   readonly requests: number;
 }
 
+/** A count with how many of the requests were answered 429. */
+export interface SpentRequests extends RequestCount {
+  readonly refused: number;
+}
+
 /** Adds what a process has sent for a source, and drops what is older than two days. */
 export async function recordRequests(
   pool: Pool,
-  { sourceId, counts }: { sourceId: string; counts: readonly RequestCount[] },
+  { sourceId, counts }: { sourceId: string; counts: readonly SpentRequests[] },
 ): Promise<void> {
   await pool.query(
     `with forgotten as (
        delete from mirror.provider_requests where source_id = $1 and minute < clock_timestamp() - interval '2 days'
      )
-     insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests)
-     select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests
-     from unnest($2::text[], $3::text[], $4::bigint[]) as c (policy, purpose, requests)
+     insert into mirror.provider_requests as sent (source_id, minute, policy, purpose, requests, refused)
+     select $1, date_trunc('minute', clock_timestamp()), policy, purpose, requests, refused
+     from unnest($2::text[], $3::text[], $4::bigint[], $5::bigint[]) as c (policy, purpose, requests, refused)
      order by policy, purpose
-     on conflict (source_id, minute, policy, purpose) do update set requests = sent.requests + excluded.requests`,
+     on conflict (source_id, minute, policy, purpose) do update set
+       requests = sent.requests + excluded.requests, refused = sent.refused + excluded.refused`,
     [
       sourceId,
       counts.map(({ policy }) => policy),
       counts.map(({ purpose }) => purpose),
       counts.map(({ requests }) => requests),
+      counts.map(({ refused }) => refused),
     ],
   );
 }

@@ -1,7 +1,7 @@
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
-import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
-import { advanceLostEvents, readWebhookRecord } from "../ledger/lostEvents.sql.ts";
-import type { WebhookFigures } from "../ledger/lostEvents.sql.ts";
+import type { WebhookHealth, WebhookRecord } from "../../domain/order/lostEvents.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import { advanceLostEvents } from "../ledger/lostEvents.sql.ts";
 import type { Chore } from "./chores.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
@@ -20,7 +20,9 @@ export function makeWatchWebhooks(
     everyMs: 0,
     async run() {
       await advanceLostEvents(pool, { sourceId, graceSeconds });
-      const record = await readWebhookRecord(pool, { sourceId, configured: true });
+      const [standing] = await readStandings(pool, sourceId);
+      if (standing === undefined) return;
+      const record = { ...standing, configured: true };
       const now = judgeWebhooks(record);
       if (now !== health) sayHealth(logger, now, record);
       health = now;
@@ -28,7 +30,7 @@ export function makeWatchWebhooks(
   };
 }
 
-function sayHealth(logger: PollDeps["logger"], health: WebhookHealth, record: WebhookFigures): void {
+function sayHealth(logger: PollDeps["logger"], health: WebhookHealth, record: WebhookRecord): void {
   const { lost, announced, lostSinceLastEvent } = record;
   const figures = { webhooks: health, lost, announced, lost_since_last_event: lostSinceLastEvent };
   switch (health) {

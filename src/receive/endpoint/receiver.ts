@@ -20,6 +20,16 @@ const BODY_LIMIT_BYTES = 1_048_576;
 const BODIES_LIMIT_BYTES = 64 * 1_048_576;
 const WEBHOOK_PATH = /^\/webhooks\/([^/?#]+)\/?(?:\?|$)/;
 
+/** How a call of a source's webhook address ended. */
+export interface CallEnd {
+  readonly sourceId: string;
+  readonly outcome: ReceiveOutcome;
+  /** What was wrong with the signature, if that was it. */
+  readonly reason?: Refusal | undefined;
+  /** From the arrival of its head to the decision. */
+  readonly durationMs: number;
+}
+
 export interface ReceiverDeps {
   /** By source id, as in the address `/webhooks/:source`. A source that is not in it has no address. */
   readonly sources: ReadonlyMap<string, { readonly verifier: Verifier }>;
@@ -27,6 +37,8 @@ export interface ReceiverDeps {
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Tells the workers of new inbox positions; must neither throw nor wait. */
   readonly ring: (seqs: readonly number[]) => void;
+  /** Told how each call of a source's address ended; must neither throw nor wait. */
+  readonly onEnd?: (end: CallEnd) => void;
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests; the product runs on the defaults. */
@@ -66,7 +78,7 @@ interface Ending {
  * business. 4xx is only for what can never be accepted; what is our fault is 5xx, which senders retry.
  */
 export function makeReceiver(deps: ReceiverDeps): Receiver {
-  const { sources, clock, logger, limits = {} } = deps;
+  const { sources, onEnd, clock, logger, limits = {} } = deps;
   const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
   const budget = makeBodyBudget(bodiesBytes);
   const inFlight = new InFlight();
@@ -82,7 +94,10 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   }
 
   async function serve(req: IncomingMessage, res: ServerResponse, source: string): Promise<void> {
+    const startedMs = clock.monotonicMs();
     const finish = (ending: Ending) => {
+      const durationMs = clock.monotonicMs() - startedMs;
+      if (sources.has(source)) onEnd?.({ sourceId: source, ...ending, durationMs });
       counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
       if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
       const answer = () => sendAnswer(res, ending.outcome);

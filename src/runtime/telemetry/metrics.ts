@@ -1,6 +1,7 @@
 import type { Attributes, Counter, Histogram, Meter, Observable } from "@opentelemetry/api";
 import { PrometheusExporter, PrometheusSerializer } from "@opentelemetry/exporter-prometheus";
 import { MeterProvider } from "@opentelemetry/sdk-metrics";
+import type { DataPoint, MetricData } from "@opentelemetry/sdk-metrics";
 
 type Kind = "counter" | "histogram" | "observed-counter" | "observed-gauge";
 
@@ -56,6 +57,10 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "1 when the figures below could be read from Postgres.",
   },
+  order_mirror_condition: {
+    kind: "observed-gauge",
+    help: "1 for each condition that has held for long enough to be told of; absent otherwise. See docs/runbook.md.",
+  },
   order_mirror_poll_watermark_timestamp_seconds: {
     kind: "observed-gauge",
     help: "End of the last window that was polled whole, provider's time.",
@@ -95,7 +100,7 @@ export const METRICS = {
   },
   order_mirror_pending_events: {
     kind: "observed-gauge",
-    help: "Events without a decision; counted up to 100,000.",
+    help: "Events without a decision.",
   },
   order_mirror_pending_oldest_timestamp_seconds: {
     kind: "observed-gauge",
@@ -103,7 +108,7 @@ export const METRICS = {
   },
   order_mirror_quarantined: {
     kind: "observed-gauge",
-    help: "Input that could not be applied and waits for a person; counted up to 100,000.",
+    help: "Input that could not be applied and waits for a person; counted up to 100,000 per source.",
   },
   order_mirror_refetches_waiting: {
     kind: "observed-gauge",
@@ -208,22 +213,49 @@ export function makeMetrics({ version }: { version: string }): Metrics {
   for (const [name, definition] of Object.entries(METRICS)) {
     makeInstrument(meter, name, definition, { counters, histograms, observables });
   }
+  /** The series of observed metrics that the last collection has seen. */
+  const observed = new Set<string>();
+  let rendering: Promise<string> = Promise.resolve("");
+
+  /** The SDK goes on to show a series that is not observed any more, with its last value: those are left out here. */
+  async function renderOnce(): Promise<string> {
+    observed.clear();
+    const { resourceMetrics } = await reader.collect();
+    const { resource, scopeMetrics } = resourceMetrics;
+    const isShown = ({ name }: MetricData["descriptor"], labels: Attributes) =>
+      !observables.has(name) || observed.has(nameSeries(name, labels));
+    const shown = scopeMetrics.map(({ scope, metrics: all }) => {
+      const kept = all.map((metric) => {
+        const points = metric.dataPoints as readonly DataPoint<unknown>[];
+        return {
+          ...metric,
+          dataPoints: points.filter(({ attributes }) => isShown(metric.descriptor, attributes)),
+        } as MetricData;
+      });
+      return { scope, metrics: kept.filter(({ dataPoints }) => dataPoints.length > 0) };
+    });
+    return serializer.serialize({ resource, scopeMetrics: shown });
+  }
+
   const metrics: Metrics = {
     count: (name, labels, amount = 1) => counters.get(name)?.add(amount, labels),
     record: (name, value, labels) => histograms.get(name)?.record(value, labels as Attributes),
     observe(collect) {
       meter.addBatchObservableCallback(
         (result) =>
-          collect((name, value, labels) => {
+          collect((name, value, labels = {}) => {
             const observable = observables.get(name);
-            if (observable) result.observe(observable, value, labels as Attributes);
+            if (observable === undefined) return;
+            observed.add(nameSeries(name, labels));
+            result.observe(observable, value, labels as Attributes);
           }),
         [...observables.values()],
       );
     },
-    async render() {
-      const { resourceMetrics } = await reader.collect();
-      return serializer.serialize(resourceMetrics);
+    render() {
+      // One at a time: what one collection observes must not be taken for what another one does.
+      rendering = rendering.catch(() => undefined).then(renderOnce);
+      return rendering;
     },
   };
   const startedAt = Date.now() / 1_000 - process.uptime();
@@ -233,6 +265,10 @@ export function makeMetrics({ version }: { version: string }): Metrics {
     observe("order_mirror_process_resident_memory_bytes", process.memoryUsage.rss());
   });
   return metrics;
+}
+
+function nameSeries(name: string, labels: Attributes): string {
+  return JSON.stringify([name, Object.entries(labels).toSorted(([one], [other]) => (one < other ? -1 : 1))]);
 }
 
 function makeInstrument(

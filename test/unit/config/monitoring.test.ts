@@ -2,7 +2,9 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
+import { CONDITIONS, OUTSIDE_CONDITIONS } from "../../../src/health/conditions.ts";
 import { METRICS } from "../../../src/runtime/telemetry/metrics.ts";
+import { listRules, renderRules } from "../../support/alertRules.ts";
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
 const RULES = path.join(FOLDER, "prometheus/alerts.yml");
@@ -48,6 +50,19 @@ describe("the alert rules", () => {
   /** Up to the next key of the rule, whether it stands on one line or on several. */
   const expressionOf = (rule: string) =>
     (/^ {8}expr: *(?:>-)?([^]*?)^ {8}\w+:/m.exec(rule)?.[1] ?? "").replaceAll(/\s+/g, " ");
+
+  // `npm run alerts` writes the file anew after a condition has changed.
+  it("are those that the list of conditions makes", async () => {
+    await expect(renderRules()).toMatchFileSnapshot(RULES);
+  });
+
+  it("are one for each condition, each under the metric that the product judges by", () => {
+    expect(listRules().map(({ name }) => name)).toEqual(
+      [...OUTSIDE_CONDITIONS, ...CONDITIONS].map(({ name }) => name),
+    );
+    const judged = listRules().filter(({ expression }) => expression.includes("order_mirror_condition"));
+    expect(judged).toHaveLength(CONDITIONS.length);
+  });
 
   it.runIf(hasPromtool)("pass promtool's check and its own tests", { timeout: 60_000 }, () => {
     const run = (...args: string[]) => execFileSync(PROMTOOL, args, { stdio: "pipe" });

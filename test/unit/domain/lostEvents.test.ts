@@ -4,11 +4,9 @@ import type { WebhookRecord } from "../../../src/domain/order/lostEvents.ts";
 
 const healthy: WebhookRecord = {
   configured: true,
-  now: 100n,
   lastEventAt: 90n,
   lost: 0,
   announced: 40,
-  firstLostSinceLastEventAt: null,
   lostSinceLastEvent: 0,
 };
 

@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
+import { COUNT_MAX } from "../../../src/health/standing.sql.ts";
 import {
-  COUNT_MAX,
   describeAge,
   describeBoundedCount,
   describeCount,
@@ -31,8 +31,8 @@ describe("an age", () => {
 
 it("says when a count stopped early", () => {
   expect(describeBoundedCount(0)).toBe("0");
-  expect(describeBoundedCount(COUNT_MAX)).toBe("10,000");
-  expect(describeBoundedCount(COUNT_MAX + 1)).toBe("more than 10,000");
+  expect(describeBoundedCount(COUNT_MAX)).toBe("100,000");
+  expect(describeBoundedCount(COUNT_MAX + 1)).toBe("more than 100,000");
   expect(describeCount(1_234_567)).toBe("1,234,567");
 });
 

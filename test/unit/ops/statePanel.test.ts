@@ -1,9 +1,11 @@
 import { describe, expect, it } from "vitest";
-import { ALERTS } from "../../../src/health/alerts.ts";
+import type { SourceFacts } from "../../../src/health/condition.ts";
+import { judge } from "../../../src/health/judge.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
 import { renderState } from "../../../src/ops/overview/statePanel.ts";
-import { LOOKED_AT, makeSourceView } from "../../support/sourceView.ts";
+import { ago, LOOKED_AT, makeFacts } from "../../support/facts.ts";
+import { makeSourceView } from "../../support/sourceView.ts";
 
 const NANOS = 1_000_000_000n;
 
@@ -12,12 +14,25 @@ function read(page: string): string {
   const text = page.replaceAll(/<[^>]+>/g, " ").replaceAll(/&nbsp;|\u00a0/g, " ");
   return text.replaceAll(/\s+/g, " ").replaceAll("&#39;", "'");
 }
-const show = (...parts: Parameters<typeof makeSourceView>) =>
-  read(renderState({ sources: [makeSourceView(...parts)] }).markup);
+const collect = (...parts: Parameters<typeof makeSourceView>) => ({
+  now: ago(0),
+  sources: [makeSourceView(...parts)],
+  holding: judge(makeFacts(parts[0]?.standing)).holding,
+});
+const show = (...parts: Parameters<typeof makeSourceView>) => read(renderState(collect(...parts)).markup);
+/** Of which nothing is known yet. */
+const NEW: Partial<SourceFacts> = {
+  createdAt: ago(60),
+  safeThrough: null,
+  historySince: null,
+  polledThrough: null,
+  lastCycleEndedAt: null,
+  lastEventAt: null,
+};
 
 describe("the state of a source", () => {
   it("claims nothing of one that was never polled", () => {
-    const text = show({});
+    const text = show({ standing: NEW });
     expect(text).toContain("Fresh? not yet every change until then is here (safe through)");
     expect(text).toContain(
       "Last event, all time none came Webhook lag p50 / p95, last hour no event has changed",
@@ -27,12 +42,11 @@ describe("the state of a source", () => {
 
   it("says up to when everything is here, and how late events are", () => {
     const text = show({
-      figures: { safeThrough: LOOKED_AT - 12.3, lastEventAt: LOOKED_AT - 75, polledThrough: LOOKED_AT - 6 },
-      standing: { safeThrough: 1_763_632_800_999_999_999n },
+      standing: { safeThrough: ago(12.3), lastEventAt: ago(75), polledThrough: ago(6) },
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
     });
     expect(text).toContain(
-      "Fresh? 12 s ago every change until then is here (safe through): 2025-11-20 10:00:00 UTC",
+      "Fresh? 12 s ago every change until then is here (safe through): 2025-11-20 10:00:17 UTC",
     );
     expect(text).toContain("Last event, all time 1 min 15 s ago");
     expect(text).toContain("410 ms / 2.1 s of 1,234 events");
@@ -40,28 +54,29 @@ describe("the state of a source", () => {
   });
 
   it("tells lost events with their share of all that were to be announced, both of 24 hours", () => {
-    const delays = [{ upToSeconds: 1, onTime: 396, late: 1 }];
     const text = show({
       webhooks: "losing",
-      record: { lost: 3, announced: 397, delays },
-      figures: { lost: 20 },
-      standing: { unannounced: 2 },
+      standing: { lost: 3, announced: 397, late: 1, lostEver: 20, awaited: 2 },
     });
-    expect(text).toContain("Lost? 3 events lost, and repaired by a read, last 24 h");
-    expect(text).toContain("Lost of all to be announced, last 24 h 0.75 % of 400");
-    expect(text).toContain("last 24 h 1 Found");
-    expect(text).toContain("the event may still come, now 2 Lost, all time 20");
+    expect(text).toContain("Lost? 3 webhooks missed, and repaired by polling, last 24 h");
+    expect(text).toContain("Missed webhooks, last 24 h 0.75 % of 400 Late webhooks, last 24 h 1");
+    expect(text).toContain("Webhooks still awaited, now 2 Missed, all time 20");
   });
 
   it("prints each count with its scope, and leads to the list behind it", () => {
-    const source = makeSourceView({
-      figures: { pending: 1_234, oldestPendingAt: LOOKED_AT - 75, quarantined: 3, refetches: 7 },
-      parked: [{ sourceId: "live", reason: "not_json", count: 2 }],
-    });
-    const { markup } = renderState({ sources: [source] });
-    expect(read(markup)).toContain(
-      "Stuck? 1,234 events without a decision, now Oldest waiting, now 1 min 15 s",
+    const { markup } = renderState(
+      collect({
+        standing: {
+          pending: 1_234,
+          oldestPendingAt: ago(75),
+          quarantined: 3,
+          oldestQuarantinedAt: ago(9),
+          refetches: 7,
+        },
+        parked: [{ sourceId: "live", reason: "not_json", count: 2 }],
+      }),
     );
+    expect(read(markup)).toContain("Stuck? 1,234 events waiting, now Oldest waiting, now 1 min 15 s");
     expect(read(markup)).toContain("In quarantine, open, all time 3 · not_json 2");
     for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "works", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
@@ -107,25 +122,44 @@ describe("the state of a source", () => {
     expect(show({ standing: standing(3_599) })).not.toContain("90 %");
   });
 
-  it("has each alert say what to do, and lead somewhere; without any it is in sync", () => {
-    expect(show({ figures: { safeThrough: LOOKED_AT } })).toContain("In sync : no gap, nothing stuck");
-    expect(show({})).toContain("Not proved yet of live :");
-    const markup = renderState({ sources: [makeSourceView({ alerts: ALERTS })] }).markup;
-    expect(markup.match(/class="alert"/g)?.length).toBeGreaterThanOrEqual(ALERTS.length);
-    expect(markup.match(/>Look<\/a\s*>/g)).toHaveLength(ALERTS.length);
-    expect(read(markup)).not.toContain("In sync");
+  it("says up to when all is good", () => {
+    const text = show({ standing: { safeThrough: ago(70) } });
+    expect(text).toContain("✔ All good. Complete up to 09:59 UTC (1 min 10 s ago).");
+    expect(show({ standing: NEW })).toContain("Starting : live not verified yet.");
   });
 
-  it("tells a source at rest from one that is polled", () => {
-    expect(show({ standing: { pausedAt: 1_763_632_800n * NANOS } })).toContain("Paused by a person since");
-    expect(show({})).not.toContain("Paused");
+  it("says what is wrong, since when, and what to do, the critical first", () => {
+    const standing = {
+      quarantined: 2,
+      oldestQuarantinedAt: ago(3_600),
+      leader: null,
+      leaderlessSince: ago(180),
+    };
+    const { markup } = renderState(collect({ standing }));
+    const text = read(markup);
+    expect(text).not.toContain("All good");
+    expect(text).toMatch(
+      /✖ No poller runs for live\. Look Since 11-20 09:57:30\.000 UTC \(3 min 0 s\)\. Start order-mirror poller/,
+    );
+    expect(text).toMatch(
+      /▲ 2 events of live could not be processed\. Look Since 11-20 09:00:30\.000 UTC \(1 h 0 min\)/,
+    );
+    expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
+    expect(markup).toContain('href="/ops/quarantine?source=live"');
+  });
+
+  it("says of a paused source how it goes on, and not to start a poller", () => {
+    const text = show({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
+    expect(text).toContain("▲ Polling of live is paused.");
+    expect(text).toContain("order-mirror source resume live goes on");
+    expect(text).not.toMatch(/Start order-mirror poller|All good/);
   });
 });
 
 describe("the overview", () => {
   const page = (lastError: string | null) =>
     renderOverview({
-      collected: { sources: [makeSourceView({ figures: { lastError } })] },
+      collected: collect({ standing: { lastError } }),
       lines: [],
       filter: { source: null, via: null, verdict: null },
       asOf: "2026-11-20T14:32:07Z",

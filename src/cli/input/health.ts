@@ -1,0 +1,47 @@
+import { makePool } from "../../database/database.ts";
+import type { Pool } from "../../database/database.ts";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import type { QueueFacts } from "../../health/condition.ts";
+import { makeHealthReader } from "../../health/health.ts";
+import type { Health } from "../../health/health.ts";
+import { makeApplyQueue } from "../../queue/applyQueue.ts";
+import { readQueueFacts } from "../../roles/queueFacts.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../runtime/telemetry/logger.ts";
+
+const REPLICA_TIMEOUT_MS = 3_000;
+
+/** Where every source stands and which conditions hold, by the judge that page, metrics and alerts have. */
+export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl: string }): Promise<Health> {
+  const { config, pool, databaseUrl } = deps;
+  const replicaPool = openReplica(config);
+  const readQueues = async () => [await readApplyQueue(config, databaseUrl)];
+  const sources = () => config.sources;
+  try {
+    return await makeHealthReader({ pool, replicaPool, clock: systemClock, sources, readQueues }).read();
+  } finally {
+    await replicaPool?.end();
+  }
+}
+
+function openReplica({ databaseReadUrl: url }: Config): Pool | undefined {
+  if (url === null) return undefined;
+  return makePool({ url, purpose: "command", max: 1, statementTimeoutMs: REPLICA_TIMEOUT_MS });
+}
+
+async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promise<QueueFacts> {
+  let queue;
+  try {
+    queue = await makeApplyQueue({ databaseUrl, redisUrls, logger: silentLogger });
+  } catch (error) {
+    if (!(error instanceof OrderMirrorError)) throw error;
+    const problem = { problem: error.message, fix: error.fix ?? "Look at the database of the queue." };
+    return { name: "apply", problems: [problem], newestDeadAt: null };
+  }
+  try {
+    return await readQueueFacts(queue);
+  } finally {
+    await queue.close();
+  }
+}

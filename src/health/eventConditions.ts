@@ -1,0 +1,177 @@
+import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
+import { perSource } from "./condition.ts";
+import type { Condition } from "./condition.ts";
+import { COUNT_MAX } from "./standing.sql.ts";
+
+/** Fewer forged calls than this, at an address where nothing is missing, are not worth a word. */
+const REFUSED_MIN = 3;
+const WRONG_SIGNATURES_MAX = 20;
+const LOSS_RATE_MAX = 0.01;
+const SLOW_RATE_MAX = 0.01;
+const SLOW_MIN = 3;
+const LATE_RATE_MAX = 0.1;
+const LATE_MIN = 5;
+
+/** "12 events", "1 event", "more than 100,000 events". */
+function count(number: number, noun: string): string {
+  const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
+  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${noun}${number === 1 ? "" : "s"}`;
+}
+
+/** Conditions of webhooks, and of what becomes of the events that they bring. */
+export const EVENT_CONDITIONS: readonly Condition[] = [
+  perSource({
+    name: "OrderMirrorEventsWait",
+    severity: "critical",
+    area: "worker",
+    measures: "an event has waited for 6 minutes: no worker applies it",
+    forSeconds: 360,
+    remedy: "Start `order-mirror worker`, or restart the one that hangs; nothing is lost.",
+    page: "/ops/waiting",
+    judge: ({ sourceId, pending, oldestPendingAt }) =>
+      oldestPendingAt === null
+        ? undefined
+        : {
+            since: oldestPendingAt,
+            cause: `${count(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorQuarantine",
+    severity: "warning",
+    area: "quarantine",
+    measures: "events could not be processed",
+    forSeconds: 0,
+    remedy: "Look at them on /ops, mend the cause, then `order-mirror replay --quarantine --dry-run`.",
+    page: "/ops/quarantine",
+    judge: ({ sourceId, quarantined, oldestQuarantinedAt }) =>
+      quarantined === 0
+        ? undefined
+        : {
+            since: oldestQuarantinedAt,
+            cause: `${count(quarantined, "event")} of ${sourceId} could not be processed.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorWebhooksRefused",
+    severity: "critical",
+    area: "events",
+    measures: "every signed webhook call is refused",
+    forSeconds: 0,
+    remedy:
+      "Copy the endpoint's secret from the provider once more; if it is right, `order-mirror identify-signature` finds the scheme from one captured request.",
+    page: "/ops/lost",
+    judge: ({ sourceId, refusedSinceLastEvent, firstRefusedAt, foundSinceRefused, lastEventAt }) => {
+      // Strangers can forge calls while it is quiet: changes that polling alone has found since tell the two apart.
+      const isDeaf = refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0;
+      const neverHeard = refusedSinceLastEvent > 0 && lastEventAt === null;
+      if (!isDeaf && !neverHeard) return undefined;
+      const calls = count(refusedSinceLastEvent, "call");
+      return {
+        since: firstRefusedAt,
+        cause: `Every webhook of ${sourceId} is refused (${calls}): the secret or WEBHOOK_SCHEME is wrong.`,
+      };
+    },
+  }),
+  perSource({
+    name: "OrderMirrorBadSignatures",
+    severity: "warning",
+    area: "events",
+    measures: "more than 20 webhook calls within 10 minutes had a wrong signature",
+    forSeconds: 0,
+    remedy:
+      "After a rotation copy the new secret. Otherwise somebody is trying; nothing of theirs is stored.",
+    page: "/ops/lost",
+    judge: ({ sourceId, wrongSignatures, firstWrongSignatureAt }) =>
+      wrongSignatures <= WRONG_SIGNATURES_MAX
+        ? undefined
+        : {
+            since: firstWrongSignatureAt,
+            cause: `${count(wrongSignatures, "webhook call")} of ${sourceId} within 10 minutes had a wrong signature.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorEventsRefused",
+    severity: "critical",
+    area: "events",
+    measures: "webhook calls could not be stored and were answered 5xx, for two minutes",
+    forSeconds: 120,
+    remedy:
+      "`/readyz?verbose` and the log of the web process say why. What is not sent again, polling repairs.",
+    page: "/ops/lost",
+    judge: ({ sourceId, notStored, firstNotStoredAt }) =>
+      notStored === 0
+        ? undefined
+        : {
+            since: firstNotStoredAt,
+            cause: `${count(notStored, "webhook call")} of ${sourceId} could not be stored.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorSlowAnswers",
+    severity: "warning",
+    area: "events",
+    measures: "one webhook call in a hundred is answered later than a second after it came",
+    forSeconds: 0,
+    remedy: "Commits to Postgres are slow: look at its disk and at what else it does.",
+    page: "/ops/slow",
+    judge: ({ sourceId, calls, slowCalls }) =>
+      slowCalls < SLOW_MIN || slowCalls <= SLOW_RATE_MAX * calls
+        ? undefined
+        : {
+            since: null,
+            cause: `${slowCalls} of ${count(calls, "webhook call")} of ${sourceId} took longer than a second to answer.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorEventsStopped",
+    severity: "critical",
+    area: "events",
+    measures: "events have stopped; changes are found by polling only",
+    forSeconds: 0,
+    remedy:
+      "Check the endpoint, its secret and the plan at the provider, then `order-mirror doctor --url https://your-host`.",
+    page: "/ops/lost",
+    judge: ({ sourceId, configured, lostSinceLastEvent, firstLostSinceLastEventAt }) =>
+      !configured || lostSinceLastEvent < STOPPED_AFTER_LOST
+        ? undefined
+        : {
+            since: firstLostSinceLastEventAt,
+            cause: `Webhooks of ${sourceId} have stopped: polling alone found the last ${count(lostSinceLastEvent, "change")}.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorEventsLost",
+    severity: "warning",
+    area: "events",
+    measures: "more than one event in a hundred was lost within a day",
+    forSeconds: 900,
+    remedy: "Polling has repaired their orders. Compare with the provider's delivery log.",
+    page: "/ops/lost",
+    judge: ({ sourceId, configured, lost, announced, firstLostAt }) => {
+      const rate = lossRate({ lost, announced });
+      if (!configured || rate === null || rate <= LOSS_RATE_MAX) return undefined;
+      const share = `${(rate * 100).toFixed(1)} %`;
+      return {
+        since: firstLostAt,
+        cause: `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}); polling repaired their orders.`,
+      };
+    },
+  }),
+  perSource({
+    name: "OrderMirrorEventsLate",
+    severity: "warning",
+    area: "events",
+    measures: "more than one event in ten comes after a poll has found its change",
+    forSeconds: 0,
+    remedy: "Look at /ops/slow: the provider sends late, or webhooks are answered or applied slowly.",
+    page: "/ops/slow",
+    judge: ({ sourceId, announcedLately, lateLately, firstLateHour }) =>
+      lateLately < LATE_MIN || lateLately <= LATE_RATE_MAX * announcedLately
+        ? undefined
+        : {
+            since: firstLateHour,
+            cause: `${lateLately} of ${count(announcedLately, "event")} of ${sourceId} came after polling had found their change.`,
+          },
+  }),
+];

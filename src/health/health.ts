@@ -1,0 +1,106 @@
+import { sqlState } from "../database/databaseErrors.ts";
+import type { Pool } from "../database/database.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { readOutgoingEndpoints } from "./endpoints.sql.ts";
+import type { Facts, QueueFacts, ReplicaFacts } from "./condition.ts";
+import { judge } from "./judge.ts";
+import type { FirstSeen, Judgement } from "./judge.ts";
+import { probeWrite, readNewestCycle } from "./readHealth.sql.ts";
+import { readStandings } from "./standing.sql.ts";
+
+/** What of a configured source decides on its conditions. */
+export interface WatchedSource {
+  readonly sourceId: string;
+  readonly webhookSecrets: readonly unknown[];
+}
+
+export interface HealthDeps {
+  readonly pool: Pool;
+  readonly clock: Clock;
+  /**
+   * The configured sources: others are not polled, and nobody needs to be told so. None where the configuration is
+   * not known, as beside a demo: then every source of the database is looked at.
+   */
+  readonly sources: () => readonly WatchedSource[];
+  readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
+  readonly replicaPool?: Pool | undefined;
+}
+
+export interface Health extends Judgement {
+  readonly facts: Facts;
+}
+
+export interface HealthReader {
+  /** What was last read and judged, at most HOLD_MS old; rejects with the database's error. */
+  read(): Promise<Health>;
+}
+
+/** However many ask, the database is asked so often at most. */
+const HOLD_MS = 4_000;
+/** SQLSTATE disk_full. */
+const DISK_FULL = "53100";
+
+/** One for all that a process says of the mirror's state. */
+export function makeHealthReader(deps: HealthDeps): HealthReader {
+  const { clock } = deps;
+  const firstSeen: FirstSeen = new Map();
+  let held: Promise<Health> | undefined;
+  let begunMs = 0;
+
+  async function look(): Promise<Health> {
+    const facts = await readFacts(deps);
+    return { facts, ...judge(facts, firstSeen) };
+  }
+
+  return {
+    read() {
+      if (held !== undefined && clock.monotonicMs() - begunMs < HOLD_MS) return held;
+      begunMs = clock.monotonicMs();
+      const reading = look();
+      held = reading;
+      // A failure is told to all who asked, and not kept for those who ask later.
+      reading.catch(() => {
+        if (held === reading) held = undefined;
+      });
+      return reading;
+    },
+  };
+}
+
+/** One statement after another: a look must not take all connections of a pool. */
+async function readFacts(deps: HealthDeps): Promise<Facts> {
+  const { pool, clock, readQueues, replicaPool } = deps;
+  const replica = replicaPool === undefined ? null : await readReplica(replicaPool);
+  const standings = await readStandings(pool);
+  const watched = deps.sources();
+  const sources = standings.flatMap((standing) => {
+    const source = watched.find(({ sourceId }) => sourceId === standing.sourceId);
+    if (watched.length > 0 && source === undefined) return [];
+    const configured =
+      source === undefined ? standing.lastEventAt !== null : source.webhookSecrets.length > 0;
+    return [{ ...standing, configured }];
+  });
+  return {
+    now: standings[0]?.now ?? clock.now(),
+    sources,
+    endpoints: await readOutgoingEndpoints(pool),
+    unwritable: await explainUnwritable(pool),
+    queues: (await readQueues?.()) ?? null,
+    replica,
+  };
+}
+
+async function explainUnwritable(pool: Pool): Promise<string | null> {
+  try {
+    const { readOnly } = await probeWrite(pool);
+    return readOnly ? "Postgres is read-only: it is a standby, or was set so." : null;
+  } catch (error) {
+    const state = sqlState(error);
+    if (state === DISK_FULL) return "The disk of Postgres is full.";
+    return `Postgres does not commit${state === undefined ? "" : ` (SQLSTATE ${state})`}.`;
+  }
+}
+
+async function readReplica(pool: Pool): Promise<ReplicaFacts> {
+  return { lastCycleEndedAt: await readNewestCycle(pool).catch(() => undefined) };
+}

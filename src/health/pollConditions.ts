@@ -1,0 +1,218 @@
+import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { PollTrouble } from "../domain/pollTrouble.ts";
+import { TAIL_NEAR_SHARE } from "../domain/window/lateness.ts";
+import { perSource } from "./condition.ts";
+import type { Condition, SourceFacts } from "./condition.ts";
+
+const HOUR_SECONDS = 3_600;
+const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
+/** With less, the provider may have counted a window otherwise than we do for once. */
+const RATE_REFUSALS_MIN = 5;
+
+/** Whole seconds are enough to read, and what a gap is read again with must not end before it. */
+const showStart = (instant: Instant) => formatInstant(instant, 0);
+const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
+const later = (one: Instant, other: Instant) => (one > other ? one : other);
+
+/** Polls that fail for one kind of reason; the last error stands behind the sentence. */
+function failing(
+  trouble: PollTrouble,
+  condition: Pick<Condition, "name" | "severity" | "measures" | "forSeconds" | "remedy"> & {
+    readonly sentence: (source: SourceFacts) => string;
+  },
+): Condition {
+  const { sentence, ...rest } = condition;
+  return perSource({
+    ...rest,
+    area: "poller",
+    page: "/ops/walks",
+    judge: (source) =>
+      source.trouble === trouble && source.pausedAt === null
+        ? { since: source.failingSince, cause: `${sentence(source)} ${source.lastError ?? ""}`.trim() }
+        : undefined,
+  });
+}
+
+/** Conditions of polling, and of what it proves. */
+export const POLL_CONDITIONS: readonly Condition[] = [
+  perSource({
+    name: "OrderMirrorNoLeader",
+    severity: "critical",
+    area: "poller",
+    measures: "no poller leads, so nothing is polled",
+    forSeconds: 120,
+    remedy: "Start `order-mirror poller`. What events lose stays lost until then.",
+    page: "/ops/walks",
+    judge: ({ sourceId, leaderlessSince, pausedAt }) =>
+      leaderlessSince === null || pausedAt !== null
+        ? undefined
+        : { since: leaderlessSince, cause: `No poller runs for ${sourceId}.` },
+  }),
+  perSource({
+    name: "OrderMirrorNotPolled",
+    severity: "critical",
+    area: "poller",
+    measures: "no poll has ended for 5 minutes, though a poller leads",
+    forSeconds: 300,
+    remedy: "Restart the poller; its log says what it waits for.",
+    page: "/ops/walks",
+    judge: ({ sourceId, leader, lastCycleEndedAt, createdAt, pausedAt }) =>
+      leader === null || pausedAt !== null
+        ? undefined
+        : {
+            since: lastCycleEndedAt ?? createdAt,
+            cause: `No poll of ${sourceId} has ended, though ${leader} leads.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorPaused",
+    severity: "warning",
+    area: "poller",
+    measures: "a person paused polling",
+    forSeconds: 0,
+    remedy: "`order-mirror source resume SOURCE` goes on; events are received meanwhile.",
+    page: "/ops/walks",
+    judge: ({ sourceId, pausedAt }) =>
+      pausedAt === null
+        ? undefined
+        : {
+            since: pausedAt,
+            cause: `Polling of ${sourceId} is paused.`,
+            remedy: `\`order-mirror source resume ${sourceId}\` goes on; events are received meanwhile.`,
+          },
+  }),
+  failing("key_refused", {
+    name: "OrderMirrorKeyRefused",
+    severity: "critical",
+    measures: "the provider refuses the API key",
+    forSeconds: 60,
+    remedy: "Put the key from the provider's dashboard into the configuration and restart the poller.",
+    sentence: ({ sourceId }) => `The provider refuses the API key of ${sourceId}.`,
+  }),
+  failing("away", {
+    name: "OrderMirrorProviderAway",
+    severity: "warning",
+    measures: "the provider cannot be reached or answers 5xx",
+    forSeconds: 600,
+    remedy: "Look at the provider's status page and wait; polling goes on where it stopped.",
+    sentence: ({ sourceId, baseUrl }) => `The provider of ${sourceId} does not work (${baseUrl}).`,
+  }),
+  failing("slow", {
+    name: "OrderMirrorProviderSlow",
+    severity: "warning",
+    measures: "the provider does not answer in time",
+    forSeconds: 600,
+    remedy: "Look at the provider's status page and wait; polling goes on where it stopped.",
+    sentence: ({ sourceId }) => `The provider of ${sourceId} is too slow.`,
+  }),
+  perSource({
+    name: "OrderMirrorRateLimited",
+    severity: "warning",
+    area: "poller",
+    measures: "the provider answers 429 again and again",
+    forSeconds: 60,
+    remedy:
+      "Find the other program that uses the organization's keys: the limit is shared by all of them. Or lower RATE_SHARE_PERCENT.",
+    page: "/ops/requests",
+    judge: ({ sourceId, trouble, failingSince, rateRefusals, firstRateRefusalAt, pausedAt }) => {
+      const cause = `The provider has no rate left for ${sourceId}: something else uses it up.`;
+      if (pausedAt !== null) return undefined;
+      if (trouble === "rate_limited") return { since: failingSince, cause };
+      return rateRefusals < RATE_REFUSALS_MIN ? undefined : { since: firstRateRefusalAt, cause };
+    },
+  }),
+  failing("other", {
+    name: "OrderMirrorPollFailing",
+    severity: "warning",
+    measures: "polls fail",
+    forSeconds: 600,
+    remedy: "`order-mirror doctor` tries the key and the provider; the poller's log holds the whole error.",
+    sentence: ({ sourceId }) => `Polls of ${sourceId} fail.`,
+  }),
+  perSource({
+    name: "OrderMirrorIncomplete",
+    severity: "warning",
+    area: "coverage",
+    measures: "nothing was proved complete for more than an hour",
+    forSeconds: HOUR_SECONDS + 300,
+    remedy: "`order-mirror doctor` names gaps and what keeps the poller from proving more.",
+    page: "/ops/walks",
+    judge: ({ sourceId, safeThrough, createdAt }) =>
+      safeThrough === null
+        ? { since: createdAt, cause: `Nothing of ${sourceId} is proved to be complete yet.` }
+        : {
+            // The past of a new source is read after it was configured: it was not missed.
+            since: later(safeThrough, createdAt),
+            cause: `Data of ${sourceId} may be missing since ${showStart(safeThrough)}.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorGaps",
+    severity: "warning",
+    area: "coverage",
+    measures: "a span of time was never read for certain",
+    forSeconds: 900,
+    remedy: "The poller reads gaps by itself; `order-mirror doctor` prints the command that does it at once.",
+    page: "/ops/walks",
+    judge: ({ sourceId, gaps, oldestGap, gapFoundAt }) => {
+      if (oldestGap === null) return undefined;
+      const [since, until] = [showStart(oldestGap.since), showEnd(oldestGap.until)];
+      const more = gaps > 1 ? ` and ${gaps - 1} more` : "";
+      return {
+        since: gapFoundAt,
+        cause: `Changes of ${sourceId} may be missing between ${since} and ${until}${more}.`,
+        remedy: `\`order-mirror backfill --source ${sourceId} --from ${since} --to ${until}\` reads it now.`,
+      };
+    },
+  }),
+  perSource({
+    name: "OrderMirrorProofTakenBack",
+    severity: "warning",
+    area: "coverage",
+    measures: "a change was found within the last day that a proof had missed",
+    forSeconds: 0,
+    remedy:
+      "The span is read again by itself; reporting.coverage_breaches names it, for whoever made reports of it.",
+    page: "/ops/walks",
+    judge: ({ sourceId, lastBreachAt, now }) =>
+      lastBreachAt === null || now - lastBreachAt > DAY_NANOS
+        ? undefined
+        : {
+            since: lastBreachAt,
+            cause: `A change of ${sourceId} was found that a proof had missed; that proof was taken back.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorProviderChanged",
+    severity: "warning",
+    area: "provider",
+    measures: "the provider answers in another way than before, within the last day",
+    forSeconds: 0,
+    remedy:
+      "`order-mirror doctor` says what changed. Polling copes with it; ask the provider whether it was meant.",
+    page: "/ops/walks",
+    judge: ({ sourceId, traitChangedAt, now }) =>
+      traitChangedAt === null || now - traitChangedAt > DAY_NANOS
+        ? undefined
+        : { since: traitChangedAt, cause: `The provider of ${sourceId} answers in another way than before.` },
+  }),
+  perSource({
+    name: "OrderMirrorLateArrivals",
+    severity: "warning",
+    area: "coverage",
+    measures: "changes appear so late that polls nearly miss them",
+    forSeconds: 0,
+    remedy: "Set POLL_OVERLAP_SECONDS to twice that age; until then the delayed sweep finds what polls miss.",
+    page: "/ops/walks",
+    judge: ({ sourceId, lateTailSeconds, overlapSeconds }) =>
+      lateTailSeconds === null ||
+      overlapSeconds === null ||
+      lateTailSeconds <= TAIL_NEAR_SHARE * overlapSeconds
+        ? undefined
+        : {
+            since: null,
+            cause: `Changes of ${sourceId} appear up to ${lateTailSeconds} s late; polls reach back ${overlapSeconds} s.`,
+          },
+  }),
+];

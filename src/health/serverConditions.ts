@@ -1,0 +1,146 @@
+import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
+import type { Condition } from "./condition.ts";
+
+const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
+const DEAD_JOB_SHOWN_NANOS = 900n * NANOS_PER_SECOND;
+
+const toInstant = (seconds: number | null): Instant | null =>
+  seconds === null ? null : BigInt(Math.round(seconds * 1_000)) * 1_000_000n;
+
+/** Conditions of the servers behind the mirror, and of the business's own systems. */
+export const SERVER_CONDITIONS: readonly Condition[] = [
+  {
+    name: "OrderMirrorNotWritable",
+    severity: "critical",
+    area: "database",
+    label: null,
+    measures: "Postgres cannot commit, so webhooks are answered 503",
+    forSeconds: 0,
+    remedy:
+      "`order-mirror doctor` says what is wrong with the server: a full disk, a standby, or a synchronous standby that is away.",
+    page: "/readyz?verbose",
+    find: ({ unwritable }) => (unwritable === null ? [] : [{ subject: "", since: null, cause: unwritable }]),
+  },
+  {
+    name: "OrderMirrorQueueAway",
+    severity: "warning",
+    area: "queue",
+    label: "queue",
+    measures: "the queue's server does not answer, or may lose jobs",
+    forSeconds: 0,
+    remedy: "Start Redis, see REDIS_URL. Meanwhile workers find events without it, within seconds.",
+    page: "/ops/queues",
+    find: ({ queues }) =>
+      queues?.flatMap(({ name, problems }) =>
+        problems
+          .slice(0, 1)
+          .map(({ problem, fix }) => ({ subject: name, since: null, cause: problem, remedy: fix })),
+      ),
+  },
+  {
+    name: "OrderMirrorDeadJobs",
+    severity: "warning",
+    area: "queue",
+    label: "queue",
+    measures: "jobs failed for good within the last 15 minutes",
+    forSeconds: 0,
+    remedy: "/ops/queues shows why they failed. Their events are applied by the sweep.",
+    page: "/ops/queues",
+    find: ({ queues, now }) =>
+      queues?.flatMap(({ name, newestDeadAt }) =>
+        newestDeadAt === null || now - newestDeadAt > DEAD_JOB_SHOWN_NANOS
+          ? []
+          : [{ subject: name, since: newestDeadAt, cause: `Jobs of the queue ${name} failed for good.` }],
+      ),
+  },
+  {
+    name: "OrderMirrorOutgoingFailing",
+    severity: "warning",
+    area: "outgoing",
+    label: "endpoint",
+    measures: "webhooks to an endpoint of yours fail and wait",
+    forSeconds: 600,
+    remedy:
+      "`order-mirror outgoing list` shows how the last attempts ended; mend the endpoint. Nothing is lost until they are given up.",
+    page: "/ops/queues",
+    find: ({ endpoints }) =>
+      endpoints.flatMap(({ endpointId, failuresInRow, pending, oldestPendingAt }) =>
+        failuresInRow === 0 || oldestPendingAt === null
+          ? []
+          : [
+              {
+                subject: endpointId,
+                since: toInstant(oldestPendingAt),
+                cause: `Webhooks to ${endpointId} fail: ${pending} wait, ${failuresInRow} attempts failed in a row.`,
+              },
+            ],
+      ),
+  },
+  {
+    name: "OrderMirrorOutgoingGivenUp",
+    severity: "warning",
+    area: "outgoing",
+    label: "endpoint",
+    measures: "webhooks to an endpoint of yours were given up",
+    forSeconds: 0,
+    remedy:
+      "`order-mirror outgoing dead` shows the answers; mend the endpoint, then `order-mirror outgoing retry`.",
+    page: "/ops/queues",
+    find: ({ endpoints }) =>
+      endpoints.flatMap(({ endpointId, dead, oldestDeadAt }) =>
+        dead === 0
+          ? []
+          : [
+              {
+                subject: endpointId,
+                since: toInstant(oldestDeadAt),
+                cause: `${dead} ${dead === 1 ? "webhook" : "webhooks"} to ${endpointId} ${dead === 1 ? "was" : "were"} given up.`,
+              },
+            ],
+      ),
+  },
+  {
+    name: "OrderMirrorOutgoingMissed",
+    severity: "warning",
+    area: "outgoing",
+    label: "endpoint",
+    measures: "changes were removed within the last day before webhooks were made of them",
+    forSeconds: 0,
+    remedy: "The endpoint was told which, by a message changes.missed. It has to read the orders again.",
+    page: "/ops/queues",
+    find: ({ endpoints, now }) =>
+      endpoints.flatMap(({ endpointId, newestMissedAt }) => {
+        const since = toInstant(newestMissedAt);
+        if (since === null || now - since > DAY_NANOS) return [];
+        return [
+          {
+            subject: endpointId,
+            since,
+            cause: `Changes were removed before webhooks to ${endpointId} were made of them.`,
+          },
+        ];
+      }),
+  },
+  {
+    name: "OrderMirrorReplicaBehind",
+    severity: "warning",
+    area: "database",
+    label: null,
+    measures: "the replica that readers use is away, or more than two minutes behind",
+    forSeconds: 120,
+    remedy: "Look at replication on both servers; without DATABASE_READ_URL readers use the primary.",
+    page: "/ops",
+    find: ({ replica, sources }) => {
+      if (replica === null) return undefined;
+      const { lastCycleEndedAt: known } = replica;
+      if (known === undefined)
+        return [{ subject: "", since: null, cause: "The replica of DATABASE_READ_URL does not answer." }];
+      const newest = sources.map(({ lastCycleEndedAt }) => lastCycleEndedAt ?? 0n);
+      const isBehind = newest.some((at) => at > (known ?? 0n));
+      return isBehind
+        ? [{ subject: "", since: known, cause: "The replica of DATABASE_READ_URL is behind." }]
+        : [];
+    },
+  },
+];

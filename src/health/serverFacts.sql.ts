@@ -1,0 +1,54 @@
+import type { Pool } from "../database/database.ts";
+
+/** What the server says of itself, for the doctor. */
+export interface ServerFacts {
+  readonly version: string;
+  readonly timeZone: string;
+  readonly fsync: boolean;
+  readonly fullPageWrites: boolean;
+  readonly synchronousCommit: string;
+  /** The server's clock, seconds since 1970. */
+  readonly now: number;
+}
+
+export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
+  const { rows } = await pool.query<ServerFacts>(
+    `select split_part(current_setting('server_version'), ' ', 1) as version,
+       current_setting('TimeZone') as "timeZone", current_setting('fsync')::boolean as fsync,
+       current_setting('full_page_writes')::boolean as "fullPageWrites",
+       current_setting('synchronous_commit') as "synchronousCommit",
+       extract(epoch from clock_timestamp())::float8 as "now"`,
+  );
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("a select without from returns one row");
+  return row;
+}
+
+/** Whether the role of reporting tools is there, and may read what it is for. */
+export async function readReaderRole(pool: Pool): Promise<"ready" | "missing" | "without_rights"> {
+  const { rows } = await pool.query<{ usable: boolean }>(
+    `select has_schema_privilege(oid, 'reporting', 'usage')
+       and has_table_privilege(oid, 'reporting.orders', 'select') as usable
+     from pg_catalog.pg_roles where rolname = 'order_mirror_reader'`,
+  );
+  const [role] = rows;
+  if (role === undefined) return "missing";
+  return role.usable ? "ready" : "without_rights";
+}
+
+/** Reference of the order of a source that changed last; undefined when there is none. */
+export async function readNewestReference(pool: Pool, sourceId: string): Promise<string | undefined> {
+  const { rows } = await pool.query<{ reference: string }>(
+    "select reference from mirror.orders where source_id = $1 order by version desc, reference desc limit 1",
+    [sourceId],
+  );
+  return rows[0]?.reference;
+}
+
+/** How many orders each source has, without those that are gone. Counts them all: for a person's look, not for a loop. */
+export async function countOrders(pool: Pool): Promise<ReadonlyMap<string, number>> {
+  const { rows } = await pool.query<{ source_id: string; orders: number }>(
+    "select source_id, count(*)::float8 as orders from mirror.orders where gone_at is null group by source_id",
+  );
+  return new Map(rows.map(({ source_id, orders }) => [source_id, orders]));
+}

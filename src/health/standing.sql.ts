@@ -1,0 +1,268 @@
+import type { Instant } from "../domain/order/instant.ts";
+import type { PollTrouble } from "../domain/pollTrouble.ts";
+import { toInstant } from "../database/columns.ts";
+import type { Pool } from "../database/database.ts";
+
+/** Counting what waits goes no further than this, for each source by itself: the digits beyond it tell nobody more. */
+export const COUNT_MAX = 100_000;
+
+/**
+ * Where a source stands: all that status, metrics, page, doctor, alerts and readiness say of it is made of this.
+ * `safeThrough`, `polledThrough`, `historySince`, `provedUntil` and gaps are the provider's time; all other moments are
+ * the database's.
+ */
+export interface Standing {
+  readonly sourceId: string;
+  readonly mode: "live" | "test";
+  readonly baseUrl: string;
+  /** The database's clock at the time of the look. */
+  readonly now: Instant;
+  /** When the source was first configured here. */
+  readonly createdAt: Instant;
+  /** Since when a person has polling at rest; null when it is polled. */
+  readonly pausedAt: Instant | null;
+  /** The process that leads polling; null when none does. */
+  readonly leader: string | null;
+  /** Since when no process leads; null when one does. */
+  readonly leaderlessSince: Instant | null;
+  /** Start of what safeThrough speaks of; null when the source was never polled. */
+  readonly historySince: Instant | null;
+  /** End of the last window that was polled whole: the cursor. */
+  readonly polledThrough: Instant | null;
+  /** Every change from historySince to before this is in the mirror; null before the first proof. */
+  readonly safeThrough: Instant | null;
+  /** End of the last proved window, whatever lies before it. */
+  readonly provedUntil: Instant | null;
+  readonly lastCycleEndedAt: Instant | null;
+  /** When the first of the cycles that have failed in a row ended; null when the last one did not fail. */
+  readonly failingSince: Instant | null;
+  /** Why the last cycle failed; null when it did not. */
+  readonly lastError: string | null;
+  readonly trouble: PollTrouble | null;
+  /** Requests that the provider answered 429 in the last 10 minutes, and when the first of them was written down. */
+  readonly rateRefusals: number;
+  readonly firstRateRefusalAt: Instant | null;
+  /** Spans of the last week that lie between proved windows and were not proved themselves. */
+  readonly gaps: number;
+  readonly oldestGap: { readonly since: Instant; readonly until: Instant } | null;
+  /** When the oldest gap became one: when something after it was first proved. */
+  readonly gapFoundAt: Instant | null;
+  /** Orders that safeThrough does not speak of; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
+  readonly exceptions: number;
+  /** How often a proof was taken back, since the beginning, and when that was last. */
+  readonly breaches: number;
+  readonly lastBreachAt: Instant | null;
+  /** The margins in force; null before they were first tuned, as with the next one. */
+  readonly settleSeconds: number | null;
+  readonly overlapSeconds: number | null;
+  /** Age at which the latest change of the last week was seen, of those that a read had missed; 0: none was late. */
+  readonly lateTailSeconds: number | null;
+  /** When a trait of the provider was last found to have changed. */
+  readonly traitChangedAt: Instant | null;
+  /** Events without a decision. */
+  readonly pending: number;
+  readonly oldestPendingAt: Instant | null;
+  /** Open input in quarantine; counting stops at COUNT_MAX + 1, as for the refetches. */
+  readonly quarantined: number;
+  readonly oldestQuarantinedAt: Instant | null;
+  readonly refetches: number;
+  /** When an event last came; null when none ever did. */
+  readonly lastEventAt: Instant | null;
+  /** Changes that an event announced, in time or late, and that none did, since the beginning. */
+  readonly announcedEver: number;
+  readonly lostEver: number;
+  /** The same of the last 24 hours; `late`: of the announced ones, those that a read had found before. */
+  readonly announced: number;
+  readonly late: number;
+  readonly lost: number;
+  readonly firstLostAt: Instant | null;
+  readonly lostSinceLastEvent: number;
+  readonly firstLostSinceLastEventAt: Instant | null;
+  /** Changes that a read of the last hour found and whose event may still come. */
+  readonly awaited: number;
+  /** Changes announced in this hour and the last one; `lateLately` as `late`. */
+  readonly announcedLately: number;
+  readonly lateLately: number;
+  readonly firstLateHour: Instant | null;
+  /** Signed calls of the webhook address that did not verify since the last event, within two days. */
+  readonly refusedSinceLastEvent: number;
+  readonly firstRefusedAt: Instant | null;
+  /** Changes that reads found after the first of these, at least a minute ago: their events should have come by now. */
+  readonly foundSinceRefused: number;
+  /** Calls of the webhook address in the last 10 minutes. */
+  readonly calls: number;
+  readonly slowCalls: number;
+  readonly wrongSignatures: number;
+  readonly firstWrongSignatureAt: Instant | null;
+  /** Of the last 5 minutes: answered 5xx. */
+  readonly notStored: number;
+  readonly firstNotStoredAt: Instant | null;
+}
+
+/** Rows of the inbox among which the last event is looked for; what is older was written down with the calls. */
+const EVENTS_SEARCHED = 5_000;
+const RECENT_MINUTES = 10;
+
+const STANDING = `
+with chosen as (
+  select * from mirror.sources where $1::text is null or source_id = $1
+), waiting as (
+  select source_id, count(*)::int as pending, min(received_at) as oldest from mirror.pending
+  where $1::text is null or source_id = $1 group by source_id
+), newest as (
+  select source_id, max(received_at) as received_at
+  from (select source_id, received_at from mirror.inbox order by seq desc limit ${EVENTS_SEARCHED}) last group by source_id
+), proved as (
+  select source_id, int8multirange(int8range(min(since), max(until))) - range_agg(int8range(since, until)) as missing
+  from mirror.proved
+  where until > (extract(epoch from now()) - 7 * 86400) * 1000000000 and ($1::text is null or source_id = $1)
+  group by source_id
+)
+select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
+  mirror.nanos_of(clock_timestamp()) as now, mirror.nanos_of(s.created_at) as "createdAt",
+  mirror.nanos_of(s.paused_at) as "pausedAt",
+  case when led.expires_at > clock_timestamp() then led.holder end as leader,
+  case when led.expires_at > clock_timestamp() then null
+    else mirror.nanos_of(greatest(led.expires_at, s.created_at)) end as "leaderlessSince",
+  poll.history_since as "historySince", poll.polled_through as "polledThrough", poll.safe_through as "safeThrough",
+  greatest(poll.safe_through, (select until from mirror.coverage c
+    where c.source_id = s.source_id and proved order by until desc limit 1)) as "provedUntil",
+  mirror.nanos_of(poll.last_cycle_ended_at) as "lastCycleEndedAt", mirror.nanos_of(poll.failing_since) as "failingSince",
+  poll.last_error as "lastError", poll.trouble,
+  coalesce(rate.refused, 0) as "rateRefusals", mirror.nanos_of(rate.first_at) as "firstRateRefusalAt",
+  coalesce((select count(*) from unnest(proved.missing))::int, 0) as gaps,
+  gap.since as "gapSince", gap.until as "gapUntil", mirror.nanos_of(gap.found_at) as "gapFoundAt",
+  (select count(*)::int from (select from mirror.exceptions e
+    where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
+  broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
+  poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
+  (select mirror.nanos_of(max(changed_at)) from mirror.provider_traits t where t.source_id = s.source_id) as "traitChangedAt",
+  coalesce(waiting.pending, 0) as pending, mirror.nanos_of(waiting.oldest) as "oldestPendingAt",
+  (select count(*)::int from (select from mirror.quarantine q
+    where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,
+  (select mirror.nanos_of(min(quarantined_at)) from mirror.quarantine q
+    where q.source_id = s.source_id and q.state = 'open') as "oldestQuarantinedAt",
+  (select count(*)::int from (select from mirror.refetches r
+    where r.source_id = s.source_id limit ${COUNT_MAX + 1}) asked) as refetches,
+  mirror.nanos_of(event.last_at) as "lastEventAt",
+  event.announced_ever as "announcedEver", lost.ever as "lostEver",
+  delay.announced, delay.late, lost.of_day as lost, mirror.nanos_of(lost.first_of_day) as "firstLostAt",
+  lost.since_event as "lostSinceLastEvent", mirror.nanos_of(lost.first_since_event) as "firstLostSinceLastEventAt",
+  (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
+    and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as awaited,
+  delay.announced_lately as "announcedLately", delay.late_lately as "lateLately",
+  mirror.nanos_of(delay.first_late) as "firstLateHour",
+  refused.calls as "refusedSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
+  (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
+    and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late') as "foundSinceRefused",
+  recent.calls, recent.slow as "slowCalls", recent.wrong_signatures as "wrongSignatures",
+  mirror.nanos_of(recent.first_wrong) as "firstWrongSignatureAt",
+  recent.not_stored as "notStored", mirror.nanos_of(recent.first_not_stored) as "firstNotStoredAt"
+from chosen s
+left join mirror.poll_state poll using (source_id)
+left join mirror.leases led on led.name = 'poll:' || s.source_id
+left join waiting using (source_id)
+left join newest using (source_id)
+left join proved using (source_id)
+left join lateral (
+  select lower(span) as since, upper(span) as until,
+    (select min(ended_at) from mirror.coverage c
+     where c.source_id = s.source_id and proved and c.until > upper(span) and c.since >= upper(span)) as found_at
+  from unnest(proved.missing) as span order by span limit 1
+) gap on true
+cross join lateral (
+  select count(*)::int as breaches, max(found_at) as last_at
+  from mirror.coverage_breaches b where b.source_id = s.source_id
+) broken
+cross join lateral (
+  select sum(refused)::int as refused, min(minute) filter (where refused > 0) as first_at
+  from mirror.provider_requests r
+  where r.source_id = s.source_id and minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
+) rate
+cross join lateral (
+  select greatest(newest.received_at, a.last_at, (
+      -- Ends at the first that is found.
+      select w.last_at from mirror.webhook_calls w
+      where w.source_id = s.source_id and w.outcome = 'accepted' order by w.minute desc limit 1
+    )) as last_at, coalesce(a.events, 0) as announced_ever
+  from (select max(last_at) as last_at, sum(events)::float8 as events
+        from mirror.announced_statuses where source_id = s.source_id) a
+) event
+cross join lateral (
+  select (count(*) + coalesce((select r.lost from mirror.lost_events_removed r where r.source_id = s.source_id), 0))::float8 as ever,
+    (count(*) filter (where found_at > clock_timestamp() - interval '24 hours'))::int as of_day,
+    min(found_at) filter (where found_at > clock_timestamp() - interval '24 hours') as first_of_day,
+    (count(*) filter (where found_at > event.last_at))::int as since_event,
+    min(found_at) filter (where found_at > event.last_at) as first_since_event
+  from mirror.unannounced_changes u where u.source_id = s.source_id and u.state = 'lost'
+) lost
+cross join lateral (
+  select coalesce(sum(events), 0)::float8 as announced, coalesce(sum(events) filter (where d.late), 0)::float8 as late,
+    coalesce(sum(events) filter (where lately), 0)::float8 as announced_lately,
+    coalesce(sum(events) filter (where d.late and lately), 0)::float8 as late_lately,
+    min(hour) filter (where d.late and lately) as first_late
+  from (select *, hour > clock_timestamp() - interval '2 hours' as lately from mirror.event_delays) d
+  where d.source_id = s.source_id and d.hour > clock_timestamp() - interval '24 hours'
+) delay
+cross join lateral (
+  select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at from mirror.webhook_calls w
+  where w.source_id = s.source_id and w.outcome = 'wrong_signature'
+    and w.minute >= greatest(date_trunc('minute', event.last_at), clock_timestamp() - interval '2 days')
+    and w.last_at > coalesce(event.last_at, '-infinity')
+) refused
+cross join lateral (
+  select coalesce(sum(calls), 0)::int as calls, coalesce(sum(slow), 0)::int as slow,
+    coalesce(sum(calls) filter (where outcome = 'wrong_signature'), 0)::int as wrong_signatures,
+    min(minute) filter (where outcome = 'wrong_signature') as first_wrong,
+    coalesce(sum(calls) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes'), 0)::int as not_stored,
+    min(minute) filter (where outcome = 'not_stored' and last_at > clock_timestamp() - interval '5 minutes') as first_not_stored
+  from mirror.webhook_calls w
+  where w.source_id = s.source_id and w.minute > clock_timestamp() - interval '${RECENT_MINUTES} minutes'
+) recent
+order by s.source_id`;
+
+/** Moments come as the digits of their nanoseconds. */
+const MOMENTS = [
+  "now",
+  "createdAt",
+  "pausedAt",
+  "leaderlessSince",
+  "historySince",
+  "polledThrough",
+  "safeThrough",
+  "provedUntil",
+  "lastCycleEndedAt",
+  "failingSince",
+  "firstRateRefusalAt",
+  "gapFoundAt",
+  "lastBreachAt",
+  "traitChangedAt",
+  "oldestPendingAt",
+  "oldestQuarantinedAt",
+  "lastEventAt",
+  "firstLostAt",
+  "firstLostSinceLastEventAt",
+  "firstLateHour",
+  "firstRefusedAt",
+  "firstWrongSignatureAt",
+  "firstNotStoredAt",
+] as const satisfies readonly (keyof Standing)[];
+
+type Moment = (typeof MOMENTS)[number];
+type StandingRow = Omit<Standing, Moment | "oldestGap"> &
+  Record<Moment | "gapSince" | "gapUntil", string | null>;
+
+/** Every source that was ever configured, by name, or the one that is named, in one statement. */
+export async function readStandings(pool: Pool, sourceId: string | null = null): Promise<Standing[]> {
+  const { rows } = await pool.query<StandingRow>({
+    name: "read-standings",
+    text: STANDING,
+    values: [sourceId],
+  });
+  return rows.map(({ gapSince, gapUntil, ...row }) => {
+    const moments = Object.fromEntries(MOMENTS.map((name) => [name, toInstant(row[name])]));
+    const [since, until] = [toInstant(gapSince), toInstant(gapUntil)];
+    const oldestGap = since === null || until === null ? null : { since, until };
+    return { ...row, ...(moments as Pick<Standing, Moment>), oldestGap };
+  });
+}

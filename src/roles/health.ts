@@ -1,0 +1,23 @@
+import { makeHealthReader } from "../health/health.ts";
+import type { HealthReader } from "../health/health.ts";
+import { openPool, openReplicaPool } from "./role.ts";
+import type { RoleDeps } from "./role.ts";
+import type { Queues } from "./queues.ts";
+import { readQueueFacts } from "./queueFacts.ts";
+
+const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
+
+/** What this process says of the mirror's state: one reader for page, metrics, readiness and alerts. */
+export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
+  const { config, clock, queue, outgoingQueue } = deps;
+  const sources = [...config.sources];
+  deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
+  const queues = queue && [queue, ...(outgoingQueue === undefined ? [] : [outgoingQueue])];
+  return makeHealthReader({
+    pool: openPool(deps, HEALTH_POOL),
+    replicaPool: openReplicaPool(deps, HEALTH_POOL),
+    clock,
+    sources: () => sources,
+    readQueues: queues && (() => Promise.all(queues.map(readQueueFacts))),
+  });
+}

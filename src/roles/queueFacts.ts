@@ -1,0 +1,37 @@
+import { instantFromMillis } from "../domain/order/instant.ts";
+import type { QueueFacts } from "../health/condition.ts";
+import type { ApplyQueue } from "../queue/applyQueue.ts";
+import { withDeadline } from "../queue/backends/deadline.ts";
+
+/** Whoever looks at the mirror's state waits for this. */
+const ANSWER_DEADLINE_MS = 1_000;
+
+const NO_ANSWER = {
+  problem: "The queue's server does not answer; workers find events without it, some seconds later.",
+  fix: "Start Redis, see REDIS_URL.",
+};
+
+/** What of a queue decides on its conditions; never rejects and takes a second at most. */
+export async function readQueueFacts(queue: {
+  readonly bull: {
+    readonly name: string;
+    readonly getFailed: (
+      start: number,
+      end: number,
+    ) => Promise<readonly { finishedOn?: number | undefined }[]>;
+  };
+  readonly check?: ApplyQueue["check"];
+}): Promise<QueueFacts> {
+  const { bull, check } = queue;
+  const late = () => "late" as const;
+  const [problems, failed] = await Promise.all([
+    check === undefined ? [] : withDeadline(check().catch(late), ANSWER_DEADLINE_MS),
+    withDeadline(bull.getFailed(0, 0).catch(late), ANSWER_DEADLINE_MS),
+  ]);
+  const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
+  return {
+    name: bull.name,
+    problems: problems === "late" ? [NO_ANSWER] : problems,
+    newestDeadAt: finishedOn === undefined ? null : instantFromMillis(finishedOn),
+  };
+}

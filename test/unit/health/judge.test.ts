@@ -1,0 +1,199 @@
+import { expect, it } from "vitest";
+import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
+import { CONDITIONS } from "../../../src/health/conditions.ts";
+import { judge } from "../../../src/health/judge.ts";
+import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/facts.ts";
+
+const firing = (source: Partial<SourceFacts>, change: Partial<Facts> = {}) =>
+  judge(makeFacts(source, change)).holding.map(({ condition }) => condition.name);
+
+it("is silent when all is well, of a source that is new, and where nothing is configured", () => {
+  expect(firing({})).toEqual([]);
+  const young = { createdAt: ago(60), safeThrough: null, lastCycleEndedAt: null, lastEventAt: null };
+  expect(firing({ ...young, leader: null, leaderlessSince: ago(60), historySince: null })).toEqual([]);
+  expect(firing({}, { sources: [] })).toEqual([]);
+});
+
+const failing = (trouble: SourceFacts["trouble"], seconds: number) => ({
+  trouble,
+  lastError: "GET /v1/orders failed",
+  failingSince: ago(seconds),
+});
+const gap = (seconds: number) => ({
+  gaps: 1,
+  oldestGap: { since: ago(9_000), until: ago(8_000) },
+  gapFoundAt: ago(seconds),
+});
+const leaderless = (seconds: number) => ({ leader: null, leaderlessSince: ago(seconds) });
+const lost = (count: number) => ({ lost: count, firstLostAt: ago(1_000), announced: 99 });
+const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
+
+// Of each pair the first is still fine.
+it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
+  ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
+  ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(299) }, { lastCycleEndedAt: ago(300) }],
+  ["OrderMirrorPaused", { pausedAt: null }, { pausedAt: ago(0) }],
+  ["OrderMirrorKeyRefused", failing("key_refused", 59), failing("key_refused", 60)],
+  ["OrderMirrorProviderAway", failing("away", 599), failing("away", 600)],
+  ["OrderMirrorProviderSlow", failing("slow", 599), failing("slow", 600)],
+  ["OrderMirrorRateLimited", failing("rate_limited", 59), failing("rate_limited", 60)],
+  [
+    "OrderMirrorRateLimited",
+    { rateRefusals: 4, firstRateRefusalAt: ago(60) },
+    { rateRefusals: 5, firstRateRefusalAt: ago(60) },
+  ],
+  ["OrderMirrorPollFailing", failing("other", 599), failing("other", 600)],
+  ["OrderMirrorIncomplete", { safeThrough: ago(3_899) }, { safeThrough: ago(3_900) }],
+  [
+    "OrderMirrorIncomplete",
+    { safeThrough: ago(90_000), createdAt: ago(3_899) },
+    { safeThrough: ago(90_000), createdAt: ago(3_900) },
+  ],
+  ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
+  ["OrderMirrorGaps", gap(899), gap(900)],
+  ["OrderMirrorProviderChanged", { traitChangedAt: ago(86_401) }, { traitChangedAt: ago(86_400) }],
+  ["OrderMirrorLateArrivals", { lateTailSeconds: 45 }, { lateTailSeconds: 46 }],
+  [
+    "OrderMirrorEventsWait",
+    { pending: 1, oldestPendingAt: ago(359) },
+    { pending: 1, oldestPendingAt: ago(360) },
+  ],
+  ["OrderMirrorQuarantine", { quarantined: 0 }, { quarantined: 1, oldestQuarantinedAt: ago(0) }],
+  ["OrderMirrorWebhooksRefused", { ...deaf, refusedSinceLastEvent: 2 }, deaf],
+  ["OrderMirrorWebhooksRefused", { ...deaf, foundSinceRefused: 0 }, deaf],
+  [
+    "OrderMirrorWebhooksRefused",
+    { refusedSinceLastEvent: 1, firstRefusedAt: ago(120) },
+    { refusedSinceLastEvent: 1, firstRefusedAt: ago(120), lastEventAt: null },
+  ],
+  [
+    "OrderMirrorBadSignatures",
+    { wrongSignatures: 20, firstWrongSignatureAt: ago(60) },
+    { wrongSignatures: 21, firstWrongSignatureAt: ago(60) },
+  ],
+  [
+    "OrderMirrorEventsRefused",
+    { notStored: 1, firstNotStoredAt: ago(119) },
+    { notStored: 1, firstNotStoredAt: ago(120) },
+  ],
+  ["OrderMirrorSlowAnswers", { calls: 300, slowCalls: 3 }, { calls: 299, slowCalls: 3 }],
+  ["OrderMirrorSlowAnswers", { calls: 10, slowCalls: 2 }, { calls: 10, slowCalls: 3 }],
+  [
+    "OrderMirrorEventsStopped",
+    { lostSinceLastEvent: 2, firstLostSinceLastEventAt: ago(9) },
+    { lostSinceLastEvent: 3, firstLostSinceLastEventAt: ago(9) },
+  ],
+  ["OrderMirrorEventsLost", lost(1), lost(2)],
+  [
+    "OrderMirrorEventsLate",
+    { announcedLately: 50, lateLately: 5, firstLateHour: ago(99) },
+    { announcedLately: 49, lateLately: 5, firstLateHour: ago(99) },
+  ],
+])("tells what is fine from what is not: %s", (name, fine, wrong) => {
+  expect(firing(fine)).toEqual([]);
+  expect(firing(wrong)).toEqual([name]);
+});
+
+const endpoint = {
+  endpointId: "erp",
+  sourceIds: ["live"],
+  pending: 2,
+  dead: 0,
+  oldestPendingAt: LOOKED_AT - 600,
+  oldestDeadAt: null,
+  newestDeliveredAt: null,
+  newestMissedAt: null,
+  failuresInRow: 3,
+  pausedUntil: null,
+};
+const queue = { name: "apply", problems: [], newestDeadAt: null };
+
+it.each<[string, Partial<Facts>, Partial<Facts>]>([
+  ["OrderMirrorNotWritable", { unwritable: null }, { unwritable: "The disk of Postgres is full." }],
+  [
+    "OrderMirrorQueueAway",
+    { queues: [queue] },
+    { queues: [{ ...queue, problems: [{ problem: "x", fix: "y" }] }] },
+  ],
+  [
+    "OrderMirrorDeadJobs",
+    { queues: [{ ...queue, newestDeadAt: ago(901) }] },
+    { queues: [{ ...queue, newestDeadAt: ago(900) }] },
+  ],
+  [
+    "OrderMirrorOutgoingFailing",
+    { endpoints: [{ ...endpoint, oldestPendingAt: LOOKED_AT - 599 }] },
+    { endpoints: [endpoint] },
+  ],
+  [
+    "OrderMirrorOutgoingFailing",
+    { endpoints: [{ ...endpoint, failuresInRow: 0 }] },
+    { endpoints: [endpoint] },
+  ],
+  [
+    "OrderMirrorOutgoingGivenUp",
+    { endpoints: [] },
+    { endpoints: [{ ...endpoint, failuresInRow: 0, dead: 1, oldestDeadAt: LOOKED_AT - 5 }] },
+  ],
+  [
+    "OrderMirrorOutgoingMissed",
+    { endpoints: [{ ...endpoint, failuresInRow: 0, newestMissedAt: LOOKED_AT - 86_401 }] },
+    { endpoints: [{ ...endpoint, failuresInRow: 0, newestMissedAt: LOOKED_AT - 86_400 }] },
+  ],
+  [
+    "OrderMirrorReplicaBehind",
+    { replica: { lastCycleEndedAt: ago(119) } },
+    { replica: { lastCycleEndedAt: ago(120) } },
+  ],
+])("tells what is fine from what is not: %s", (name, fine, wrong) => {
+  expect(firing({}, fine)).toEqual([]);
+  expect(firing({}, wrong)).toEqual([name]);
+});
+
+it("says nothing of polling while a person has it at rest, but that", () => {
+  const stopped = { ...leaderless(9_000), ...failing("away", 9_000), lastCycleEndedAt: ago(9_000) };
+  expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
+});
+
+it("says of a source without webhooks nothing that only those could tell", () => {
+  const past = { lostSinceLastEvent: 9, firstLostSinceLastEventAt: ago(9), ...lost(9) };
+  expect(firing({ ...past, configured: false })).toEqual([]);
+});
+
+it("puts the critical ones first, and the longest first among those", () => {
+  const both = {
+    ...leaderless(500),
+    pending: 1,
+    oldestPendingAt: ago(900),
+    quarantined: 1,
+    oldestQuarantinedAt: ago(9_000),
+  };
+  expect(firing(both)).toEqual(["OrderMirrorEventsWait", "OrderMirrorNoLeader", "OrderMirrorQuarantine"]);
+});
+
+it("judges each source by itself", () => {
+  const sources = [makeSourceFacts(), makeSourceFacts({ sourceId: "test", pausedAt: ago(5) })];
+  const { holding } = judge(makeFacts({}, { sources }));
+  expect(holding.map(({ subject }) => subject)).toEqual(["test"]);
+});
+
+it("counts what has no beginning of its own from the first look, and anew once it was over", () => {
+  const seen = new Map<string, bigint>();
+  const at = (seconds: number, replica: Facts["replica"]) =>
+    judge(makeFacts({}, { now: ago(seconds), replica }), seen).holding.map(({ since }) => since);
+  const away = { lastCycleEndedAt: undefined };
+  expect(at(500, away)).toEqual([]);
+  expect(at(381, away)).toEqual([]);
+  expect(at(380, away)).toEqual([ago(500)]);
+  expect(at(370, { lastCycleEndedAt: ago(10) })).toEqual([]);
+  expect(at(200, away)).toEqual([]);
+});
+
+it("says which conditions it cannot know", () => {
+  const { unjudged } = judge(makeFacts({}, { queues: null, replica: null }));
+  expect(unjudged).toEqual(["OrderMirrorQueueAway", "OrderMirrorDeadJobs", "OrderMirrorReplicaBehind"]);
+});
+
+it("has each condition under one name", () => {
+  expect(new Set(CONDITIONS.map(({ name }) => name)).size).toBe(CONDITIONS.length);
+});
