@@ -46,12 +46,6 @@ export function provideCredentials(config: Config): Provided {
   return { config: withStored(config, all), made: hasMade ? made : undefined, file };
 }
 
-/** The configuration as a web process has it here that was started before; nothing is made. Throws as above. */
-export function recallCredentials(config: Config): Config {
-  if (config.localTrust || !isLacking(config)) return config;
-  return withStored(config, readStored(path.resolve(config.dataDir, FILE)));
-}
-
 /** Without METRICS_TOKEN alone nothing is made: then nobody reads the metrics, which is no reason to need a file. */
 function isLacking({ apiTokens, opsPassword }: Config): boolean {
   return apiTokens.length === 0 || opsPassword === null;

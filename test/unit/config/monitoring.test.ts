@@ -3,7 +3,7 @@ import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { CONDITIONS, OUTSIDE_CONDITIONS } from "../../../src/health/conditions.ts";
-import { METRICS } from "../../../src/runtime/telemetry/metrics.ts";
+import { METRICS } from "../../../src/runtime/telemetry/metricCatalogue.ts";
 import { listRules, renderRules } from "../../support/alertRules.ts";
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
