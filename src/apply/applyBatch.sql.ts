@@ -120,7 +120,7 @@ decided as materialized (
       when s.verdict is not null then s.verdict
       when u.history_id = s.history_id and s.version < u.previous_version then 'corrected'
       when u.history_id = s.history_id then 'applied'
-      when s.greatest and u.history_id is not null then 'confirmed'
+      when s.greatest and u.history_id is not null and not coalesce(b.settled and b.hash = s.hash, false) then 'confirmed'
       when coalesce(u.hash, b.hash) = s.hash then 'duplicate'
       when s.version > coalesce(u.version, b.version) then 'refuted'
       else 'stale'

@@ -152,7 +152,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
 }
 
 /** The database's own clock follows a sequence: its values are seen at once by all, whatever transaction they are in. */
-async function makeClockVirtual(pool: Pool): Promise<void> {
+export async function makeClockVirtual(pool: Pool): Promise<void> {
   await pool.query(`
     create schema virtual;
     create sequence virtual.micros minvalue 0 start ${CLOCK_START / 1_000n};
