@@ -31,7 +31,8 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
     ["descending", "us", "stable"],
   ] as const)(
     "are all in the mirror when they rest, listed %s, to the %s, with %s ties",
-    { timeout: 150_000 },
+    // Random ties take some 160 requests, which the rate of order lists spreads over a minute and a half.
+    { timeout: 300_000 },
     async ([listOrder, granularity, listTies], { onTestFinished }) => {
       const database = await makeTestDatabase();
       onTestFinished(() => database.drop());
@@ -145,7 +146,7 @@ async function until(pool: Pool, column: "polled_through" | "safe_through", inst
       );
       return BigInt(rows[0]?.[column] ?? 0) >= instant;
     },
-    { timeout: 90_000, interval: 200 },
+    { timeout: 150_000, interval: 200 },
   );
 }
 
