@@ -81,8 +81,10 @@ export function makePool(options: PoolOptions): Pool {
   if (pooled) forgetNames(pool);
   else if (keepsPlans) forgetPlans(pool);
   cancelAbandoned(pool);
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  // An idle connection that breaks is replaced at the next use, and one that breaks between two statements of a
+  // transaction is noticed by the second; without these listeners either would end the process.
   pool.on("error", () => undefined);
+  pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
 }
 
