@@ -16,7 +16,7 @@ interface Waiting {
 }
 
 /**
- * Has the positions that come while statements are under way go into the next statement together. A hint stands for one
+ * Applies the positions that come while statements are under way together in the next statement. A hint stands for one
  * commit of the inbox, often of a few events: one by one, they would fall behind where much comes in. A second
  * statement begins beside the first only for 16 events, or after 20 ms. A position that comes again while it is under
  * way, by its job after its hint, is not applied a second time but waited for.

@@ -4,7 +4,7 @@ const REMEMBERED_MAX = 20_000;
 type ApplySeqs = (seqs: readonly number[]) => Promise<void>;
 
 /**
- * Has the job for some events pass over those that were decided after their hint, in this process: to read them again
+ * Makes a job pass over the events that were decided after their hint, in this process: to read them again
  * from the inbox costs Postgres a twentieth of applying them.
  *
  * An event is passed over once: when its job comes again, or it is hinted at again, it is applied as any other.

@@ -26,7 +26,7 @@ export interface PoolOptions {
    */
   readonly keepsPlans?: boolean;
   /**
-   * Has each statement planned once for whatever values it is given. Where tables grow, the server would otherwise hold
+   * Plans each statement once for whatever values it is given. Where tables grow, the server would otherwise hold
    * what such a plan costs by now against what plans for single values cost when the tables were small, and plan every
    * execution: 1 ms for the statement that applies, twice what it takes to carry out.
    */
@@ -88,7 +88,7 @@ export function makePool(options: PoolOptions): Pool {
   return pool;
 }
 
-/** Has each connection plan its statements anew from time to time, before it is given to its next user. */
+/** Makes each connection plan its statements anew from time to time, before it is given to its next user. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();
   pool.on("connect", (client) => void plannedAtMs.set(client, systemClock.monotonicMs()));

@@ -38,7 +38,7 @@ export interface OpsDeps {
   readonly clock?: Clock;
   /** The rate of order lists that is ours; the spec's where absent. */
   readonly listRate?: RateRule;
-  /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
+  /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
   readonly ring?: (seqs: readonly number[]) => void;
   /** What the whole process says of the mirror's state; one of the page's own where absent. */
   readonly health?: HealthReader;

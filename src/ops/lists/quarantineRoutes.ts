@@ -23,7 +23,7 @@ const FORM_SIZE_MAX = "8kb";
 
 export interface QuarantineDeps {
   readonly pool: Pool;
-  /** Has workers look at these positions at once; without it the sweep finds them within seconds. */
+  /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
   readonly ring: (seqs: readonly number[]) => void;
 }
 
