@@ -12,7 +12,7 @@
 --
 -- Further rights, for whoever uses what needs them:
 --
---   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it passed on
+--   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it forwarded
 --   grant order_mirror_housekeeper to mirror_worker;                   -- …_KEPT_FOR removes what is old
 --   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
 --   call mirror.admit_reader('login');                                 -- a reporting tool

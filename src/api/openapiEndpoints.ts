@@ -142,12 +142,12 @@ const EXPORTS: readonly ApiEndpoint[] = [
   },
 ];
 
-const THROUGH = "Passed on to the provider, with WRITE_THROUGH and for tokens with the right to write.";
+const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with the right to write.";
 const WRITE_REFUSALS = {
   401: READ_REFUSALS[401],
   402: refusal("The subscription is inactive: subscription_inactive."),
   403: refusal("The token may only read: write_not_allowed; or the plan lacks it: feature_not_available."),
-  405: refusal("Writes are not passed on here: method_not_allowed."),
+  405: refusal("Writes are not forwarded here: method_not_allowed."),
   413: refusal("The body is too large: payload_too_large."),
   422: refusal("The provider refuses it; its code says why."),
   429: refusal("A rate of the provider is used up: rate_limit_exceeded, with Retry-After."),

@@ -6,7 +6,7 @@ import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { RawAnswer } from "../provider/errors.ts";
-import type { PassedAnswer, PassedRequest, PassOn } from "../provider/passOn.ts";
+import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/forward.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
@@ -16,7 +16,7 @@ import { refuseForProvider } from "./providerRefusal.ts";
 export interface WriteThroughDeps {
   readonly authorizeWrite: Authenticate;
   /** Sends with a source's own key; one for every source. */
-  readonly passOn: (sourceId: string) => PassOn;
+  readonly forward: (sourceId: string) => Forward;
   readonly applyReads: Apply["applyReads"];
   /** How long the provider may still change what it dates to an instant. */
   readonly settleSeconds: number;
@@ -26,7 +26,7 @@ export interface WriteThroughDeps {
 /** The spec shows no limit; a body beyond it would only fill the memory. */
 const BODY_BYTES_MAX = 1024 * 1024;
 
-const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies PassedRequest["method"][];
+const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies ForwardedRequest["method"][];
 
 /** What of the provider's answer says something about that answer, and not about a connection of ours. */
 const PASSED_HEADERS = [
@@ -43,25 +43,25 @@ const PASSED_HEADERS = [
  * create, quote, change, cancel, advance, address check, and whatever else it takes).
  *
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
- * says `X-Mirrored: later` and is passed on all the same: the provider has done it, and polling will bring it.
+ * says `X-Mirrored: later` and is forwarded all the same: the provider has done it, and polling will bring it.
  */
 export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
-  const { authorizeWrite, passOn, logger } = deps;
+  const { authorizeWrite, forward, logger } = deps;
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
     if (!METHODS.includes(request.method)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
     const bytes = await readBytes(request, response);
     const gone = new AbortController();
     response.on("close", () => gone.abort(new Error("the client is gone")));
-    let answer: PassedAnswer;
+    let answer: ForwardedAnswer;
     try {
-      const method = request.method as PassedRequest["method"];
-      answer = await passOn(sourceId)({ method, path: request.originalUrl, bytes, gone: gone.signal });
+      const method = request.method as ForwardedRequest["method"];
+      answer = await forward(sourceId)({ method, path: request.originalUrl, bytes, gone: gone.signal });
     } catch (error) {
       if (gone.signal.aborted && error === gone.signal.reason) return;
       const refusal = refuseForProvider(error);
       if (error instanceof OrderMirrorError)
-        logger.info({ err: error, source: sourceId }, "a write was not passed on, or refused");
+        logger.info({ err: error, source: sourceId }, "a write was not forwarded, or refused");
       if (refusal instanceof RefusedRequestError) throw refusal;
       sendAsItCame(response, refusal);
       return;
@@ -90,7 +90,7 @@ async function readBytes(
 /** False when the answer shows an order that the mirror could not take now. */
 async function mirror(
   { applyReads, settleSeconds, logger }: WriteThroughDeps,
-  { sourceId, answer }: { sourceId: string; answer: PassedAnswer },
+  { sourceId, answer }: { sourceId: string; answer: ForwardedAnswer },
 ): Promise<boolean> {
   const snapshot = readOrder(answer.text);
   if (snapshot === undefined) return true;

@@ -25,7 +25,7 @@ export interface Reads {
 }
 
 export interface Apply {
-  /** Decides on the events at these inbox positions; those that are decided already are passed over. */
+  /** Decides on the events at these inbox positions; those that are decided already are skipped. */
   readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
   /**
    * Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. With

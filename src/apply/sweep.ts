@@ -4,7 +4,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Positions of one look: as many as the apply path takes in one statement. */
 const SWEEP_LIMIT = 200;
-/** Younger events are left to the job that was rung for them. */
+/** Younger events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
 

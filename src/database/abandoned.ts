@@ -20,7 +20,7 @@ const SEND_TIMEOUT_MS = 2_000;
  * is left for anybody.
  *
  * A cancelled wait for a standby leaves the commit in place on the primary. Nobody hears of it as a success, since the
- * client is closed. Behind a pooler the request comes too late to be passed on.
+ * client is closed. Behind a pooler the request comes too late to be forwarded.
  */
 export function cancelAbandoned(pool: pg.Pool): void {
   pool.on("release", (error: unknown, client) => {

@@ -39,7 +39,7 @@ export interface OpsDeps {
   /** The rate of order lists that is ours; the spec's where absent. */
   readonly listRate?: RateRule;
   /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
-  readonly ring?: (seqs: readonly number[]) => void;
+  readonly notify?: (seqs: readonly number[]) => void;
   /** What the whole process says of the mirror's state; one of the page's own where absent. */
   readonly health?: HealthReader;
   /** Aborted when the process begins to shut down: live pages are let go then. */
@@ -83,7 +83,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
   ops.use(makeOverviewRoutes({ pool, clock, logger, health, listRate, signal }));
   ops.use(makeOrderRoutes(pool));
-  ops.use("/quarantine", makeQuarantineRoutes({ pool, ring: deps.ring ?? (() => undefined) }));
+  ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
     const before = /^\d{1,18}$/.exec(readText(query["before"]))?.[0] ?? null;
     const actions = await readActions(pool, { before, limit: LIST_LINES });

@@ -62,7 +62,7 @@ export const pageSchema = filterSchema.extend({
     .describe(`Orders per page. Default ${LIMIT_DEFAULT}.`),
   offset: wholeNumber({ min: 0, max: OFFSET_MAX })
     .optional()
-    .describe("How many orders to pass over. Default 0; not together with cursor."),
+    .describe("How many orders to skip. Default 0; not together with cursor."),
   cursor: z
     .string({ error: "given once" })
     .optional()

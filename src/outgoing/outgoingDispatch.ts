@@ -31,7 +31,7 @@ interface DispatchDeps {
   readonly pool: Pool;
   readonly subscriptions: readonly OutgoingSubscription[];
   /** Has jobs work on deliveries; what it loses is found again. */
-  readonly ring: (deliveries: readonly DueDelivery[]) => Promise<void>;
+  readonly enqueue: (deliveries: readonly DueDelivery[]) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
@@ -91,7 +91,7 @@ export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
 }
 
 async function planAll(
-  { pool, ring, logger }: DispatchDeps,
+  { pool, enqueue, logger }: DispatchDeps,
   subscription: OutgoingSubscription,
   signal: AbortSignal,
 ): Promise<number> {
@@ -103,7 +103,7 @@ async function planAll(
         { endpoint: subscription.endpointId, source: subscription.sourceId },
         "changes were removed before outgoing webhooks were made of them; the endpoint is told so",
       );
-    await ring(deliveries);
+    await enqueue(deliveries);
     count += deliveries.length;
     if (read < PLAN_LIMIT) break;
   }
@@ -113,13 +113,13 @@ async function planAll(
 async function sweepOverdue({
   pool,
   subscriptions,
-  ring,
+  enqueue,
   overdueSeconds = OVERDUE_SECONDS,
 }: DispatchDeps): Promise<number> {
   const endpointIds = [...new Set(subscriptions.map(({ endpointId }) => endpointId))];
   const query = { endpointIds, overdueSeconds, limit: SWEEP_LIMIT };
   const overdue = await takeOverdueDeliveries(pool, query);
-  await ring(overdue);
+  await enqueue(overdue);
   return overdue.length;
 }
 

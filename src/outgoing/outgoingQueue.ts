@@ -21,7 +21,7 @@ interface OutgoingJob {
 }
 
 /** A delivery to have a job for; the same three make no second job while one is there. */
-interface RungDelivery {
+interface QueuedDelivery {
   readonly deliveryId: string;
   readonly round: number;
   readonly attempts: number;
@@ -29,7 +29,7 @@ interface RungDelivery {
 
 export interface OutgoingQueue {
   /** Has workers work on these deliveries. Never throws; what cannot be enqueued is found again by the sweep. */
-  readonly ring: (deliveries: readonly RungDelivery[]) => Promise<void>;
+  readonly enqueue: (deliveries: readonly QueuedDelivery[]) => Promise<void>;
   /** Runs `deliver` for every job, and again after as long as it says. */
   readonly consume: (
     deliver: (deliveryId: string) => Promise<"over" | { readonly againAfterMs: number }>,
@@ -82,7 +82,7 @@ class DueLaterError extends Error {
 }
 
 /**
- * The queue that has outgoing webhooks sent when they are due. Like the other one it is a doorbell: it may lose
+ * The queue that has outgoing webhooks sent when they are due. Like the other one it only notifies: it may lose
  * everything, and the sweep over the database brings it back.
  *
  * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not migrated.
@@ -103,12 +103,12 @@ export async function makeOutgoingQueue(deps: {
       : openRedisBackend({ ...common, redisUrls });
   const { queue } = backend;
   return {
-    async ring(deliveries) {
+    async enqueue(deliveries) {
       if (deliveries.length === 0 || !backend.isReachable()) return;
       try {
         await queue.addBulk(deliveries.map(toJob));
       } catch (error) {
-        const suppressed = sample("ring");
+        const suppressed = sample("enqueue");
         if (suppressed !== undefined)
           logger.warn(
             { err: error, suppressed },
@@ -125,7 +125,7 @@ export async function makeOutgoingQueue(deps: {
   };
 }
 
-function toJob({ deliveryId, round, attempts }: RungDelivery) {
+function toJob({ deliveryId, round, attempts }: QueuedDelivery) {
   return {
     name: OUTGOING_QUEUE,
     data: { deliveryId },

@@ -1,7 +1,7 @@
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Retry } from "../domain/errors.ts";
 
-/** An answer as it came, for whoever it is passed on to. */
+/** An answer as it came, for whoever it is forwarded to. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: Headers;
@@ -36,7 +36,7 @@ export abstract class ProviderError extends OrderMirrorError {
     this.requestId = facts.requestId;
   }
 
-  /** The refusal as the provider wrote it, personal data included: to pass on to the caller, never to log. */
+  /** The refusal as the provider wrote it, personal data included: to forward to the caller, never to log. */
   readAnswer(): RawAnswer | undefined {
     return this.#answer;
   }

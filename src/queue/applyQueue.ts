@@ -10,8 +10,8 @@ import { startConsumer } from "./consume.ts";
 import type { Consumer } from "./consume.ts";
 import { startHintConsumer } from "./hints/consumeHints.ts";
 import { withDeadline } from "./backends/deadline.ts";
-import { logForgotten, makeDoorbell } from "./doorbell.ts";
-import type { Ringing } from "./doorbell.ts";
+import { logForgotten, makeNotifier } from "./notifier.ts";
+import type { NotifierOptions } from "./notifier.ts";
 import { HINT_SEQS_MAX } from "./hints/hints.ts";
 import type { Hint } from "./hints/hints.ts";
 import { openPostgresBackend } from "./backends/postgresBackend.ts";
@@ -46,7 +46,7 @@ export interface ApplyQueue {
    * Has workers apply the events at these inbox positions: hints at them at once, and enqueues a job a little later.
    * Never throws and never waits; what cannot be enqueued is logged and forgotten, as the sweep finds it.
    */
-  readonly ring: (seqs: readonly number[]) => void;
+  readonly notify: (seqs: readonly number[]) => void;
   /** Runs `apply` for each hint that comes to this process. What fails, or comes while too much is under way, is left to its job. */
   readonly listen: (apply: (hint: Hint) => Promise<void>) => Consumer;
   /**
@@ -69,7 +69,7 @@ export interface ApplyQueueDeps {
   readonly redisUrls: readonly string[];
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Has jobs carry on the trace of what rang for them. */
+  /** Has jobs carry on the trace of the request that caused them. */
   readonly tracing?: Tracing | undefined;
   /** For tests, which do not wait for the product's spans. */
   readonly overrides?: {
@@ -79,7 +79,7 @@ export interface ApplyQueueDeps {
 }
 
 /**
- * The queue that wakes the workers: a doorbell and not the truth, which is in the inbox.
+ * The queue that notifies the workers. It is not the truth, which is in the inbox.
  *
  * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not
  * migrated. A Redis that is away is no error.
@@ -90,12 +90,13 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   const backend = await openBackend(deps, traced);
   const { queue } = backend;
   const isReachable = () => backend.isReachable();
-  const doorbells = [ringHints(backend, tracing), ringJobs(backend, logForgotten({ clock, logger }))].map(
-    (ringing) => makeDoorbell({ ...ringing, isReachable, clock, tracing }),
-  );
+  const notifiers = [
+    notifyByHint(backend, tracing),
+    notifyByJob(backend, logForgotten({ clock, logger })),
+  ].map((options) => makeNotifier({ ...options, isReachable, clock, tracing }));
   return {
-    ring(seqs) {
-      for (const doorbell of doorbells) doorbell.ring(seqs);
+    notify(seqs) {
+      for (const notifier of notifiers) notifier.notify(seqs);
     },
     listen: (apply) => startHintConsumer({ hints: backend.hints, apply }),
     consume: (apply) =>
@@ -109,7 +110,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
     bull: queue,
     check: () => backend.check(),
     async close() {
-      await Promise.all(doorbells.map((doorbell) => doorbell.close()));
+      await Promise.all(notifiers.map((notifier) => notifier.close()));
       await withDeadline(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
@@ -117,7 +118,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
 }
 
 /** What is lost of these, nobody has to be told: a job follows. */
-function ringHints({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): Ringing {
+function notifyByHint({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): NotifierOptions {
   const { min, busy, full } = HINT_PAUSE_MS;
   return {
     name: "hint",
@@ -130,7 +131,10 @@ function ringHints({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefin
   };
 }
 
-function ringJobs({ queue }: QueueBackend<ApplyJob>, onForgotten: Ringing["onForgotten"]): Ringing {
+function notifyByJob(
+  { queue }: QueueBackend<ApplyJob>,
+  onForgotten: NotifierOptions["onForgotten"],
+): NotifierOptions {
   return {
     name: "enqueue",
     async send(seqs) {

@@ -19,8 +19,8 @@ export async function loadJobTracing(): Promise<Telemetry> {
   const { BullMQOtel } = await import("bullmq-otel");
   const { tracer, contextManager } = new BullMQOtel({ tracerName: "bullmq" });
   const startSpan: typeof tracer.startSpan = (name, options: { kind?: SpanKind } = {}, context) => {
-    const passesOn = options.kind === SpanKind.PRODUCER || options.kind === SpanKind.CONSUMER;
-    return passesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
+    const carriesOn = options.kind === SpanKind.PRODUCER || options.kind === SpanKind.CONSUMER;
+    return carriesOn ? tracer.startSpan(name, options, context) : NO_SPAN;
   };
   return { tracer: { startSpan }, contextManager };
 }

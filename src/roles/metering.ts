@@ -56,7 +56,7 @@ export function traceReceiver(
   };
 }
 
-/** Counts decisions before they are passed on. */
+/** Counts decisions before they are forwarded. */
 export function meterDecisions(
   metrics: Metrics,
   clock: Clock,

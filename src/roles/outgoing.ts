@@ -31,7 +31,7 @@ export async function startOutgoing(deps: RoleDeps & Queues): Promise<void> {
       .filter((sourceId) => known.has(sourceId))
       .map((sourceId) => ({ endpointId, sourceId, types, statuses })),
   );
-  const dispatch = makeOutgoingDispatch({ pool, subscriptions, ring: queue.ring, clock, logger });
+  const dispatch = makeOutgoingDispatch({ pool, subscriptions, enqueue: queue.enqueue, clock, logger });
   dispatch.start();
   shutdown.onShutdown("outgoing dispatch", () => dispatch.close());
   logger.info({ endpoints: [...endpoints.keys()] }, "outgoing webhooks are ready");

@@ -14,8 +14,8 @@ import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
-import { keepSpending, recordSpending } from "./spending.ts";
-import type { SpendingBook } from "./spending.ts";
+import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
+import type { RequestUsage } from "./requestUsage.ts";
 
 /** The other half is the writes' (roles/writes.ts); a poller needs a few requests per second at most. */
 const BESIDE_WRITES = {
@@ -28,9 +28,9 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   const { config, logger, shutdown } = deps;
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
-  const books: SpendingBook[] = [];
-  recordSpending(deps, books);
-  const start = makeStart(deps, pool, books);
+  const usages: RequestUsage[] = [];
+  saveRequestUsage(deps, usages);
+  const start = makeStart(deps, pool, usages);
   const polled = new Map<string, { readonly source: SourceConfig; readonly poller: Poller }>();
 
   async function poll(sources: readonly SourceConfig[]): Promise<void> {
@@ -55,7 +55,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   logger.info({ sources: [...polled.keys()] }, "poller is ready");
 }
 
-function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: SourceConfig) => Poller {
+function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   // Never shortened: a source that was removed may still have a page under way.
@@ -67,11 +67,11 @@ function makeStart(deps: RoleDeps, pool: Pool, books: SpendingBook[]): (source: 
     const { sourceId, mode, baseUrl, webhookSecrets } = source;
     const apiKey = keyOf(source);
     modes.set(sourceId, mode);
-    const book = keepSpending({ budget: budgetOf(source), pool, sourceId });
-    books.push(book);
+    const usage = trackRequestUsage({ budget: budgetOf(source), pool, sourceId });
+    usages.push(usage);
     const poller = makePoller({
       source,
-      client: makeProviderClient({ baseUrl, apiKey, budget: book.budget, clock, logger, onAnswer }),
+      client: makeProviderClient({ baseUrl, apiKey, budget: usage.budget, clock, logger, onAnswer }),
       pool,
       apply,
       clock,

@@ -134,7 +134,14 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   });
   const calls = makeCallBook(openPool(deps, CALLS_POOL));
   keepCallBook(calls, deps);
-  return makeReceiver({ sources, store: commit.store, ring: queue.ring, onEnd: calls.note, clock, logger });
+  return makeReceiver({
+    sources,
+    store: commit.store,
+    notify: queue.notify,
+    onEnd: calls.note,
+    clock,
+    logger,
+  });
 }
 
 /** A source without secrets is polled only: it has no webhook address. */
@@ -176,9 +183,9 @@ function composeApp(
   app.use(makeDocsRouter(describeApi()));
   const outgoingQueue = deps.outgoingQueue?.bull;
   const { signal } = shutdown;
-  const { bull, ring } = queue;
+  const { bull, notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
-  const queues = { queue: bull, outgoingQueue, ring };
+  const queues = { queue: bull, outgoingQueue, notify };
   app.use(
     makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health, signal }),
   );

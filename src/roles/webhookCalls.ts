@@ -12,7 +12,7 @@ const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], CallOutcome>>> = {
   received: "accepted",
   duplicate: "accepted",
   failed: "not_stored",
-  miswired: "not_stored",
+  body_already_read: "not_stored",
   overloaded: "not_stored",
   unavailable: "not_stored",
 };

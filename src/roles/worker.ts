@@ -1,6 +1,6 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
-import { passOverHinted } from "../apply/passOverHinted.ts";
+import { skipApplied } from "../apply/skipApplied.ts";
 import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
 import { takeOverdue } from "../receive/commit/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
@@ -35,7 +35,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   });
   sweep.start();
   shutdown.onShutdown("sweep", () => sweep.close());
-  const { applyHint, applyJob } = passOverHinted(makeGroupApply(apply));
+  const { applyHint, applyJob } = skipApplied(makeGroupApply(apply));
   const traced = (events: number, follows: readonly TracePoint[], work: () => Promise<void>) =>
     inSpan(tracing, "apply", { attributes: { "order_mirror.events": events }, follows }, work);
   const hints = queue.listen(({ seqs, traceparent }) => {

@@ -1,12 +1,12 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
-import { makePassOn } from "../provider/passOn.ts";
-import type { PassOn } from "../provider/passOn.ts";
+import { makeForward } from "../provider/forward.ts";
+import type { Forward } from "../provider/forward.ts";
 import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { meterAnswers, meterDecisions } from "./metering.ts";
-import { keepSpending, recordSpending } from "./spending.ts";
-import type { SpendingBook } from "./spending.ts";
+import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
+import type { RequestUsage } from "./requestUsage.ts";
 import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
@@ -27,8 +27,8 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   if (!config.writeThrough) return undefined;
   const budgets = new Map<string, ReturnType<typeof makeBudget>>();
   const pool = openPool(deps, WRITE_POOL);
-  const books: SpendingBook[] = [];
-  const senders = new Map<string, PassOn>();
+  const usages: RequestUsage[] = [];
+  const senders = new Map<string, Forward>();
   for (const { sourceId, organization, mode, baseUrl, apiKey } of config.sources) {
     // No token may write to it, or there would be a key.
     if (apiKey === null) continue;
@@ -36,13 +36,13 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     const owner = JSON.stringify([organization, mode]);
     const shared = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS, share: config.rateShare });
     budgets.set(owner, shared);
-    const book = keepSpending({ budget: shared, pool, sourceId, purpose: "write" });
-    books.push(book);
-    const { budget } = book;
+    const usage = trackRequestUsage({ budget: shared, pool, sourceId, purpose: "write" });
+    usages.push(usage);
+    const { budget } = usage;
     const onAnswer = meterAnswers(metrics);
-    senders.set(sourceId, makePassOn({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
+    senders.set(sourceId, makeForward({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
   }
-  recordSpending(deps, books);
+  saveRequestUsage(deps, usages);
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const { applyReads } = makeApply({
     pool,
@@ -51,7 +51,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     onDecisions,
   });
   return {
-    passOn: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
+    forward: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
     applyReads,
     settleSeconds: config.pollSettleSeconds,
   };

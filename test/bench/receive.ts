@@ -29,7 +29,7 @@ export const benchReceive: Bench = async ({ pool, onEnd }) => {
   const receiver = makeReceiver({
     sources: new Map([["live", { verifier }]]),
     store: commit.store,
-    ring: () => undefined,
+    notify: () => undefined,
     clock: systemClock,
     logger: silentLogger,
   });

@@ -51,8 +51,8 @@ async function start(role: string, deps: RoleDeps): Promise<void> {
     await startWorker({ ...deps, queue, onDecisions: noteDecisions });
     process.send?.("ready");
   } else {
-    const ring = role === "web" ? queue.ring : () => undefined;
-    process.send?.((await startWeb({ ...deps, queue: { ...queue, ring } })).url);
+    const notify = role === "web" ? queue.notify : () => undefined;
+    process.send?.((await startWeb({ ...deps, queue: { ...queue, notify } })).url);
   }
 }
 

@@ -20,7 +20,7 @@ const { values, positionals, tokens } = parseArgs({
   },
 });
 const OWN = ["short", "soak", "minutes", "seed"];
-const passedOn = tokens.flatMap((token) =>
+const forwarded = tokens.flatMap((token) =>
   token.kind === "option" && !OWN.includes(token.name)
     ? [token.value === undefined ? token.rawName : `${token.rawName}=${token.value}`]
     : [],
@@ -36,7 +36,7 @@ const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
 const files = values["soak"] === true ? ["test/faults/randomFaults.test.ts"] : positionals;
 const child = spawn(
   process.execPath,
-  [vitest, "run", "--config", "vitest.faults.config.ts", ...files, ...passedOn],
+  [vitest, "run", "--config", "vitest.faults.config.ts", ...files, ...forwarded],
   {
     cwd: ROOT,
     stdio: "inherit",

@@ -79,7 +79,7 @@ interface Run {
   readonly verdicts: Record<string, number>;
   /** Hashes of all bodies that were signed. */
   readonly signed: Set<string>;
-  /** How many of the rung positions have been applied. */
+  /** How many of the notified positions have been applied. */
   applied: number;
 }
 
@@ -148,12 +148,13 @@ async function checkRound(run: Run): Promise<void> {
   const stored = await pool.query<{ body_hash: Buffer }>("select body_hash from mirror.inbox");
   const unsigned = stored.rows.filter((row) => !signed.has(row.body_hash.toString("hex")));
   if (unsigned.length > 0) throw new FuzzFinding(`${unsigned.length} bodies are stored that nobody signed`);
-  if (stored.rows.length !== receiving.rung.length) throw new FuzzFinding("a stored event was not rung");
+  if (stored.rows.length !== receiving.notified.length)
+    throw new FuzzFinding("a stored event was not notified");
   const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
-  for (const { verdict } of await apply.applyEvents(receiving.rung.slice(run.applied))) {
+  for (const { verdict } of await apply.applyEvents(receiving.notified.slice(run.applied))) {
     verdicts[verdict] = (verdicts[verdict] ?? 0) + 1;
   }
-  run.applied = receiving.rung.length;
+  run.applied = receiving.notified.length;
   const pending = await pool.query("select from mirror.pending");
   if (pending.rowCount !== 0)
     throw new FuzzFinding(`${pending.rowCount} events were left without a decision`);

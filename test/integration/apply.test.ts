@@ -97,7 +97,7 @@ describe("events", () => {
     expect(await count("history")).toBe(2);
   });
 
-  it("are decided once, however often their positions are rung", async () => {
+  it("are decided once, however often their positions are notified", async () => {
     const { applyEvents } = makeSut();
     const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
     const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);

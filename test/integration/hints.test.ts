@@ -34,11 +34,11 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     onTestFinished(() => listener.close());
     return heard;
   }
-  /** Rings for new positions, one by one, until one of them is heard. */
-  async function ringUntil(isHeard: () => boolean): Promise<void> {
+  /** Notifies of new positions, one by one, until one of them is heard. */
+  async function notifyUntil(isHeard: () => boolean): Promise<void> {
     await expect
       .poll(() => {
-        queue.ring([(next += 1)]);
+        queue.notify([(next += 1)]);
         return isHeard();
       }, PATIENCE)
       .toBe(true);
@@ -67,13 +67,13 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     const order: string[] = [];
     const listener = queue.listen(async ({ seqs }) => void order.push(`hint ${seqs.join(" ")}`));
     onTestFinished(() => listener.close());
-    await ringUntil(() => order.length > 0);
+    await notifyUntil(() => order.length > 0);
     await expect.poll(async () => (await queue.bull.getWaiting()).length, PATIENCE).toBeGreaterThan(0);
     await queue.bull.obliterate({ force: true });
     order.length = 0;
     const consumer = await queue.consume(async (seqs) => void order.push(`job ${seqs.join(" ")}`));
     onTestFinished(() => consumer.close());
-    queue.ring([1_001, 1_002]);
+    queue.notify([1_001, 1_002]);
     await expect.poll(() => order, PATIENCE).toEqual(["hint 1001 1002", "job 1001 1002"]);
   });
 
@@ -82,11 +82,11 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     onTestFinished(() => other.close());
     const heard = [listen(), listen(other)];
     /** How often each of twenty hints was taken; and whether both workers had some. */
-    const ringTwenty = async () => {
+    const notifyOfTwenty = async () => {
       for (const each of heard) each.length = 0;
       for (let time = 0; time < 20; time += 1) {
         const seq = (next += 1);
-        queue.ring([seq]);
+        queue.notify([seq]);
         await vi.waitUntil(() => heard.flat().includes(seq), SHORT).catch(() => undefined);
       }
       return {
@@ -96,26 +96,26 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
       };
     };
     // In Postgres they learn of each other within 5 s.
-    await expect.poll(ringTwenty, PATIENCE).toEqual({ taken: 20, kinds: 20, idle: 0 });
+    await expect.poll(notifyOfTwenty, PATIENCE).toEqual({ taken: 20, kinds: 20, idle: 0 });
   });
 
-  it("that are none of ours are passed over", async () => {
+  it("that are none of ours are skipped", async () => {
     const heard = listen();
-    await ringUntil(() => heard.length > 0);
+    await notifyUntil(() => heard.length > 0);
     await sendRubbish();
     const before = heard.length;
-    await ringUntil(() => heard.length > before);
+    await notifyUntil(() => heard.length > before);
     expect(heard.every((seq) => Number.isInteger(seq) && seq <= next)).toBe(true);
   });
 
   it("are heard no more once the worker has closed", async () => {
     const heard: number[] = [];
     const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
-    await ringUntil(() => heard.length > 0);
+    await notifyUntil(() => heard.length > 0);
     await listener.close();
     heard.length = 0;
     const others = listen();
-    await ringUntil(() => others.length > 0);
+    await notifyUntil(() => others.length > 0);
     expect(heard).toEqual([]);
   });
 });
@@ -130,18 +130,18 @@ it("are heard again after the connection that listens was broken, in Postgres", 
   const heard: number[] = [];
   const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
   onTestFinished(() => listener.close());
-  const ring = () => {
-    queue.ring([1]);
+  const notify = () => {
+    queue.notify([1]);
     return heard.length > 0;
   };
-  await expect.poll(ring, PATIENCE).toBe(true);
+  await expect.poll(notify, PATIENCE).toBe(true);
   const { rowCount } = await servers.database.pool.query(
     `select pg_terminate_backend(pid) from pg_stat_activity
      where datname = current_database() and application_name = 'order-mirror hints'`,
   );
   expect(rowCount).toBe(1);
   heard.length = 0;
-  await expect.poll(ring, PATIENCE).toBe(true);
+  await expect.poll(notify, PATIENCE).toBe(true);
 });
 
 describe.runIf(redisAvailable)("hints in Redis", () => {
@@ -162,7 +162,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
     onTestFinished(() => client.disconnect());
     const old = Array.from({ length: 1_500 }, (_, at) => String(at + 1));
     await client.rpush(LIST, ...old);
-    queue.ring([2_000]);
+    queue.notify([2_000]);
     await expect.poll(() => client.lrange(LIST, 0, -1), PATIENCE).toEqual([...old.slice(501), "2000"]);
     const heard: number[] = [];
     const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
@@ -179,7 +179,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
     await servers.redis?.flush();
     await expect
       .poll(() => {
-        queue.ring([7]);
+        queue.notify([7]);
         return heard.length;
       }, PATIENCE)
       .toBeGreaterThan(0);

@@ -282,7 +282,7 @@ describe("an authenticated body made to hurt whoever reads it", () => {
       logger: silentLogger,
       modes: new Map([["live", "live"]]),
     });
-    const decisions = await apply.applyEvents(receiving.rung);
+    const decisions = await apply.applyEvents(receiving.notified);
     const { rows: pending } = await database.pool.query("select seq from mirror.pending");
     expect(pending).toEqual([]);
     const { rows: orders } = await database.pool.query("select from mirror.orders where reference = 'GOOD'");

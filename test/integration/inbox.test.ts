@@ -52,7 +52,7 @@ describe("insertEvents", () => {
     expect((await readRows()).every((row) => row.pending)).toBe(true);
   });
 
-  it("passes over what is there already, and what comes twice in one call", async () => {
+  it("skips what is there already, and what comes twice in one call", async () => {
     await insertEvents(database.pool, [makeEvent("a")]);
     const stored = await insertEvents(database.pool, [makeEvent("b"), makeEvent("a"), makeEvent("b")]);
     expect(stored.map(({ index }) => index)).toEqual([0]);

@@ -55,10 +55,10 @@ const decision: Decision = {
 
 describe("the registry", () => {
   it("tells what was decided, how late, and no id of anything", async () => {
-    const passedOn: Decision[] = [];
-    const onDecisions = meterDecisions(metrics, systemClock, (all) => passedOn.push(...all));
+    const forwarded: Decision[] = [];
+    const onDecisions = meterDecisions(metrics, systemClock, (all) => forwarded.push(...all));
     onDecisions([decision, { ...decision, verdict: "stale" }, { ...decision, via: "backfill" }]);
-    expect(passedOn).toHaveLength(3);
+    expect(forwarded).toHaveLength(3);
     const lines = await read();
     const applied = 'order_mirror_events_applied_total{source="live",via="webhook",outcome="applied"} 1';
     expect(lines).toContain(applied);

@@ -20,16 +20,16 @@ let database: TestDatabase;
 let pool: Pool;
 let board: Awaited<ReturnType<typeof openBoardQueue>>;
 let server: TestServer;
-let rung: number[] = [];
+let notified: number[] = [];
 
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
   board = await openBoardQueue(database.url, "quarantine");
   await fillMirror(database.pool);
-  const ring = (seqs: readonly number[]) => void rung.push(...seqs);
+  const notify = (seqs: readonly number[]) => void notified.push(...seqs);
   server = await serve(
-    makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger, ring }),
+    makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger, notify }),
   );
 });
 afterAll(async () => {
@@ -41,7 +41,7 @@ afterAll(async () => {
 
 /** Each test begins with an event of either kind in quarantine, and with a read that names no order. */
 beforeEach(async () => {
-  rung = [];
+  notified = [];
   await database.pool.query("truncate mirror.quarantine restart identity");
   await database.pool.query("truncate mirror.ops_actions restart identity");
   await database.pool.query("truncate mirror.pending");
@@ -146,8 +146,8 @@ describe("an operator", () => {
     });
     expect(await states()).toEqual(["2 open", "3 open"]);
     const { rows } = await database.pool.query<{ seq: string }>("select seq from mirror.pending");
-    expect(rung).toEqual(rows.map(({ seq }) => Number(seq)));
-    expect(rung).toHaveLength(1);
+    expect(notified).toEqual(rows.map(({ seq }) => Number(seq)));
+    expect(notified).toHaveLength(1);
     expect(await actions()).toMatchObject([
       { action: "retry", target: "quarantine 1", affected: 1, role: "operator" },
     ]);

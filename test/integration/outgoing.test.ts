@@ -129,7 +129,7 @@ async function start(
   const dispatch = makeOutgoingDispatch({
     pool,
     subscriptions,
-    ring: queue.ring,
+    enqueue: queue.enqueue,
     overdueSeconds: 0.5,
     sweepIntervalMs: 500,
     ...common,
@@ -221,7 +221,7 @@ describe("outgoing webhooks", () => {
     const { rows } = await pool.query<{ delivery_id: string; round: number }>(
       "select * from mirror.outgoing_deliveries",
     );
-    await queue.ring([{ deliveryId: rows[0]!.delivery_id, round: rows[0]!.round, attempts: 0 }]);
+    await queue.enqueue([{ deliveryId: rows[0]!.delivery_id, round: rows[0]!.round, attempts: 0 }]);
     await settled("delivered 1 status 200");
   });
 

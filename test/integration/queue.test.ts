@@ -55,13 +55,13 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await queue.close();
   });
 
-  it("hands a rung batch to one worker, once", async () => {
+  it("hands a notified batch to one worker, once", async () => {
     const taken: number[][] = [];
     const other = await open();
     onTestFinished(() => other.close());
     await consume(async (seqs) => void taken.push([...seqs]));
     await consume(async (seqs) => void taken.push([...seqs]), other);
-    queue.ring([11, 12, 13]);
+    queue.notify([11, 12, 13]);
     await expect.poll(() => taken, PATIENCE).toEqual([[11, 12, 13]]);
     await expect
       .poll(() => queue.bull.getJobCounts("active", "waiting", "completed"), PATIENCE)
@@ -73,8 +73,8 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(taken).toEqual([[11, 12, 13]]);
   });
 
-  it("makes one job of what is rung one by one, and no job of more than 1,000 positions", async () => {
-    for (let seq = 1; seq <= 2_250; seq += 1) queue.ring([seq]);
+  it("makes one job of what is notified one by one, and no job of more than 1,000 positions", async () => {
+    for (let seq = 1; seq <= 2_250; seq += 1) queue.notify([seq]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(3), PATIENCE);
     const jobs = await queue.bull.getWaiting();
     const sizes = jobs.map((job) => job.data.seqs.length).sort((a, b) => b - a);
@@ -88,7 +88,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       timesMs.push(performance.now());
       if (timesMs.length < 4) throw new Error("not now");
     });
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(() => expect(timesMs).toHaveLength(4), PATIENCE);
     const [first = 0, second = 0, third = 0, fourth = 0] = timesMs;
     // 100, 200 and 400 ms, less at most half of it.
@@ -104,7 +104,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       calls += 1;
       throw new ConfigurationError("The source is not configured.");
     });
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(
       async () => expect(await failedReasons()).toEqual(["The source is not configured."]),
       PATIENCE,
@@ -117,7 +117,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await consume(async () => {
       throw Object.assign(new RangeError('invalid phone "+49 30 1234567" of Ada'), { code: "22P02" });
     });
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(async () => expect(await queue.bull.getDelayedCount()).toBe(1), PATIENCE);
     const [job] = await queue.bull.getDelayed();
     expect(job?.failedReason).toBe("RangeError 22P02");
@@ -131,7 +131,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await queue.bull.add("apply", { phone: "+49 30 1234567" } as never);
     await queue.bull.add("apply", { seqs: [] });
     await consume(async (seqs) => void taken.push([...seqs]));
-    queue.ring([7]);
+    queue.notify([7]);
     await expect.poll(() => taken, PATIENCE).toEqual([[7]]);
     await vi.waitFor(
       async () => expect(await failedReasons()).toEqual(Array(3).fill("not a list of inbox positions")),
@@ -152,7 +152,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       );
       onTestFinished(() => void child.kill("SIGKILL"));
       const said = createInterface(child.stdout);
-      if (kills === 1) queue.ring([21, 22]);
+      if (kills === 1) queue.notify([21, 22]);
       for await (const line of said) if (line === "took 21,22") break;
       child.kill("SIGKILL");
       await once(child, "exit");
@@ -163,14 +163,14 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await vi.waitFor(async () => expect(await queue.bull.getCompletedCount()).toBe(1), PATIENCE);
   });
 
-  it("keeps ringing after the queue was obliterated", async () => {
+  it("keeps notifying after the queue was obliterated", async () => {
     const taken: number[][] = [];
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
     await consume(async (seqs) => void taken.push([...seqs]));
     await expect.poll(() => taken, PATIENCE).toEqual([[1]]);
     await queue.bull.obliterate({ force: true });
-    queue.ring([2]);
+    queue.notify([2]);
     // Obliterating pauses the queue first; the pause goes with the rest of it.
     await expect.poll(() => taken, PATIENCE).toEqual([[1], [2]]);
   });
@@ -194,13 +194,13 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
         });
     });
     let closeConsumer: () => Promise<void> = () => Promise.resolve();
-    queue.ring([1]);
+    queue.notify([1]);
     await started;
     const closing = closeConsumer();
     finish();
     await closing;
     expect(ended).toEqual([1]);
-    queue.ring([2]);
+    queue.notify([2]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
     expect(ended).toEqual([1]);
   });
@@ -216,17 +216,17 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     const other = await open(logger);
     let taken = 0;
     const consumer = await other.consume(async () => void (taken += 1));
-    other.ring([1]);
+    other.notify([1]);
     await expect.poll(() => taken, PATIENCE).toBe(1);
     await consumer.close();
     await other.close();
     expect(words).toEqual([]);
   });
 
-  it("ignores what is rung after it was closed", async () => {
+  it("ignores what is notified after it was closed", async () => {
     const other = await open();
     await other.close();
-    other.ring([1]);
+    other.notify([1]);
     expect(await queue.bull.getWaitingCount()).toBe(0);
   });
 });

@@ -12,7 +12,7 @@ import type { TestRedis } from "../support/redis.ts";
 /** What Postgres answers while it recovers: the code 57P03. */
 const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
 const PATIENCE = { timeout: 20_000, interval: 20 };
-/** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for ring and queue. */
+/** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 function makePostgresError(code: string, message: string): Buffer {
@@ -54,10 +54,10 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     const consumer = await queue.consume(apply);
     closes.unshift(() => consumer.close());
   }
-  /** Rings until the position arrives, as events do that keep coming in. */
-  async function ringUntilTaken(queue: ApplyQueue, seq: number): Promise<void> {
+  /** Notifies until the position arrives, as events do that keep coming in. */
+  async function notifyUntilTaken(queue: ApplyQueue, seq: number): Promise<void> {
     await vi.waitFor(() => {
-      queue.ring([seq]);
+      queue.notify([seq]);
       expect(taken).toContain(seq);
     }, PATIENCE);
   }
@@ -76,46 +76,46 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     await redis.kill();
     const queue = await open();
     await consume(queue);
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(() => expect(lines.join("")).toContain("the queue cannot be reached"), PATIENCE);
     await redis.restart();
-    await ringUntilTaken(queue, 2);
+    await notifyUntilTaken(queue, 2);
     expect(taken).not.toContain(1);
   });
 
   it("goes on by itself after Redis was killed and started again", async () => {
     const queue = await open();
     await consume(queue);
-    await ringUntilTaken(queue, 1);
+    await notifyUntilTaken(queue, 1);
     await redis.kill();
-    queue.ring([2]);
+    queue.notify([2]);
     await redis.restart();
-    await ringUntilTaken(queue, 3);
+    await notifyUntilTaken(queue, 3);
     expect(taken).toEqual(expect.arrayContaining([1, 3]));
   });
 
   it("neither blocks nor throws while Redis is frozen, and goes on when it thaws", async () => {
     const queue = await open();
     await consume(queue);
-    await ringUntilTaken(queue, 1);
+    await notifyUntilTaken(queue, 1);
     redis.freeze();
     const startedMs = performance.now();
-    for (let seq = 100; seq < 20_000; seq += 1) queue.ring([seq]);
+    for (let seq = 100; seq < 20_000; seq += 1) queue.notify([seq]);
     expect(performance.now() - startedMs).toBeLessThan(500);
     await vi.waitFor(() => expect(lines.join("")).toContain("the queue refused the job"), PATIENCE);
     redis.thaw();
-    await ringUntilTaken(queue, 2);
+    await notifyUntilTaken(queue, 2);
   });
 
   it("reconnects by itself from a connection on which nothing comes back", async () => {
     const queue = await open();
     await queue.bull.waitUntilReady();
     redis.freeze();
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(() => expect(lines.join("")).toContain("no job was enqueued"), PATIENCE);
-    // The silent socket is given up, and until there is another no ring waits for a timeout.
+    // The silent socket is given up, and until there is another no notification waits for a timeout.
     await vi.waitFor(() => {
-      queue.ring([2]);
+      queue.notify([2]);
       expect(lines.join("")).toContain("the queue cannot be reached");
     }, PATIENCE);
     redis.thaw();
@@ -124,15 +124,15 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
   it("closes in time while Redis is frozen, dead, or was never there", async () => {
     const frozen = await open();
     const frozenConsumer = await frozen.consume(apply);
-    await ringUntilTaken(frozen, 1);
+    await notifyUntilTaken(frozen, 1);
     redis.freeze();
-    frozen.ring([2]);
+    frozen.notify([2]);
     expect(await timed(() => frozenConsumer.close().then(() => frozen.close()))).toBeLessThan(CLOSE_LIMIT_MS);
     redis.thaw();
 
     const orphaned = await open();
     const orphanedConsumer = await orphaned.consume(apply);
-    await ringUntilTaken(orphaned, 3);
+    await notifyUntilTaken(orphaned, 3);
     await redis.kill();
     expect(await timed(() => orphanedConsumer.close().then(() => orphaned.close()))).toBeLessThan(
       CLOSE_LIMIT_MS,
@@ -143,12 +143,12 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(await timed(() => unbornConsumer.close().then(() => unborn.close()))).toBeLessThan(CLOSE_LIMIT_MS);
   });
 
-  it("keeps ringing and consuming after everything in Redis was flushed", async () => {
+  it("keeps notifying and consuming after everything in Redis was flushed", async () => {
     const queue = await open();
     await consume(queue);
-    await ringUntilTaken(queue, 1);
+    await notifyUntilTaken(queue, 1);
     await redis.flush();
-    await ringUntilTaken(queue, 2);
+    await notifyUntilTaken(queue, 2);
     expect(taken).toEqual(expect.arrayContaining([1, 2]));
   });
 
@@ -181,7 +181,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
   it("keeps all its keys in one slot of a cluster", async () => {
     const queue = await open();
     await queue.bull.waitUntilReady();
-    queue.ring([1]);
+    queue.notify([1]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
     const client = new Redis(redis.url);
     const keys = await client.keys("*");
@@ -209,23 +209,23 @@ describe("the queue while its Postgres fails", () => {
     });
     const taken: number[] = [];
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    const ringUntilTaken = (seq: number) =>
+    const notifyUntilTaken = (seq: number) =>
       vi.waitFor(() => {
-        queue.ring([seq]);
+        queue.notify([seq]);
         expect(taken).toContain(seq);
       }, PATIENCE);
-    await ringUntilTaken(1);
+    await notifyUntilTaken(1);
 
     await postgres.freeze();
-    expect(await timed(async () => queue.ring([2]))).toBeLessThan(100);
+    expect(await timed(async () => queue.notify([2]))).toBeLessThan(100);
     await vi.waitFor(() => expect(lines.join("")).toContain("the queue does not answer"), PATIENCE);
     postgres.thaw();
-    await ringUntilTaken(3);
+    await notifyUntilTaken(3);
 
     await postgres.stop();
-    queue.ring([4]);
+    queue.notify([4]);
     await postgres.start();
-    await ringUntilTaken(5);
+    await notifyUntilTaken(5);
 
     await postgres.freeze();
     expect(await timed(() => consumer.close().then(() => queue.close()))).toBeLessThan(CLOSE_LIMIT_MS);
@@ -261,7 +261,7 @@ describe("a queue whose Postgres is starting up", () => {
 
     await postgres.start();
     await vi.waitFor(() => {
-      queue.ring([1]);
+      queue.notify([1]);
       expect(taken).toContain(1);
     }, PATIENCE);
   });

@@ -68,7 +68,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
   afterEach(() => receiving.close());
 
   describe("accepts", () => {
-    it("a signed event: committed byte for byte, answered 200, and rung", async () => {
+    it("a signed event: committed byte for byte, answered 200, and a worker notified", async () => {
       const body = Buffer.from('{ "id":"evt_1",\n "type" : "order.picked_up", "ü":1.50 }');
       const answer = await post(receiving.port, body);
       expect(answer.status).toBe(200);
@@ -80,14 +80,14 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       expect(row?.body_hash.equals(createHash("sha256").update(body).digest())).toBe(true);
       const { rows: pending } = await database.pool.query("select seq, source_id from mirror.pending");
       expect(pending).toEqual([{ seq: row?.seq, source_id: "live" }]);
-      expect(receiving.rung).toEqual([Number(row?.seq)]);
+      expect(receiving.notified).toEqual([Number(row?.seq)]);
     });
 
-    it("the same event again with 200, without a second row or ring", async () => {
+    it("the same event again with 200, without a second row or notification", async () => {
       const body = makeBody("evt_1");
       for (let time = 1; time <= 3; time += 1) expect((await post(receiving.port, body)).status).toBe(200);
       expect(await readInbox()).toHaveLength(1);
-      expect(receiving.rung).toHaveLength(1);
+      expect(receiving.notified).toHaveLength(1);
       expect(receiving.receiver.counts()).toMatchObject({ received: 1, duplicate: 2 });
     });
 
@@ -453,6 +453,8 @@ describe("in an Express application", () => {
     expect(answer.status).toBe(500);
     expect(await answer.json()).toEqual({ error: "internal_error" });
     expect(await readInbox()).toEqual([]);
-    expect(receiving.lines).toEqual([expect.objectContaining({ level: "error", outcome: "miswired" })]);
+    expect(receiving.lines).toEqual([
+      expect.objectContaining({ level: "error", outcome: "body_already_read" }),
+    ]);
   });
 });

@@ -88,7 +88,7 @@ describe("while the inbox cannot be written", () => {
     await lockInbox();
     const answers = await Promise.all(Array.from({ length: 20 }, () => measure(receiving.port)));
     for (const answer of answers) expectRefusedInTime(answer);
-    expect(receiving.rung).toEqual([]);
+    expect(receiving.notified).toEqual([]);
     await unlock();
     await expect.poll(async () => (await measure(receiving.port)).status, PATIENCE).toBe(200);
     expect(receiving.lines.filter((line) => line["outcome"] === "unavailable")).toHaveLength(1);

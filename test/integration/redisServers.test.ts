@@ -13,11 +13,11 @@ import { canStartRedis, REDIS_BINARY, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
 
 const PATIENCE = { timeout: 20_000, interval: 20 };
-/** Close may take this long whatever the servers do: 3 s for the worker, 2 and 2 for ring and queue. */
+/** Close may take this long whatever the servers do: 3 s for the worker, 2 and 2 for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
-  it("rings and consumes on three nodes, also when one that has no key of it is gone", async () => {
+  it("notifies and consumes on three nodes, also when one that has no key of it is gone", async () => {
     const nodes = await startCluster();
     const [first, ...others] = nodes.map((node) => node.url);
     const logger = silentLogger;
@@ -26,19 +26,19 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     const [taken, hinted]: [number[], number[]] = [[], []];
     const listener = queue.listen(async ({ seqs }) => void hinted.push(...seqs));
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
-    const rings = async (seq: number) =>
+    const notifies = async (seq: number) =>
       vi.waitFor(() => {
-        queue.ring([seq]);
+        queue.notify([seq]);
         expect(taken).toContain(seq);
         expect(hinted).toContain(seq);
       }, PATIENCE);
-    await rings(1);
+    await notifies(1);
     expect(await queue.check()).toEqual([]);
 
     const counts = await Promise.all(nodes.map((node) => countKeys(node.url)));
     expect(counts.filter((count) => count > 0)).toHaveLength(1);
     await nodes[counts.indexOf(0)]?.kill();
-    await rings(2);
+    await notifies(2);
 
     for (const node of nodes) await node.kill();
     const startedMs = performance.now();
@@ -77,12 +77,12 @@ describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
     const taken: number[] = [];
     const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
     onTestFinished(() => consumer.close());
-    const rings = (seq: number) =>
+    const notifies = (seq: number) =>
       vi.waitFor(() => {
-        queue.ring([seq]);
+        queue.notify([seq]);
         expect(taken).toContain(seq);
       }, PATIENCE);
-    await rings(1);
+    await notifies(1);
     expect(await queue.check()).toEqual([]);
     await vi.waitFor(async () => {
       // A sentinel promotes only what it has seen replicating.
@@ -90,7 +90,7 @@ describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
     }, PATIENCE);
 
     await master.kill();
-    await rings(2);
+    await notifies(2);
     expect(await ask(sentinel, "get-master-addr-by-name", "main")).toContain(new URL(replica.url).port);
   });
 });

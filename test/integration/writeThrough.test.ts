@@ -4,7 +4,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import type { RateRule } from "../../src/domain/window/budget.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import type { Budget } from "../../src/provider/rate/budget.ts";
-import { makePassOn } from "../../src/provider/passOn.ts";
+import { makeForward } from "../../src/provider/forward.ts";
 import type { PolicyName } from "../../src/provider/rate/policies.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
@@ -50,7 +50,7 @@ const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>): Budget => {
 
 function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promise<TestServer> {
   const { budget = budgetOf({}), applyPool = database.pool } = change;
-  const passOn = makePassOn({
+  const forward = makeForward({
     baseUrl: provider.url,
     apiKey: KEY,
     budget,
@@ -63,7 +63,7 @@ function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promis
     logger: silentLogger,
     modes: new Map([["live", "live"]] as const),
   });
-  const writes = { passOn: () => passOn, applyReads, settleSeconds: 5 };
+  const writes = { forward: () => forward, applyReads, settleSeconds: 5 };
   return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
 }
 
@@ -136,7 +136,7 @@ describe("a write", () => {
     ["PUT", "/v1/orders/DO-1/address"],
     ["DELETE", "/v1/anything"],
     ["POST", "/v1/test/orders/DO-1/advance"],
-  ])("of any form is passed on: %s %s", async (method, path) => {
+  ])("of any form is forwarded: %s %s", async (method, path) => {
     provider.script(json(200, orderBody()));
     expect(await ask(method, path)).toMatchObject({ status: 200 });
     expect(asked()).toEqual([`${method} ${path}`]);
@@ -338,7 +338,7 @@ describe("the provider's rates", () => {
     await server.close();
   });
 
-  it("pass on the provider's own 429 when its wait is long", async () => {
+  it("forward the provider's own 429 when its wait is long", async () => {
     provider.script(refusal(429, "rate_limit_exceeded", { "retry-after": "3600" }));
     const server = await startMirror();
     const given = await ask("PATCH", "/v1/orders/DO-1", { body: "{}", server });

@@ -21,7 +21,7 @@ import type { TestDatabase } from "./database.ts";
 import { makeSandboxControl } from "./sandboxControl.ts";
 import type { SandboxControl } from "./sandboxControl.ts";
 
-/** The mirror in front of a sandbox, as a provider of its own: reads from its database, writes passed on. */
+/** The mirror in front of a sandbox, as a provider of its own: reads from its database, writes forwarded. */
 export interface ContractMirror {
   readonly url: string;
   /** Tokens in the places of the keys. */

@@ -7,7 +7,7 @@ import type { OrderKey } from "../../src/domain/order/observation.ts";
 /** Looks at the mirror past every proxy, with a memory of its own. */
 export interface MirrorAudit {
   readonly pool: pg.Pool;
-  /** One look at every order and at safe_through; passes over a mirror that is away. Returns false then. */
+  /** One look at every order and at safe_through; skips a mirror that is away. Returns false then. */
   look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean>;
   /** What was seen that must never be: an order that went back, safe_through without a recorded breach, a claim that was not true. */
   readonly violations: readonly string[];

@@ -28,7 +28,7 @@ export interface Receiving {
   readonly port: number;
   readonly server: Server;
   readonly receiver: Receiver;
-  readonly rung: number[];
+  readonly notified: number[];
   /** Log lines of this receiver, parsed. */
   readonly lines: Record<string, unknown>[];
   close(): Promise<void>;
@@ -53,7 +53,7 @@ export async function startReceiving(options: {
     "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x'), ('keyed', 'live', 'http://x') on conflict do nothing",
   );
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
-  const rung: number[] = [];
+  const notified: number[] = [];
   const lines: Record<string, unknown>[] = [];
   const scheme = loadScheme("standard-webhooks");
   const logger = makeLogger({
@@ -79,7 +79,7 @@ export async function startReceiving(options: {
       ],
     ]),
     store: options.store ?? commit.store,
-    ring: (seqs) => rung.push(...seqs),
+    notify: (seqs) => notified.push(...seqs),
     clock: systemClock,
     logger,
     ...(options.limits ? { limits: options.limits } : {}),
@@ -97,7 +97,7 @@ export async function startReceiving(options: {
     port: (server.address() as AddressInfo).port,
     server,
     receiver,
-    rung,
+    notified,
     lines,
     async close() {
       server.closeAllConnections();

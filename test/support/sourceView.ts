@@ -1,4 +1,4 @@
-import type { SourceView } from "../../src/ops/health/collector.ts";
+import type { SourceView } from "../../src/ops/overview/readOverview.ts";
 import { makeSourceFacts } from "./facts.ts";
 
 type Parts = Partial<Omit<SourceView, "standing">> & { standing?: Partial<SourceView["standing"]> };

@@ -32,7 +32,7 @@ export const VARIANTS: readonly Variant[] = [
     caughtBy: {
       project: "integration",
       file: "test/integration/receive.test.ts",
-      test: "called by http.createServer accepts the same event again with 200, without a second row or ring",
+      test: "called by http.createServer accepts the same event again with 200, without a second row or notification",
     },
   },
   {
@@ -282,7 +282,7 @@ export const VARIANTS: readonly Variant[] = [
     caughtBy: {
       project: "integration",
       file: "test/integration/receive.test.ts",
-      test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and rung",
+      test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and a worker notified",
     },
   },
   {

@@ -9,7 +9,7 @@ import { printLine, printNotice } from "../output/terminal.ts";
 export function addPsqlCommand(program: Command): void {
   program
     .command("psql")
-    .argument("[arguments...]", "passed on to psql, such as -c 'table reporting.sync_status'")
+    .argument("[arguments...]", "forwarded to psql, such as -c 'table reporting.sync_status'")
     .allowUnknownOption()
     .description("open psql on the mirror's database; without psql, print its address")
     .action((args: readonly string[]) =>

@@ -92,7 +92,7 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
       if (batch.seqs.length + batch.reads === 0) break;
       replayed.events += batch.seqs.length;
       replayed.reads += batch.reads;
-      if (batch.seqs.length > 0) queue.ring(batch.seqs);
+      if (batch.seqs.length > 0) queue.notify(batch.seqs);
     }
   } finally {
     await queue.close();

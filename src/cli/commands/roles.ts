@@ -74,8 +74,8 @@ async function keepAlerts(
 
 async function serveHealth(deps: RoleDeps): Promise<void> {
   if (deps.config.healthPort === null) return;
-  const { startSideServer } = await import("../../roles/sideServer.ts");
-  await startSideServer(deps);
+  const { startHealthServer } = await import("../../roles/healthServer.ts");
+  await startHealthServer(deps);
 }
 
 /** The role that strangers reach holds no key of the provider that it does not use. */

@@ -27,7 +27,7 @@ export function readConfig(): Config {
 
 /**
  * Runs a long-lived command: opens the database, starts roles, and leaves the process to its signals. When the
- * start fails, everything that was opened is closed again before the error is passed on.
+ * start fails, everything that was opened is closed again before the error is thrown.
  */
 export async function runService(options: {
   service: string;

@@ -24,11 +24,11 @@ const FORM_SIZE_MAX = "8kb";
 export interface QuarantineDeps {
   readonly pool: Pool;
   /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
-  readonly ring: (seqs: readonly number[]) => void;
+  readonly notify: (seqs: readonly number[]) => void;
 }
 
 /** The quarantine: the list, one of it, and what an operator may do with one or with many. */
-export function makeQuarantineRoutes({ pool, ring }: QuarantineDeps): Router {
+export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   const router = Router();
   router.get("/", async (request, response) => {
     const view = readView(request);
@@ -56,7 +56,7 @@ export function makeQuarantineRoutes({ pool, ring }: QuarantineDeps): Router {
     const { filter, throughId, target } = choice;
     const { sourceId } = filter;
     const actionId = await beginAction(pool, { role: roleOf(response), action: "retry", sourceId, target });
-    const affected = await retryAll({ pool, ring }, { filter, throughId });
+    const affected = await retryAll({ pool, notify }, { filter, throughId });
     await endAction(pool, { actionId, affected });
     response.redirect(303, "/ops/actions");
   });
@@ -78,7 +78,7 @@ function refuse(response: Response, status: number, sentence: string): void {
 }
 
 async function retryAll(
-  { pool, ring }: QuarantineDeps,
+  { pool, notify }: QuarantineDeps,
   { filter, throughId }: { filter: QuarantineFilter; throughId: string },
 ): Promise<number> {
   let affected = 0;
@@ -87,7 +87,7 @@ async function retryAll(
     const size = batch.seqs.length + batch.reads;
     if (size === 0) return affected;
     affected += size;
-    if (batch.seqs.length > 0) ring(batch.seqs);
+    if (batch.seqs.length > 0) notify(batch.seqs);
   }
 }
 

@@ -4,7 +4,7 @@ import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { Collector } from "../health/collector.ts";
+import type { OverviewReader } from "./readOverview.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { renderState } from "./statePanel.ts";
@@ -45,7 +45,7 @@ export interface LiveFeedDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly collector: Collector;
+  readonly overviewReader: OverviewReader;
   /** Aborted when the process begins to shut down: a stream ends by itself never. */
   readonly signal: AbortSignal;
 }
@@ -113,7 +113,7 @@ async function lookWhileHeard(
     readonly recent: () => Promise<readonly DecisionRow[]>;
   },
 ): Promise<void> {
-  const { clock, logger, collector, signal, listeners, recent } = deps;
+  const { clock, logger, overviewReader, signal, listeners, recent } = deps;
   let seen: ReadonlySet<bigint> | undefined;
   let failed = false;
   for (let count = 1; listeners.size > 0 && !signal.aborted; count += 1) {
@@ -124,9 +124,9 @@ async function lookWhileHeard(
       tell(listeners, fresh);
       seen = new Set(rows.map(({ historyId }) => historyId));
       if (count % LOOKS_PER_STATE === 0) {
-        const collected = await collector.read();
-        sendAll(listeners, writeFrame("state", renderState(collected)));
-        if (count % LOOKS_PER_TREND === 0) sendAll(listeners, writeFrame("trends", renderTrends(collected)));
+        const overview = await overviewReader.read();
+        sendAll(listeners, writeFrame("state", renderState(overview)));
+        if (count % LOOKS_PER_TREND === 0) sendAll(listeners, writeFrame("trends", renderTrends(overview)));
       }
       failed = false;
     } catch (error) {

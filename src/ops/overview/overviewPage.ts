@@ -1,5 +1,5 @@
 import { VERDICTS } from "../../apply/batchRow.sql.ts";
-import type { Collected } from "../health/collector.ts";
+import type { Overview } from "./readOverview.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { TAIL_DECISIONS } from "./liveFeed.ts";
@@ -11,8 +11,8 @@ import { VIAS, writeTailFilter } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
 import { renderTrends } from "./trends.ts";
 
-export interface Overview {
-  readonly collected: Collected;
+export interface OverviewPage {
+  readonly overview: Overview;
   /** Of the last decisions, newest first. */
   readonly lines: readonly Html[];
   readonly filter: TailFilter;
@@ -22,16 +22,16 @@ export interface Overview {
 }
 
 /** One screen: fresh? lost? stuck? budget? details; and what is being decided now. */
-export function renderOverview({ collected, lines, filter, asOf, viewer }: Overview): string {
+export function renderOverview({ overview, lines, filter, asOf, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
     <p class="dim">
       <span id="live-word" data-live="/ops/live${writeTailFilter(filter)}">as of ${renderTime(asOf)}</span> ·
       <a href="/ops${writeTailFilter(filter)}">Refresh</a>
     </p>
-    <div id="state">${renderState(collected)}</div>
+    <div id="state">${renderState(overview)}</div>
     <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
-    <div id="trends">${renderTrends(collected)}</div>
-    ${renderTail({ lines, filter, sources: collected.sources.map(({ standing }) => standing.sourceId) })}
+    <div id="trends">${renderTrends(overview)}</div>
+    ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
       Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>

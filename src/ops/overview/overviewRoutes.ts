@@ -16,7 +16,7 @@ import {
 import type { ListQuery } from "../lists/opsLists.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { makeCollector } from "../health/collector.ts";
+import { makeOverviewReader } from "./readOverview.ts";
 import { LIST_LINES } from "../lists/listPage.ts";
 import type { ListContext } from "../lists/listPage.ts";
 import {
@@ -44,16 +44,16 @@ export function makeOverviewRoutes(deps: {
   signal: AbortSignal;
 }): Router {
   const { pool, clock } = deps;
-  const collector = makeCollector(deps);
-  const feed = makeLiveFeed({ ...deps, collector });
+  const overviewReader = makeOverviewReader(deps);
+  const feed = makeLiveFeed({ ...deps, overviewReader });
   const router = Router();
   router.get("/", async (request, response) => {
     const filter = parseTailFilter(request.query);
-    const collected = await collector.read();
+    const overview = await overviewReader.read();
     const lines = await feed.begin(filter);
     const asOf = formatInstant(clock.now(), 0);
     const viewer = viewerOf(response);
-    response.type("html").send(renderOverview({ collected, lines, filter, asOf, viewer }));
+    response.type("html").send(renderOverview({ overview, lines, filter, asOf, viewer }));
   });
   router.get("/live", feed.stream);
 

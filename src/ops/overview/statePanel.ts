@@ -2,7 +2,7 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
-import type { Collected, SourceView } from "../health/collector.ts";
+import type { Overview, SourceView } from "./readOverview.ts";
 import { renderStrip } from "./coverageStrip.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
@@ -27,14 +27,14 @@ import { renderWorks } from "./workList.ts";
 const HUNDRED = 100;
 
 /** The answers in the order in which people ask: fresh, lost, stuck, budget, details. Sent to open pages as well. */
-export function renderState(collected: Collected): Html {
-  const { sources } = collected;
+export function renderState(overview: Overview): Html {
+  const { sources } = overview;
   if (sources.length === 0) return html`<p>No source is configured yet.</p>`;
-  return html`${renderVerdict(collected)}${sources.map(renderSource)}`;
+  return html`${renderVerdict(overview)}${sources.map(renderSource)}`;
 }
 
 /** What holds, the most urgent first; without any, up to when everything is here. */
-function renderVerdict({ sources, holding, now }: Collected): Html {
+function renderVerdict({ sources, holding, now }: Overview): Html {
   if (holding.length === 0) return renderAllGood(sources, now);
   return html`<ul class="plain troubles" aria-label="What is wrong">
     ${holding.map(({ condition, subject, since, cause, remedy }) => {

@@ -1,5 +1,5 @@
 import type { HourOfEvents } from "../../health/opsFigures.sql.ts";
-import type { Collected, SourceView } from "../health/collector.ts";
+import type { Overview, SourceView } from "./readOverview.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 
@@ -9,7 +9,7 @@ const HUNDRED = 100;
  * What events did, hour by hour: tables, which a script draws as charts from what they hold. Without it the tables
  * are all there is, and say the same.
  */
-export function renderTrends({ sources }: Collected): Html {
+export function renderTrends({ sources }: Overview): Html {
   const told = sources.filter(({ webhooks }) => webhooks !== "not-configured" && webhooks !== "never-seen");
   if (told.length === 0) return html`<p class="dim">No event has come yet.</p>`;
   return html`${told.map(renderTrend)}`;

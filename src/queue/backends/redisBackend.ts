@@ -29,7 +29,7 @@ const HANDING_OVER = {
 const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
 
 /**
- * The queue in one Redis, a cluster, or what sentinels name. Does not wait for it: while Redis is away, jobs are not rung, workers
+ * The queue in one Redis, a cluster, or what sentinels name. Does not wait for it: while Redis is away, no jobs are enqueued, workers
  * wait, and both recover by themselves.
  */
 export function openRedisBackend<Content>(

@@ -1,10 +1,10 @@
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import type { IncomingEvent, StoredEvent } from "./inbox.sql.ts";
 import { EventRefusedError, InboxUnavailableError } from "../errors.ts";
-import { WaitingRoom } from "./waitingRoom.ts";
-import type { StoreReceipt, Waiter, WaitingRoomLimits } from "./waitingRoom.ts";
+import { CommitQueue } from "./commitQueue.ts";
+import type { StoreReceipt, Waiter, CommitQueueLimits } from "./commitQueue.ts";
 
-export interface GroupCommitLimits extends WaitingRoomLimits {
+export interface GroupCommitLimits extends CommitQueueLimits {
   readonly commitsInFlightMax: number;
   /** From the start of one commit to that of the next there are as many milliseconds as it had events, at most these. */
   readonly pauseMaxMs: number;
@@ -46,14 +46,14 @@ export function makeGroupCommit(deps: {
 }): GroupCommit {
   const { insert } = deps;
   const limits = { ...LIMITS, ...deps.limits };
-  const room = new WaitingRoom(limits);
+  const queue = new CommitQueue(limits);
   let commitsInFlight = 0;
   let pause: NodeJS.Timeout | undefined;
 
   function commitNext(): void {
     while (commitsInFlight < limits.commitsInFlightMax) {
-      if (pause !== undefined && room.waitingRows < limits.pauseRowsMax) return;
-      const batch = room.takeBatch();
+      if (pause !== undefined && queue.waitingRows < limits.pauseRowsMax) return;
+      const batch = queue.takeBatch();
       if (batch.length === 0) return;
       commitsInFlight += 1;
       beginPause(batch.length);
@@ -94,7 +94,7 @@ export function makeGroupCommit(deps: {
 
   return {
     store(event) {
-      const receipt = room.enter(event);
+      const receipt = queue.add(event);
       commitNext();
       return receipt;
     },

@@ -41,7 +41,7 @@ const ANSWERS = {
     { error: "unsupported_content_encoding" },
     { "Accept-Encoding": "identity" },
   ),
-  miswired: answerWith(500, { error: "internal_error" }),
+  body_already_read: answerWith(500, { error: "internal_error" }),
   failed: answerWith(500, { error: "internal_error" }),
   overloaded: answerWith(503, { error: "unavailable" }, RETRY_LATER),
   unavailable: answerWith(503, { error: "unavailable" }, RETRY_LATER),

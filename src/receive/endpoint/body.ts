@@ -8,7 +8,7 @@ interface ReadBody {
 }
 
 /** The body of a request, or why there is none. */
-export type BodyReading = ReadBody | "too_large" | "overloaded" | "aborted" | "miswired";
+export type BodyReading = ReadBody | "too_large" | "overloaded" | "aborted" | "body_already_read";
 
 interface ReadBodyOptions {
   readonly limitBytes: number;
@@ -19,7 +19,7 @@ interface ReadBodyOptions {
  * Reads the body as the bytes that were sent, without decoding, at most `limitBytes` of them.
  *
  * A body that a raw parser in front of us has already read is taken from `req.body`; one that was read and parsed
- * is lost, as its bytes cannot be had back, and gives "miswired". "overloaded" is a body that the budget has no room for,
+ * is lost, as its bytes cannot be had back, and gives "body_already_read". "overloaded" is a body that the budget has no room for,
  * or no longer has. Never rejects.
  */
 export function readBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
@@ -32,7 +32,7 @@ export function readBody(req: IncomingMessage, options: ReadBodyOptions): Promis
     account.complete();
     return Promise.resolve({ bytes: body, release: account.close });
   }
-  if (req.readableDidRead || req.readableEnded) return Promise.resolve("miswired");
+  if (req.readableDidRead || req.readableEnded) return Promise.resolve("body_already_read");
   if (Number(req.headers["content-length"] ?? 0) > limitBytes) return Promise.resolve("too_large");
   return new Promise((resolve) => collect(req, options, resolve));
 }

@@ -12,7 +12,7 @@ import { makeBodyBudget } from "./bodyBudget.ts";
 import { InFlight } from "./inFlight.ts";
 import { makeRefusalLog } from "./refusalLog.ts";
 import { makeRefusalPace } from "./refusalPace.ts";
-import type { StoreReceipt } from "../commit/waitingRoom.ts";
+import type { StoreReceipt } from "../commit/commitQueue.ts";
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
 const BODY_LIMIT_BYTES = 1_048_576;
@@ -36,7 +36,7 @@ export interface ReceiverDeps {
   /** Resolves once the event is committed; `seq` is null when it was there already. */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Tells the workers of new inbox positions; must neither throw nor wait. */
-  readonly ring: (seqs: readonly number[]) => void;
+  readonly notify: (seqs: readonly number[]) => void;
   /** Told how each call of a source's address ended; must neither throw nor wait. */
   readonly onEnd?: (end: CallEnd) => void;
   readonly clock: Clock;
@@ -141,11 +141,11 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   });
 }
 
-async function storeEvent({ store, ring }: ReceiverDeps, event: IncomingEvent): Promise<Ending> {
+async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent): Promise<Ending> {
   try {
     const { seq } = await store(event);
     if (seq === null) return { outcome: "duplicate" };
-    ring([seq]);
+    notify([seq]);
     return { outcome: "received" };
   } catch (error) {
     const hopeless = error instanceof OrderMirrorError && error.retry === "never";

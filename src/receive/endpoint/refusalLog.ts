@@ -44,7 +44,10 @@ export function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger
 
 function isOurFault(outcome: ReceiveOutcome): boolean {
   return (
-    outcome === "miswired" || outcome === "failed" || outcome === "overloaded" || outcome === "unavailable"
+    outcome === "body_already_read" ||
+    outcome === "failed" ||
+    outcome === "overloaded" ||
+    outcome === "unavailable"
   );
 }
 

@@ -6,7 +6,7 @@ const UNCHECKED_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
 const WILDCARDS = ["0.0.0.0", "::"];
 
 /**
- * Passes on requests for a path under a name of ours: 400 for a target that is no path (a proxy's, or an attempt to make
+ * Forwards requests for a path under a name of ours: 400 for a target that is no path (a proxy's, or an attempt to make
  * one of us), 421 for another name. A page elsewhere could have a name of its own resolve to this machine, and then read
  * what is answered as if it came from its own server.
  *

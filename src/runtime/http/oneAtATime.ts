@@ -14,7 +14,7 @@ interface OneAtATime {
 }
 
 /**
- * Passes the requests of a connection to `listener` one after another. Node passes on a whole packet of them at once, so
+ * Passes the requests of a connection to `listener` one after another. Node forwards a whole packet of them at once, so
  * that one connection gets the work of hundreds, and answers that nobody reads fill the memory.
  *
  * While a request waits behind another, nothing more is read from its connection: what waits is what came in one read. A

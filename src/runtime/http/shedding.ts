@@ -15,7 +15,7 @@ const HEADERS = {
 
 /**
  * Passes requests to `listener` as long as the event loop turns fast enough, and otherwise answers 503 at once: with more
- * work in one turn, webhook events that came meanwhile would wait for all of it. Health checks are always passed on.
+ * work in one turn, webhook events that came meanwhile would wait for all of it. Health checks are always forwarded.
  */
 export function shedWhenBusy(
   listener: RequestListener,

@@ -44,7 +44,7 @@ export interface ShutdownHost {
 const DEADLINE_MS = 10_000;
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 type EndSignal = keyof typeof SIGNAL_NUMBERS;
-/** npm passes on the Ctrl-C that the terminal has already sent to us: this close together they are one. */
+/** npm forwards the Ctrl-C that the terminal has already sent to us: this close together they are one. */
 const SAME_SIGNAL_MS = 300;
 /** Process 1 of a container ignores a signal that it sends to itself; it then exits with the shell's code. */
 const IGNORED_SIGNAL_MS = 500;

@@ -37,7 +37,7 @@ describe("formatDecision", () => {
     expect(formatDecision({ ...applied, ...change } as Decision, context)).toMatch(line);
   });
 
-  it("passes over polls that showed what was known", () => {
+  it("skips polls that showed what was known", () => {
     expect(formatDecision({ ...applied, via: "poll", verdict: "confirmed" }, context)).toBeUndefined();
     expect(formatDecision({ ...applied, via: "poll", verdict: "duplicate" }, context)).toBeUndefined();
   });

@@ -159,7 +159,7 @@ describe("the state of a source", () => {
 describe("the overview", () => {
   const page = (lastError: string | null) =>
     renderOverview({
-      collected: collect({ standing: { lastError } }),
+      overview: collect({ standing: { lastError } }),
       lines: [],
       filter: { source: null, via: null, verdict: null },
       asOf: "2026-11-20T14:32:07Z",

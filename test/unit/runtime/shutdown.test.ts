@@ -151,7 +151,7 @@ it("ends at once at a second signal", () => {
   expect(ended).toEqual(["killed by SIGINT"]);
 });
 
-it("takes the Ctrl-C that npm passes on a moment after the terminal's own for the same one", () => {
+it("takes the Ctrl-C that npm forwards a moment after the terminal's own for the same one", () => {
   const { host, ended, send } = makeHost();
   const { clock, pass } = makeTime();
   const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });

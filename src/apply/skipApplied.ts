@@ -4,12 +4,12 @@ const REMEMBERED_MAX = 20_000;
 type ApplySeqs = (seqs: readonly number[]) => Promise<void>;
 
 /**
- * Makes a job pass over the events that were decided after their hint, in this process: to read them again
+ * Makes a job skip the events that were decided after their hint, in this process: to read them again
  * from the inbox costs Postgres a twentieth of applying them.
  *
- * An event is passed over once: when its job comes again, or it is hinted at again, it is applied as any other.
+ * An event is skipped once: when its job comes again, or it is hinted at again, it is applied as any other.
  */
-export function passOverHinted(apply: ApplySeqs): {
+export function skipApplied(apply: ApplySeqs): {
   readonly applyHint: ApplySeqs;
   readonly applyJob: ApplySeqs;
 } {

@@ -9,24 +9,24 @@ const WAITING_SEQS_MAX = 10_000;
 const SEND_DEADLINE_MS = 2_000;
 const LOG_INTERVAL_MS = 10_000;
 
-export interface Doorbell {
+export interface Notifier {
   /** Has a message about these inbox positions sent soon. Never throws and never waits. */
-  ring(seqs: readonly number[]): void;
-  /** Takes no more; resolves when what was rung is sent or given up, within seconds. */
+  notify(seqs: readonly number[]): void;
+  /** Takes no more; resolves when what was notified is sent or given up, within seconds. */
   close(): Promise<void>;
 }
 
 /** Told of events for which no message was sent, and why. */
 type OnForgotten = (events: number, reason: string, error?: unknown) => void;
 
-/** What a doorbell sends, and when. */
-export interface Ringing {
+/** What a notifier sends, and when. */
+export interface NotifierOptions {
   /** What sending is called in a trace. */
   readonly name: string;
   readonly send: (seqs: readonly number[]) => Promise<void>;
   /** At most so many positions in one message. */
   readonly seqsMax: number;
-  /** From the first position that is rung to the message about it; 0: in the next turn of the event loop. */
+  /** From the first position that is notified to the message about it; 0: in the next turn of the event loop. */
   readonly delayMs: number;
   /** From a message about so many events to the next one, at least. */
   readonly pauseMs: (events: number) => number;
@@ -34,46 +34,46 @@ export interface Ringing {
 }
 
 /**
- * Sends one message at a time, about all that was rung meanwhile.
+ * Sends one message at a time, about all that was notified meanwhile.
  *
  * Nothing is kept for later: what cannot be sent now is forgotten, because the sweep finds it in the inbox. So the
  * queue may be away, frozen or full without anybody noticing but by some seconds' delay.
  */
-export function makeDoorbell(
-  deps: Ringing & {
+export function makeNotifier(
+  deps: NotifierOptions & {
     readonly isReachable: () => boolean;
     readonly clock: Clock;
     readonly tracing?: Tracing | undefined;
   },
-): Doorbell {
+): Notifier {
   const { name, send, seqsMax, delayMs, pauseMs, onForgotten, isReachable, clock, tracing } = deps;
   const waiting: number[] = [];
-  /** Where in their traces those stand who rang; as many at most as positions wait. */
-  const ringers: TracePoint[] = [];
-  let ringing: Promise<void> | undefined;
+  /** Where in their traces those stand who notified; as many at most as positions wait. */
+  const callers: TracePoint[] = [];
+  let sending: Promise<void> | undefined;
   let closed = false;
 
-  function ring(seqs: readonly number[]): void {
+  function notify(seqs: readonly number[]): void {
     if (closed) return;
     if (waiting.length + seqs.length > WAITING_SEQS_MAX) {
       onForgotten(seqs.length, "too many wait to be enqueued");
       return;
     }
     for (const seq of seqs) waiting.push(seq);
-    if (tracing !== undefined) ringers.push(tracing.here());
-    // Not at once: the events of one commit are rung one by one, and belong into one message.
-    ringing ??= (delayMs === 0 ? nextTurn() : clock.sleep(delayMs)).then(sendAll);
+    if (tracing !== undefined) callers.push(tracing.here());
+    // Not at once: the events of one commit are notified one by one, and belong into one message.
+    sending ??= (delayMs === 0 ? nextTurn() : clock.sleep(delayMs)).then(sendAll);
   }
 
   async function sendAll(): Promise<void> {
     while (waiting.length > 0) {
-      const follows = ringers.splice(0, seqsMax);
+      const follows = callers.splice(0, seqsMax);
       const pause = clock.sleep(pauseMs(Math.min(waiting.length, seqsMax)));
       if (isReachable()) await sendOne(waiting.splice(0, seqsMax), follows);
       else onForgotten(waiting.splice(0).length, "the queue cannot be reached");
       await pause;
     }
-    ringing = undefined;
+    sending = undefined;
   }
 
   async function sendOne(seqs: readonly number[], follows: readonly TracePoint[]): Promise<void> {
@@ -87,10 +87,10 @@ export function makeDoorbell(
   }
 
   return {
-    ring,
+    notify,
     async close() {
       closed = true;
-      if (ringing) await withDeadline(ringing, SEND_DEADLINE_MS);
+      if (sending) await withDeadline(sending, SEND_DEADLINE_MS);
     },
   };
 }

@@ -1,5 +1,5 @@
 import { describe, expect, it, vi } from "vitest";
-import { logForgotten, makeDoorbell } from "../../../src/queue/doorbell.ts";
+import { logForgotten, makeNotifier } from "../../../src/queue/notifier.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 
@@ -14,7 +14,7 @@ function setUp({
   const state = { reachable };
   const destination = { write: (line: string) => lines.push(line) };
   const logger = makeLogger({ level: "warn", format: "json", service: "test", destination });
-  const doorbell = makeDoorbell({
+  const notifier = makeNotifier({
     name: "enqueue",
     send: (seqs) => new Promise<void>((succeed, fail) => void jobs.push({ seqs, succeed, fail })),
     seqsMax: 200,
@@ -25,17 +25,17 @@ function setUp({
     clock,
   });
   const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count));
-  return { doorbell, jobs, lines, state, enqueued };
+  return { notifier, jobs, lines, state, enqueued };
 }
 
-describe("the doorbell", () => {
-  it("makes one job of all that is rung in one turn, and one of all that is rung meanwhile", async () => {
-    const { doorbell, jobs, enqueued } = setUp();
-    doorbell.ring([1]);
-    doorbell.ring([2, 3]);
+describe("the notifier", () => {
+  it("makes one job of all that is notified in one turn, and one of all that is notified meanwhile", async () => {
+    const { notifier, jobs, enqueued } = setUp();
+    notifier.notify([1]);
+    notifier.notify([2, 3]);
     await enqueued(1);
-    doorbell.ring([4]);
-    doorbell.ring([5]);
+    notifier.notify([4]);
+    notifier.notify([5]);
     expect(jobs).toHaveLength(1);
     jobs[0]?.succeed();
     await enqueued(2);
@@ -45,17 +45,17 @@ describe("the doorbell", () => {
     ]);
   });
 
-  it("lets a pause pass from one job to the next, and makes one of what is rung in it", async () => {
+  it("lets a pause pass from one job to the next, and makes one of what is notified in it", async () => {
     const pauses: (() => void)[] = [];
     const sleep = () => new Promise<void>((resolve) => void pauses.push(resolve));
     const asked: number[] = [];
     const pauseMs = (events: number) => asked.push(events);
-    const { doorbell, jobs, enqueued } = setUp({ pauseMs, clock: { ...systemClock, sleep } });
-    doorbell.ring([1]);
+    const { notifier, jobs, enqueued } = setUp({ pauseMs, clock: { ...systemClock, sleep } });
+    notifier.notify([1]);
     await enqueued(1);
     jobs[0]?.succeed();
-    doorbell.ring([2]);
-    doorbell.ring([3]);
+    notifier.notify([2]);
+    notifier.notify([3]);
     await new Promise((resolve) => setImmediate(resolve));
     expect(jobs).toHaveLength(1);
     for (const end of pauses.splice(0)) end();
@@ -64,13 +64,13 @@ describe("the doorbell", () => {
     expect(asked).toEqual([1, 2]);
   });
 
-  it("waits before the first job, and makes one of what is rung until then", async () => {
+  it("waits before the first job, and makes one of what is notified until then", async () => {
     const sleeps: { ms: number; end: () => void }[] = [];
     const sleep = (ms: number) => new Promise<void>((end) => void sleeps.push({ ms, end }));
-    const { doorbell, jobs, enqueued } = setUp({ delayMs: 100, clock: { ...systemClock, sleep } });
-    doorbell.ring([1]);
+    const { notifier, jobs, enqueued } = setUp({ delayMs: 100, clock: { ...systemClock, sleep } });
+    notifier.notify([1]);
     await new Promise((resolve) => setImmediate(resolve));
-    doorbell.ring([2]);
+    notifier.notify([2]);
     expect(jobs).toEqual([]);
     expect(sleeps.map(({ ms }) => ms)).toEqual([100]);
     sleeps[0]?.end();
@@ -79,13 +79,13 @@ describe("the doorbell", () => {
   });
 
   it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {
-    const { doorbell, jobs, lines, enqueued } = setUp();
+    const { notifier, jobs, lines, enqueued } = setUp();
     for (let time = 1; time <= 3; time += 1) {
-      doorbell.ring([time]);
+      notifier.notify([time]);
       await enqueued(time);
       jobs[time - 1]?.fail(new Error("OOM command not allowed"));
     }
-    doorbell.ring([4]);
+    notifier.notify([4]);
     await enqueued(4);
     expect(jobs[3]?.seqs).toEqual([4]);
     expect(lines).toHaveLength(1);
@@ -93,22 +93,22 @@ describe("the doorbell", () => {
   });
 
   it("does not even try while the queue cannot be reached", async () => {
-    const { doorbell, jobs, lines, state, enqueued } = setUp({ reachable: false });
-    doorbell.ring([1]);
+    const { notifier, jobs, lines, state, enqueued } = setUp({ reachable: false });
+    notifier.notify([1]);
     await vi.waitFor(() => expect(lines).toHaveLength(1));
     state.reachable = true;
-    doorbell.ring([2]);
+    notifier.notify([2]);
     await enqueued(1);
     expect(jobs[0]?.seqs).toEqual([2]);
   });
 
   it("drops what comes beyond ten thousand while nothing gets through", async () => {
-    const { doorbell, jobs, lines, enqueued } = setUp();
-    doorbell.ring([0]);
+    const { notifier, jobs, lines, enqueued } = setUp();
+    notifier.notify([0]);
     await enqueued(1);
-    doorbell.ring(Array.from({ length: 10_000 }, (_, at) => at + 1));
+    notifier.notify(Array.from({ length: 10_000 }, (_, at) => at + 1));
     expect(lines).toEqual([]);
-    doorbell.ring([10_001]);
+    notifier.notify([10_001]);
     expect(lines).toHaveLength(1);
     for (let done = 0; done < 50; done += 1) {
       await enqueued(done + 1);
@@ -119,11 +119,11 @@ describe("the doorbell", () => {
     expect(jobs[50]?.seqs.at(-1)).toBe(10_000);
   });
 
-  it("waits at close for what was rung, and takes no more", async () => {
-    const { doorbell, jobs, enqueued } = setUp();
-    doorbell.ring([1]);
-    const closing = doorbell.close();
-    doorbell.ring([2]);
+  it("waits at close for what was notified, and takes no more", async () => {
+    const { notifier, jobs, enqueued } = setUp();
+    notifier.notify([1]);
+    const closing = notifier.close();
+    notifier.notify([2]);
     await enqueued(1);
     jobs[0]?.succeed();
     await closing;

@@ -6,7 +6,7 @@ export interface StoreReceipt {
   readonly seq: number | null;
 }
 
-export interface WaitingRoomLimits {
+export interface CommitQueueLimits {
   readonly commitRowsMax: number;
   readonly commitBytesMax: number;
   /** Beyond these the next event is refused at once: it would only wait to time out. */
@@ -27,18 +27,18 @@ export interface Waiter {
  * Where events wait for their commit, in the order they came, for no longer than the deadline.
  * Rows and bytes count until they are settled, so also while their commit is under way.
  */
-export class WaitingRoom {
-  readonly #limits: WaitingRoomLimits;
+export class CommitQueue {
+  readonly #limits: CommitQueueLimits;
   readonly #waiting: Waiter[] = [];
   #unsettledRows = 0;
   #unsettledBytes = 0;
 
-  constructor(limits: WaitingRoomLimits) {
+  constructor(limits: CommitQueueLimits) {
     this.#limits = limits;
   }
 
-  /** Rejects with InboxUnavailableError at once when the room is full, later when the deadline passes. */
-  enter(event: IncomingEvent): Promise<StoreReceipt> {
+  /** Rejects with InboxUnavailableError at once when the queue is full, later when the deadline passes. */
+  add(event: IncomingEvent): Promise<StoreReceipt> {
     const { waitingRowsMax, waitingBytesMax } = this.#limits;
     const bytes = event.body.length;
     if (this.#unsettledRows >= waitingRowsMax || this.#unsettledBytes + bytes > waitingBytesMax) {

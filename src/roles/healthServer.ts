@@ -9,7 +9,7 @@ import type { RoleDeps } from "./role.ts";
 const HEALTH_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 
 /** Health and metrics of a process that serves nothing else, where HEALTH_PORT asks for them. */
-export async function startSideServer(deps: RoleDeps): Promise<void> {
+export async function startHealthServer(deps: RoleDeps): Promise<void> {
   const { config, databaseUrl, clock, logger, shutdown, metrics } = deps;
   if (config.healthPort === null) return;
   const pool = openPool(deps, HEALTH_POOL);

@@ -5,7 +5,7 @@ import type { Budget } from "../provider/rate/budget.ts";
 import type { RoleDeps } from "./role.ts";
 
 /** A source's view of the budget that it shares, with a count of what it has sent. */
-export interface SpendingBook {
+export interface RequestUsage {
   readonly budget: Budget;
   /** Writes down what was sent since the last time; what cannot be written is kept for the next. */
   readonly flush: () => Promise<void>;
@@ -14,12 +14,12 @@ export interface SpendingBook {
 const FLUSH_EVERY_MS = 20_000;
 
 /** `purpose` stands in for the priority of each request. */
-export function keepSpending(deps: {
+export function trackRequestUsage(deps: {
   readonly budget: Budget;
   readonly pool: Pool;
   readonly sourceId: string;
   readonly purpose?: string;
-}): SpendingBook {
+}): RequestUsage {
   const { budget, pool, sourceId } = deps;
   let sent = new Map<string, SpentRequests>();
 
@@ -59,15 +59,15 @@ export function keepSpending(deps: {
   };
 }
 
-/** Has the books written down now and then, and once more in the end. */
-export function recordSpending(
+/** Has the usages written down now and then, and once more in the end. */
+export function saveRequestUsage(
   { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
-  books: readonly SpendingBook[],
+  usages: readonly RequestUsage[],
 ): void {
   const closing = new AbortController();
   const flushAll = async () => {
-    for (const book of books) {
-      await book.flush().catch((error: unknown) => {
+    for (const usage of usages) {
+      await usage.flush().catch((error: unknown) => {
         logger.debug({ err: error }, "could not write down what was sent to the provider; it is kept");
       });
     }
@@ -78,7 +78,7 @@ export function recordSpending(
       await flushAll();
     }
   })();
-  shutdown.onShutdown("spending", async () => {
+  shutdown.onShutdown("request usage", async () => {
     closing.abort();
     await running;
   });

@@ -1,5 +1,5 @@
 import { expect, it } from "vitest";
-import { passOverHinted } from "../../../src/apply/passOverHinted.ts";
+import { skipApplied } from "../../../src/apply/skipApplied.ts";
 
 function setUp() {
   const applied: number[][] = [];
@@ -8,10 +8,10 @@ function setUp() {
     if (state.fails) throw new Error("away");
     applied.push([...seqs]);
   };
-  return { ...passOverHinted(apply), applied, state };
+  return { ...skipApplied(apply), applied, state };
 }
 
-it("passes over what a hint had decided, once", async () => {
+it("skips what a hint had decided, once", async () => {
   const { applyHint, applyJob, applied } = setUp();
   await applyHint([1, 2]);
   await applyJob([1, 2]);

@@ -1,5 +1,5 @@
 import { expect, it, onTestFinished } from "vitest";
-import { keepSpending } from "../../src/roles/spending.ts";
+import { trackRequestUsage } from "../../src/roles/requestUsage.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readRequests } from "../../src/poll/ledger/providerRequests.sql.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
@@ -18,7 +18,7 @@ it("adds up what several processes sent for a source, and loses nothing while Po
   await gone.end();
   const clock = makeSimulatedClock();
   const open = (from: typeof pool, purpose?: string) =>
-    keepSpending({
+    trackRequestUsage({
       budget: makeBudget({ clock }),
       pool: from,
       sourceId: "live",

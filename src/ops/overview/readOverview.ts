@@ -18,8 +18,8 @@ import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { CELL_NANOS, CELLS, divideDay } from "../overview/coverageStrip.ts";
-import type { CoverageDay } from "../overview/coverageStrip.ts";
+import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
+import type { CoverageDay } from "./coverageStrip.ts";
 
 /** What the overview shows of one source. */
 export interface SourceView {
@@ -37,7 +37,7 @@ export interface SourceView {
   readonly coverage: CoverageDay;
 }
 
-export interface Collected {
+export interface Overview {
   /** The database's clock at the time of the look. */
   readonly now: Instant;
   readonly sources: readonly SourceView[];
@@ -45,12 +45,12 @@ export interface Collected {
   readonly holding: readonly Holding[];
 }
 
-export interface Collector {
-  /** What was last collected, at most HOLD_MS old; rejects with the database's error. */
-  read(): Promise<Collected>;
+export interface OverviewReader {
+  /** The last reading, at most HOLD_MS old; rejects with the database's error. */
+  read(): Promise<Overview>;
 }
 
-export interface CollectorDeps {
+export interface OverviewReaderDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly health: HealthReader;
@@ -65,15 +65,15 @@ const RECENT_MINUTES = 10;
 const LIST_POLICY = "order-list";
 
 /** One for all pages of a process. */
-export function makeCollector(deps: CollectorDeps): Collector {
+export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
   const { clock } = deps;
-  let held: Promise<Collected> | undefined;
+  let held: Promise<Overview> | undefined;
   let begunMs = 0;
   return {
     read() {
       if (held !== undefined && clock.monotonicMs() - begunMs < HOLD_MS) return held;
       begunMs = clock.monotonicMs();
-      const reading = collect(deps);
+      const reading = readOverview(deps);
       held = reading;
       // A failure is told to all who asked, and not kept for those who ask later.
       reading.catch(() => {
@@ -84,7 +84,7 @@ export function makeCollector(deps: CollectorDeps): Collector {
   };
 }
 
-async function collect(deps: CollectorDeps): Promise<Collected> {
+async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
   const { pool, health } = deps;
   // One statement after another: a page must not take all connections of the pool.
   const { facts, holding } = await health.read();
@@ -111,7 +111,7 @@ async function collect(deps: CollectorDeps): Promise<Collected> {
   return { now: facts.now, sources, holding };
 }
 
-async function readListReads({ pool, listRate }: CollectorDeps, sourceId: string) {
+async function readListReads({ pool, listRate }: OverviewReaderDeps, sourceId: string) {
   const recent = await readRequests(pool, { sourceId, minutes: RECENT_MINUTES });
   const lists = recent.filter(({ policy }) => policy === LIST_POLICY);
   const windows = (RECENT_MINUTES * 60_000) / listRate.windowMs;

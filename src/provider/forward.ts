@@ -13,7 +13,7 @@ import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./http/transport.ts";
 
 /** A request that somebody else has written, to be sent with our key. */
-export interface PassedRequest {
+export interface ForwardedRequest {
   readonly method: "POST" | "PUT" | "PATCH" | "DELETE";
   /** Path and query as they came, from `/v1/` on. */
   readonly path: string;
@@ -22,7 +22,7 @@ export interface PassedRequest {
   readonly gone: AbortSignal;
 }
 
-export interface PassedAnswer extends RawAnswer {
+export interface ForwardedAnswer extends RawAnswer {
   /** Lower bound of the provider's time at which the request started. */
   readonly requestedAt: Instant;
 }
@@ -35,9 +35,9 @@ export interface PassedAnswer extends RawAnswer {
  * RateLimitedError, without an answer, when its turn is further away than anybody waits; every other ProviderError
  * has the provider's refusal where there was one; InvalidReferenceError for a path that leads elsewhere.
  */
-export type PassOn = (request: PassedRequest) => Promise<PassedAnswer>;
+export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
-export interface PassOnDeps extends ProviderClientDeps {
+export interface ForwardDeps extends ProviderClientDeps {
   /** How long a request waits for its turn at most. */
   readonly waitMaxMs?: number;
 }
@@ -48,7 +48,7 @@ const DEADLINE_MS = 15_000;
 const CREATED = 201;
 
 /** Throws ConfigurationError for a base address or key that no request can carry. */
-export function makePassOn(deps: PassOnDeps): PassOn {
+export function makeForward(deps: ForwardDeps): Forward {
   const { budget, clock, deadlineMs = DEADLINE_MS, waitMaxMs = WAIT_MAX_MS, random = Math.random } = deps;
   const providerClock = makeProviderClock(clock);
   const send = makeRetrying({
@@ -61,7 +61,7 @@ export function makePassOn(deps: PassOnDeps): PassOn {
     { kind, reference, externalOrderId }: Recognized,
     first: RequestOptions,
     request: ProviderRequest,
-  ): Promise<PassedAnswer> {
+  ): Promise<ForwardedAnswer> {
     const endpoint = `${request.method} ${request.route}`;
     let options = first;
     const write = async () => {
@@ -83,7 +83,7 @@ export function makePassOn(deps: PassOnDeps): PassOn {
     return { ...done.answer, requestedAt: done.requestedAt };
   }
 
-  return async function passOn({ method, path, bytes, gone }) {
+  return async function forward({ method, path, bytes, gone }) {
     const recognized = recognize({ method, path, bytes });
     const { kind, route, policy } = recognized;
     const refuse = (waitMs: number) => makeCrowdedError(`${method} ${route}`, policy, waitMs);
@@ -120,7 +120,7 @@ const CANCEL = /^\/v1\/orders\/([^/]+)\/cancel$/;
 const READS = new Set(["/v1/orders/quote", "/v1/addresses/validate"]);
 
 /** What the spec says of the endpoint; a path that it does not show is a write like any other. */
-function recognize({ method, path, bytes }: Pick<PassedRequest, "method" | "path" | "bytes">): Recognized {
+function recognize({ method, path, bytes }: Pick<ForwardedRequest, "method" | "path" | "bytes">): Recognized {
   const [route = ""] = path.split("?");
   const other = {
     kind: "write",
