@@ -1,11 +1,13 @@
 import { availableParallelism } from "node:os";
 import { defineConfig } from "vitest/config";
+import { listReporters } from "./test/support/runReport.ts";
 
 const WORKERS_MAX = 4;
 const shared = { restoreMocks: true, environment: "node" as const };
 
 export default defineConfig({
   test: {
+    reporters: listReporters(),
     // Tests mostly wait, for servers and for time: one worker per processor rather than one less. Each has a Postgres.
     maxWorkers: Math.min(availableParallelism(), WORKERS_MAX),
     projects: [

@@ -1,10 +1,12 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { isShort } from "./test/support/extent.ts";
+import { listReporters } from "./test/support/runReport.ts";
 
 /** The fault matrix: apart from the other tests, because it takes minutes. `npm run test:faults` runs it. */
 export default defineConfig({
   test: {
     name: "faults",
+    reporters: listReporters(),
     environment: "node",
     include: ["test/faults/**/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
