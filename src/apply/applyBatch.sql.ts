@@ -1,7 +1,15 @@
 import type { Queryable } from "../database/database.ts";
+import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
 import { GIVEN_COLUMNS, packRows, READ_COLUMNS } from "./batchRow.sql.ts";
 import type { BatchOutcome, BatchRow } from "./batchRow.sql.ts";
+
+/** What an observation says of an order, its key first. */
+const OVERWRITTEN = ["horizon", "version", "settled", "observed_at", "rank", "hash", "updated_at"].concat(
+  ORDER_COLUMN_LIST.map(({ column }) => column),
+);
+const unlessErased = (column: string) =>
+  PERSONAL_COLUMNS.includes(column) ? `case when not erased then ${column} end` : column;
 
 /** Nothing changes for readers: only the key moves. */
 const SAME_CONTENT = "o.hash = excluded.hash and o.gone_at is null";
@@ -79,28 +87,12 @@ contender as (
 ),
 upserted as (
   insert into mirror.orders as o (
-    source_id, reference, horizon, version, settled, observed_at, rank, hash, external_order_id, status, livemode,
-    fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
-    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, raw,
-    history_id, first_seen_via)
+    source_id, reference, ${OVERWRITTEN.join(", ")}, raw, history_id, first_seen_via)
   select
-    source_id, reference, horizon, version, settled, observed_at, rank, hash,
-    case when not erased then external_order_id end, status, livemode,
-    fleet_name, branch_id, branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time,
-    resolved_basis, pickup_time, delivery_time, real_pickup_time, real_delivery_time, updated_at, kept,
-    history_id, via
+    source_id, reference, ${OVERWRITTEN.map(unlessErased).join(", ")}, kept, history_id, via
   from contender order by source_id, reference
   on conflict (source_id, reference) do update set
-    horizon = excluded.horizon, gone_at = null,
-    version = excluded.version, settled = excluded.settled, observed_at = excluded.observed_at,
-    rank = excluded.rank, hash = excluded.hash, external_order_id = excluded.external_order_id,
-    status = excluded.status, livemode = excluded.livemode, fleet_name = excluded.fleet_name,
-    branch_id = excluded.branch_id, branch_reference = excluded.branch_reference,
-    schedule_mode = excluded.schedule_mode, resolved_pickup_time = excluded.resolved_pickup_time,
-    resolved_delivery_time = excluded.resolved_delivery_time, resolved_basis = excluded.resolved_basis,
-    pickup_time = excluded.pickup_time, delivery_time = excluded.delivery_time,
-    real_pickup_time = excluded.real_pickup_time, real_delivery_time = excluded.real_delivery_time,
-    updated_at = excluded.updated_at,
+    ${OVERWRITTEN.map((column) => `${column} = excluded.${column}`).join(", ")}, gone_at = null,
     raw = case when ${SAME_CONTENT} then o.raw else excluded.raw end,
     revision = case when ${SAME_CONTENT} then o.revision else o.revision + 1 end,
     history_id = case when ${SAME_CONTENT} then o.history_id else excluded.history_id end,

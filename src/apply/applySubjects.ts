@@ -149,7 +149,7 @@ function toDecision(outcome: BatchOutcome, rows: readonly BatchRow[]): Decision 
     reason: row.reason,
     eventId: row.event_id,
     eventType: row.event_type,
-    status: row.status,
+    status: typeof row.status === "string" ? row.status : null,
     previousStatus: outcome.previous_status,
     version: row.version === null ? null : BigInt(row.version),
     storedVersion: outcome.stored_version === null ? null : BigInt(outcome.stored_version),

@@ -1,4 +1,6 @@
 import type { Via } from "../domain/order/observation.ts";
+import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
+import type { OrderColumn } from "../domain/order/orderColumns.ts";
 import { startsOf } from "../database/packedBytes.ts";
 
 export const VERDICTS = [
@@ -16,10 +18,11 @@ export const VERDICTS = [
 export type Verdict = (typeof VERDICTS)[number];
 
 /**
- * One observation, or one event without an order, in the form that the statement reads. Bigints are decimal text; so are
- * times, in microseconds since 1970, which is what timestamptz holds; exact from 1685 to 2255.
+ * One observation, or one event without an order, in the form that the statement reads: these columns, and those of
+ * the order's fields. Bigints are decimal text; so are times, in microseconds since 1970, which is what timestamptz
+ * holds; exact from 1685 to 2255.
  */
-export interface BatchRow {
+export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | boolean | null>>> {
   /** Place in the batch, 0 first; comes back with the outcome. */
   readonly n: number;
   readonly source_id: string;
@@ -45,20 +48,6 @@ export interface BatchRow {
   readonly rank: number | null;
   /** Hex. */
   readonly hash: string | null;
-  readonly external_order_id: string | null;
-  readonly status: string | null;
-  readonly livemode: boolean | null;
-  readonly fleet_name: string | null;
-  readonly branch_id: string | null;
-  readonly branch_reference: string | null;
-  readonly schedule_mode: string | null;
-  readonly resolved_pickup_time: string | null;
-  readonly resolved_delivery_time: string | null;
-  readonly resolved_basis: string | null;
-  readonly pickup_time: string | null;
-  readonly delivery_time: string | null;
-  readonly real_pickup_time: string | null;
-  readonly real_delivery_time: string | null;
   readonly updated_at: string | null;
   readonly raw: string | null;
 }
@@ -77,7 +66,7 @@ export interface BatchOutcome {
  * The columns that travel as JSON, with their types in the database. Times go as numbers: to write and read them as dates
  * costs both sides three times as much.
  */
-const COLUMN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw">, string>> = {
+const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw" | OrderColumn>, string>> = {
   n: "integer",
   source_id: "text",
   via: "text",
@@ -96,32 +85,22 @@ const COLUMN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw">, string>> = {
   observed_at: "bigint",
   rank: "smallint",
   hash: "text",
-  external_order_id: "text",
-  status: "text",
-  livemode: "boolean",
-  fleet_name: "text",
-  branch_id: "text",
-  branch_reference: "text",
-  schedule_mode: "text",
-  resolved_pickup_time: "timestamptz",
-  resolved_delivery_time: "timestamptz",
-  resolved_basis: "text",
-  pickup_time: "timestamptz",
-  delivery_time: "timestamptz",
-  real_pickup_time: "timestamptz",
-  real_delivery_time: "timestamptz",
   updated_at: "timestamptz",
 };
-const ROW_COLUMNS = Object.keys(COLUMN_TYPES) as (keyof typeof COLUMN_TYPES)[];
-const isTime = (column: keyof typeof COLUMN_TYPES) => COLUMN_TYPES[column] === "timestamptz";
-export const GIVEN_COLUMNS = ROW_COLUMNS.map(
-  (name) => `${name} ${isTime(name) ? "bigint" : COLUMN_TYPES[name]}`,
+const COLUMN_TYPES: readonly (readonly [name: Exclude<keyof BatchRow, "raw">, type: string])[] = [
+  ...(Object.keys(OWN_TYPES) as (keyof typeof OWN_TYPES)[]).map((name) => [name, OWN_TYPES[name]] as const),
+  ...ORDER_COLUMN_LIST.map(({ column, type }) => [column, type] as const),
+];
+const ROW_COLUMNS = COLUMN_TYPES.map(([name]) => name);
+export const GIVEN_COLUMNS = COLUMN_TYPES.map(
+  ([name, type]) => `${name} ${type === "timestamptz" ? "bigint" : type}`,
 );
-function asRead(name: keyof typeof COLUMN_TYPES): string {
+export const READ_COLUMNS = COLUMN_TYPES.map(([name, type]) => {
   if (name === "hash") return "decode(r.hash, 'hex') as hash";
-  return isTime(name) ? `timestamptz 'epoch' + r.${name} * interval '1 microsecond' as ${name}` : `r.${name}`;
-}
-export const READ_COLUMNS = ROW_COLUMNS.map(asRead);
+  return type === "timestamptz"
+    ? `timestamptz 'epoch' + r.${name} * interval '1 microsecond' as ${name}`
+    : `r.${name}`;
+});
 
 /**
  * The rows as JSON, without columns that are null in all of them, and their snapshots as bytes that the server cuts
@@ -129,7 +108,7 @@ export const READ_COLUMNS = ROW_COLUMNS.map(asRead);
  * an event costs Postgres.
  */
 export function packRows(rows: readonly BatchRow[]): unknown[] {
-  const columns = ROW_COLUMNS.filter((column) => rows.some((row) => row[column] !== null));
+  const columns = ROW_COLUMNS.filter((column) => rows.some((row) => (row[column] ?? null) !== null));
   const lengths = rows.map(({ raw }) => (raw === null ? null : Buffer.byteLength(raw)));
   const starts = startsOf(lengths.map((length) => length ?? 0));
   const raws = Buffer.from(rows.map(({ raw }) => raw ?? "").join(""));

@@ -1,32 +1,24 @@
 import type { Pool } from "../database/database.ts";
+import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import { writeOrderFilter } from "./orderFilter.sql.ts";
 import type { OrderFilter } from "./orderFilter.sql.ts";
 
+type CellType = "text" | "boolean" | "time" | "number";
+
 /** Columns of reporting.orders that are exported as cells, and what they hold. */
-export const EXPORT_COLUMNS = {
+export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   source_id: "text",
   reference: "text",
-  external_order_id: "text",
-  status: "text",
-  livemode: "boolean",
-  fleet_name: "text",
-  branch_id: "text",
-  branch_reference: "text",
+  ...Object.fromEntries(
+    ORDER_COLUMN_LIST.map(({ column, type }) => [column, type === "timestamptz" ? "time" : type]),
+  ),
   branch_name: "text",
-  schedule_mode: "text",
-  resolved_pickup_time: "time",
-  resolved_delivery_time: "time",
-  resolved_basis: "text",
-  pickup_time: "time",
-  delivery_time: "time",
-  real_pickup_time: "time",
-  real_delivery_time: "time",
   updated_at: "time",
   revision: "number",
   first_seen_via: "text",
   first_seen_at: "time",
   changed_at: "time",
-} as const satisfies Record<string, "text" | "boolean" | "time" | "number">;
+};
 
 /** As the columns come from Postgres; times as its text in UTC. */
 export type ExportCell = string | number | boolean | null;

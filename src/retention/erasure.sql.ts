@@ -1,4 +1,5 @@
 import { UnavailableError } from "../domain/errors.ts";
+import { PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { sqlState } from "../database/databaseErrors.ts";
 import { inTransaction } from "../database/transaction.ts";
@@ -113,7 +114,7 @@ export async function writeErasure(
        insert into mirror.erasures (source_id, reference) values ($1, $2) on conflict do nothing
      ),
      latest as (
-       update mirror.orders set external_order_id = null, raw = mirror.redact_order(raw, reference, status)
+       update mirror.orders set ${PERSONAL_COLUMNS.map((column) => `${column} = null`).join(", ")}, raw = mirror.redact_order(raw, reference, status)
        where source_id = $1 and reference = $2
      ),
      observations as (

@@ -4,7 +4,8 @@ import { canonicalJson, JSON_DEPTH_MAX } from "../domain/order/canonicalJson.ts"
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { tryParseInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { OrderFields, Snapshot } from "../domain/order/order.ts";
+import type { Snapshot } from "../domain/order/order.ts";
+import type { OrderFields } from "../domain/order/orderColumns.ts";
 import { withoutMember } from "./rawJson.ts";
 
 const named = z.looseObject({ name: z.string() });

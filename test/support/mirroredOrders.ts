@@ -1,6 +1,7 @@
 import type pg from "pg";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
+import { ORDER_COLUMN_LIST } from "../../src/domain/order/orderColumns.ts";
 import { observeRead } from "../../src/domain/order/observation.ts";
 import { readAt } from "./orders.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
@@ -34,15 +35,12 @@ export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string):
     observed_at: key.observedAt,
     rank: key.rank,
     hash: Buffer.from(key.hash, "hex"),
-    external_order_id: fields.externalOrderId,
-    status: fields.status,
-    livemode: fields.livemode,
-    fleet_name: fields.fleetName,
-    schedule_mode: fields.scheduleMode,
-    branch_id: fields.branchId,
-    branch_reference: fields.branchReference,
-    pickup_time: toTimestamp(fields.pickupTime),
-    delivery_time: toTimestamp(fields.deliveryTime),
+    ...Object.fromEntries(
+      ORDER_COLUMN_LIST.map(({ field, column }) => {
+        const value = fields[field];
+        return [column, typeof value === "bigint" ? toTimestamp(value) : value];
+      }),
+    ),
     updated_at: toTimestamp(version),
     raw,
     history_id: 1,
@@ -56,6 +54,6 @@ export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string):
   );
 }
 
-function toTimestamp(instant: Instant | null): string | null {
-  return instant === null ? null : formatInstant(instant, 6);
+function toTimestamp(instant: Instant): string {
+  return formatInstant(instant, 6);
 }

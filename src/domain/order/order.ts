@@ -1,4 +1,5 @@
 import type { Instant } from "./instant.ts";
+import type { OrderFields } from "./orderColumns.ts";
 
 /** Statuses that the spec names ("States and transitions"), in life-cycle order. Providers may send others. */
 export const ORDER_STATUSES = [
@@ -30,28 +31,6 @@ export function lifeCycleRank(status: string): number {
 /** True for a status that the spec calls final ("States and transitions", rule 3). */
 export function isFinal(status: string): boolean {
   return status === "cancelled";
-}
-
-/**
- * What the mirror reads out of a snapshot. Times are instants; a time or text that the provider left out, or
- * sent in a form that we cannot read, is null, while `Snapshot.raw` keeps what came.
- */
-export interface OrderFields {
-  readonly reference: string;
-  readonly externalOrderId: string | null;
-  readonly status: string;
-  readonly livemode: boolean | null;
-  readonly fleetName: string | null;
-  readonly branchId: string | null;
-  readonly branchReference: string | null;
-  readonly scheduleMode: string | null;
-  readonly resolvedPickupTime: Instant | null;
-  readonly resolvedDeliveryTime: Instant | null;
-  readonly resolvedBasis: string | null;
-  readonly pickupTime: Instant | null;
-  readonly deliveryTime: Instant | null;
-  readonly realPickupTime: Instant | null;
-  readonly realDeliveryTime: Instant | null;
 }
 
 /** An order object as the provider sent it, and what we read out of it. */
