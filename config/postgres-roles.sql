@@ -13,7 +13,7 @@
 -- Further rights, for whoever uses what needs them:
 --
 --   grant order_mirror_worker to mirror_web;                           -- WRITE_THROUGH applies what it forwarded
---   grant order_mirror_housekeeper to mirror_worker;                   -- …_KEPT_FOR removes what is old
+--   grant order_mirror_retention to mirror_worker;                   -- …_KEPT_FOR removes what is old
 --   grant pg_signal_backend, pg_read_all_stats to mirror_worker;       -- ends reports that run for too long
 --   call mirror.admit_reader('login');                                 -- a reporting tool
 --
@@ -25,7 +25,7 @@ do $$
 declare
   name text;
 begin
-  foreach name in array array['order_mirror_web', 'order_mirror_worker', 'order_mirror_poller', 'order_mirror_housekeeper'] loop
+  foreach name in array array['order_mirror_web', 'order_mirror_worker', 'order_mirror_poller', 'order_mirror_retention'] loop
     if not exists (select from pg_catalog.pg_roles where rolname = name) then
       execute pg_catalog.format('create role %I nologin', name);
     end if;
@@ -35,9 +35,9 @@ $$;
 
 -- What is new since the last run must not be left with rights of its past.
 revoke all on all tables in schema mirror
-  from order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_housekeeper;
+  from order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_retention;
 
--- All: read the mirror, say which sources are configured, take a turn as leader or keeper.
+-- All: read the mirror, say which sources are configured, take a turn as leader, for alerting or for retention.
 grant usage on schema mirror, reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on all tables in schema mirror to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on all tables in schema reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
@@ -69,11 +69,11 @@ grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetc
 grant update (body) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
 
--- Housekeeper: remove what was kept for long enough, and tell the feed's readers.
-grant usage on schema mirror to order_mirror_housekeeper;
-grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_housekeeper;
-grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_housekeeper;
-grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries to order_mirror_housekeeper;
+-- Retention: remove what was kept for long enough, and tell the feed's readers.
+grant usage on schema mirror to order_mirror_retention;
+grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_retention;
+grant select, insert, update on mirror.feed_removals, mirror.retention_walks to order_mirror_retention;
+grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries to order_mirror_retention;
 
 -- Worker: remove windows that were read, once nothing needs them, and old findings about lost events, which no
 -- configuration turns off.
@@ -86,7 +86,7 @@ grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_curso
 
 -- Poller: what was read when, and what that proves.
 grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications, mirror.announced_statuses,
-  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_traits to order_mirror_poller;
+  mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_behaviour to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;
 grant insert on mirror.coverage to order_mirror_poller;
 grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_poller;

@@ -231,7 +231,7 @@ comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseco
 comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
-comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is parked once.';
+comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is quarantined once.';
 create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
 create index quarantine_excepted on mirror.quarantine (source_id) where state = 'open' and inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
@@ -252,8 +252,8 @@ comment on table  mirror.refetches                 is 'Orders that the poller sh
 comment on column mirror.refetches.source_id       is 'Whose order it is.';
 comment on column mirror.refetches.reference       is 'The provider''s reference, or the externalOrderId.';
 comment on column mirror.refetches.reason          is 'Why it should be read, in words.';
-comment on column mirror.refetches.requested_at    is 'When that was wished last, by the database''s clock; names the wish.';
-comment on column mirror.refetches.attempts        is 'Reads of this wish that failed, or came too early, so far.';
+comment on column mirror.refetches.requested_at    is 'When that was requested last, by the database''s clock; names the request.';
+comment on column mirror.refetches.attempts        is 'Reads of this request that failed, or came too early, so far.';
 comment on column mirror.refetches.failures        is 'Of those, the ones that failed, counted since the last read that did not.';
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';

@@ -16,13 +16,13 @@ create table mirror.outgoing_cursors (
   source_id   text not null references mirror.sources,
   tx          xid8 not null,
   position    bigint not null,
-  told_tx       xid8 not null default '0',
-  told_position bigint not null default 0,
+  notified_tx       xid8 not null default '0',
+  notified_position bigint not null default 0,
   primary key (endpoint_id, source_id)
 );
 comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries, in the order (tx, position).';
-comment on column mirror.outgoing_cursors.told_tx       is 'With told_position: the last removal of changes (feed_removals) that the endpoint was told of.';
-comment on column mirror.outgoing_cursors.told_position is 'See told_tx.';
+comment on column mirror.outgoing_cursors.notified_tx       is 'With notified_position: the last removal of changes (feed_removals) that the endpoint was notified of.';
+comment on column mirror.outgoing_cursors.notified_position is 'See notified_tx.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
@@ -44,11 +44,11 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the word that changes were removed before it was told of them. The queue only says when to look; what is due stands here.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the word that changes were removed before it was notified of them. The queue only says when to look; what is due stands here.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes; it makes the message''s id, the same in every attempt.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
-comment on column mirror.outgoing_deliveries.missed_after_tx       is 'For changes.missed, with missed_after_position: the last change that the endpoint was told of.';
+comment on column mirror.outgoing_deliveries.missed_after_tx       is 'For changes.missed, with missed_after_position: the last change that the endpoint was notified of.';
 comment on column mirror.outgoing_deliveries.missed_after_position is 'See missed_after_tx.';
 comment on column mirror.outgoing_deliveries.missed_through_tx     is 'For changes.missed, with position: the last change that was removed.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint said so. dead: given up; kept to be sent again by hand.';
@@ -73,7 +73,7 @@ cross join lateral (
     (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
     (select max(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
 ) d;
-comment on view   reporting.outgoing_webhooks                     is 'One row per endpoint of the business''s own that is told of changes: whether it gets them.';
+comment on view   reporting.outgoing_webhooks                     is 'One row per endpoint of the business''s own that is notified of changes: whether it gets them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
 comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
 comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';
@@ -81,4 +81,4 @@ comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the o
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
 comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this, because attempts failed again and again.';
-comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was told of them, within the last week.';
+comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was notified of them, within the last week.';

@@ -1,4 +1,4 @@
--- Conditions that people are told of, without a monitoring system.
+-- Conditions that people are notified of, without a monitoring system.
 
 create table mirror.alerts (
   name      text not null,
@@ -6,7 +6,7 @@ create table mirror.alerts (
   subject   text not null,
   since     timestamptz not null,
   ended_at  timestamptz,
-  told_at   timestamptz,
+  notified_at   timestamptz,
   primary key (name, subject)
 );
 comment on table  mirror.alerts          is 'Conditions that hold, or of whose end somebody is still to be told. Kept here so that a restart repeats nothing.';
@@ -14,4 +14,4 @@ comment on column mirror.alerts.name     is 'Name of the condition, as in docs/r
 comment on column mirror.alerts.subject  is 'Source, endpoint or queue that it is about; empty for what there is one of.';
 comment on column mirror.alerts.since    is 'When the condition began to hold.';
 comment on column mirror.alerts.ended_at is 'When it ceased to hold; the row goes once that was told.';
-comment on column mirror.alerts.told_at  is 'When the outgoing webhook accepted that it is firing; null before.';
+comment on column mirror.alerts.notified_at  is 'When the outgoing webhook accepted that it is firing; null before.';

@@ -1,20 +1,20 @@
 -- What the leader measures of a provider: how it answers, and how late changes appear in its list.
 
-create table mirror.provider_traits (
+create table mirror.provider_behaviour (
   source_id   text not null references mirror.sources,
-  trait       text not null,
+  aspect       text not null,
   value       text not null,
   measured_at timestamptz not null default clock_timestamp(),
   previous    text,
   changed_at  timestamptz,
-  primary key (source_id, trait)
+  primary key (source_id, aspect)
 );
-comment on table  mirror.provider_traits             is 'How the provider of a source answers where the spec leaves it open, as measured.';
-comment on column mirror.provider_traits.trait       is 'sort, since, until, precision, page, ties, clock or rate.';
-comment on column mirror.provider_traits.value       is 'What was measured, in words.';
-comment on column mirror.provider_traits.measured_at is 'When that was last seen to be so.';
-comment on column mirror.provider_traits.previous    is 'The value before; null: it was never another one.';
-comment on column mirror.provider_traits.changed_at  is 'When it was found to have changed; null: never.';
+comment on table  mirror.provider_behaviour             is 'How the provider of a source answers where the spec leaves it open, as measured.';
+comment on column mirror.provider_behaviour.aspect       is 'sort, since, until, precision, page, ties, clock or rate.';
+comment on column mirror.provider_behaviour.value       is 'What was measured, in words.';
+comment on column mirror.provider_behaviour.measured_at is 'When that was last seen to be so.';
+comment on column mirror.provider_behaviour.previous    is 'The value before; null: it was never another one.';
+comment on column mirror.provider_behaviour.changed_at  is 'When it was found to have changed; null: never.';
 
 create table mirror.arrivals (
   source_id      text not null references mirror.sources,

@@ -24,7 +24,7 @@ begin
       (select min(c.position) - 1 from mirror.changes c
         where c.source_id = o.source_id and (c.tx, c.position) > (o.tx, o.position)),
       (select max(c.position) from mirror.changes c where c.source_id = o.source_id), 0);
-    update mirror.outgoing_cursors set told_tx = '1' where told_position > 0;
+    update mirror.outgoing_cursors set notified_tx = '1' where notified_position > 0;
     update mirror.changes set tx = '1';
     update mirror.orders set feed_tx = '1';
     update mirror.lost_event_cursor set tx = '1';

@@ -52,7 +52,7 @@ comment on function mirror.withdraw_proof is 'Takes back the proof of the window
 
 create function mirror.ask_about_claim(claim_source text, claim_reference text, claim_version bigint) returns void
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
-  insert into mirror.refetches as wish (source_id, reference, reason, claim_version)
+  insert into mirror.refetches as request (source_id, reference, reason, claim_version)
   values (claim_source, claim_reference, 'late_event', claim_version)
   on conflict (source_id, reference) do update set
     reason = excluded.reason, claim_version = excluded.claim_version, requested_at = excluded.requested_at,

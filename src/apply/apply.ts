@@ -78,10 +78,10 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
     const observation: Observation = observeRead({ sourceId, via, snapshot, time });
     return { kind: "observation", ...common, observation };
   });
-  const parked = unreadable.map(({ raw, detail }): Subject => {
+  const quarantined = unreadable.map(({ raw, detail }): Subject => {
     const reference = readReference(JSON.parse(raw));
     const names = reference === null ? namesIn(Buffer.from(raw)) : null;
     return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, names, raw };
   });
-  return [...observed, ...parked];
+  return [...observed, ...quarantined];
 }

@@ -30,7 +30,7 @@ const writes = (incoming: string, stored: string, present?: string) => `
  * The parts, in the order in which they matter:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
  *   worker decides them, or the sweep does.
- * - subject: what is left to decide, with what is stored of an order (kept) or put into quarantine (parked_raw): each is
+ * - subject: what is left to decide, with what is stored of an order (kept) or put into quarantine (quarantined_raw): each is
  *   made once, since reading JSON is dear. Of an order whose personal data was erased it is only the redacted rest, and
  *   the event's body in the inbox goes too (blanked); so does input without an order that names such a one.
  *   eraseOrder shuts this statement out meanwhile.
@@ -69,7 +69,7 @@ subject as materialized (
       when i.verdict is distinct from 'quarantined' then null
       when e.reference is null then convert_to(i.raw, 'UTF8')
       else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
-    end as parked_raw
+    end as quarantined_raw
   from incoming i left join lateral (select reference from mirror.erasures
     where source_id = i.source_id and reference = any (coalesce(i.names, array[i.reference])) limit 1) e on true
   where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
@@ -126,10 +126,10 @@ decided as materialized (
   left join upserted u on u.source_id = s.source_id and u.reference = s.reference
   left join stored b on b.source_id = s.source_id and b.reference = s.reference
 ),
-parked_before as (
+quarantined_before as (
   select source_id, raw_hash from mirror.quarantine
   where inbox_seq is null and (source_id, raw_hash) in (
-    select source_id, sha256(parked_raw) from decided where outcome = 'quarantined')
+    select source_id, sha256(quarantined_raw) from decided where outcome = 'quarantined')
 ),
 recorded as (
   insert into mirror.history (
@@ -142,7 +142,7 @@ recorded as (
     case when outcome in ('applied', 'corrected', 'stale', 'refuted') or conflict then kept end
   from decided
   where inbox_seq is not null
-    or (outcome = 'quarantined' and (source_id, sha256(parked_raw)) not in (select * from parked_before))
+    or (outcome = 'quarantined' and (source_id, sha256(quarantined_raw)) not in (select * from quarantined_before))
     or (outcome <> 'quarantined' and (conflict or outcome <> 'duplicate'))
 ),
 announced as (
@@ -154,10 +154,10 @@ announced as (
     event_id, event_type, version, outcome, feed_tx
   from decided where outcome in ('applied', 'corrected') order by n
 ),
-parked as (
+quarantined as (
   insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, version, raw)
   select source_id, via, inbox_seq, reference, reason, detail, version,
-    case when inbox_seq is null then parked_raw end
+    case when inbox_seq is null then quarantined_raw end
   from decided where outcome = 'quarantined' order by n
   on conflict do nothing
 ),

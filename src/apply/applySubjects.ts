@@ -40,7 +40,7 @@ export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
 export interface ApplyDeps {
   readonly pool: Pool;
   readonly logger: Logger;
-  /** Told of every decision after it was committed; must not throw. */
+  /** Called with every decision after it was committed; must not throw. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
@@ -101,12 +101,16 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Dec
       throw new ApplyInterruptedError("Postgres could not apply a batch now.", { cause: error });
     }
     if (fault === "other") throw error;
-    return splitOrPark(run, subjects, error);
+    return splitOrQuarantine(run, subjects, error);
   }
   return outcomes.map((outcome) => toDecision(outcome, rows));
 }
 
-async function splitOrPark(run: Run, subjects: readonly Subject[], error: unknown): Promise<Decision[]> {
+async function splitOrQuarantine(
+  run: Run,
+  subjects: readonly Subject[],
+  error: unknown,
+): Promise<Decision[]> {
   const [first] = subjects;
   if (first === undefined) return [];
   if (subjects.length > 1) {
@@ -114,7 +118,7 @@ async function splitOrPark(run: Run, subjects: readonly Subject[], error: unknow
     const before = await applyOrSplit(run, subjects.slice(0, middle));
     return [...before, ...(await applyOrSplit(run, subjects.slice(middle)))];
   }
-  // Parking a row that is parked already would go round for ever: then the fault is not in its content.
+  // Quarantining a row that is quarantined already would go round for ever: then the fault is not in its content.
   if (first.kind !== "observation") throw error;
   const code = sqlState(error) ?? "unknown";
   const { reference } = first.observation.snapshot.fields;

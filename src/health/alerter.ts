@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { markAlertTold, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
+import { markAlertNotified, recordAlerts, removeEndedAlert } from "./alerts.sql.ts";
 import type { StoredAlert } from "./alerts.sql.ts";
 import type { Condition } from "./condition.ts";
 import { CONDITIONS } from "./conditions.ts";
@@ -36,7 +36,7 @@ export interface AlerterDeps {
 /**
  * Tells which conditions have begun to hold and which have ended; run it every minute, one at a time.
  *
- * What was told is kept in Postgres, so that a restart repeats nothing. When the process dies between an accepted
+ * What was notified is kept in Postgres, so that a restart repeats nothing. When the process dies between an accepted
  * message and its note, that message is sent once more, under the same id.
  */
 export function makeAlerter({ pool, send, logger }: AlerterDeps) {
@@ -63,16 +63,16 @@ export function makeAlerter({ pool, send, logger }: AlerterDeps) {
       return false;
     }
     logger.info({ alert: name, subject, type: message.type }, "an alert was sent");
-    await (stored.endedAt === null ? markAlertTold(pool, stored) : removeEndedAlert(pool, stored));
+    await (stored.endedAt === null ? markAlertNotified(pool, stored) : removeEndedAlert(pool, stored));
     return true;
   }
 }
 
 /** Undefined when there is nothing to tell. */
 function makeMessage(stored: StoredAlert, held: Holding | undefined): AlertMessage | undefined {
-  const { name, subject, endedAt, told } = stored;
+  const { name, subject, endedAt, notified } = stored;
   const condition = CONDITIONS.find((each) => each.name === name);
-  if (endedAt === null && (told || held === undefined)) return undefined;
+  if (endedAt === null && (notified || held === undefined)) return undefined;
   const type = endedAt === null ? "alert.firing" : "alert.resolved";
   return {
     id: `alert_${name}_${subject}_${Math.round(stored.since * 1_000)}_${type.slice("alert.".length)}`,

@@ -12,12 +12,12 @@ export interface StoredAlert extends AlertKey {
   readonly since: number;
   readonly now: number;
   readonly endedAt: number | null;
-  readonly told: boolean;
+  readonly notified: boolean;
 }
 
 /**
  * Takes down which conditions hold, each with its beginning, and returns all rows. A condition that comes back before
- * its end was told goes on as before; one that ended before anybody was told of it is forgotten. Those whose name is
+ * its end was notified goes on as before; one that ended before anybody was notified of it is forgotten. Those whose name is
  * among `unjudged` stay as they are.
  */
 export async function recordAlerts(
@@ -28,7 +28,7 @@ export async function recordAlerts(
     `with holding as (
        select * from unnest($1::text[], $2::text[], $3::bigint[]) as h (name, subject, since)
      ), over as (
-       select name, subject, told_at from mirror.alerts
+       select name, subject, notified_at from mirror.alerts
        where (name, subject) not in (select name, subject from holding) and name <> all ($4::text[])
      ), begun as (
        insert into mirror.alerts as alert (name, subject, since)
@@ -37,11 +37,11 @@ export async function recordAlerts(
        returning *
      ), ended as (
        update mirror.alerts a set ended_at = clock_timestamp() from over
-       where a.name = over.name and a.subject = over.subject and a.told_at is not null and a.ended_at is null
+       where a.name = over.name and a.subject = over.subject and a.notified_at is not null and a.ended_at is null
        returning a.*
      ), forgotten as (
        delete from mirror.alerts a using over
-       where a.name = over.name and a.subject = over.subject and a.told_at is null
+       where a.name = over.name and a.subject = over.subject and a.notified_at is null
        returning a.name, a.subject
      ), changed as (
        select * from begun union all select * from ended
@@ -54,7 +54,7 @@ export async function recordAlerts(
      )
      select name, subject, extract(epoch from since)::float8 as since,
        extract(epoch from clock_timestamp())::float8 as "now",
-       extract(epoch from ended_at)::float8 as "endedAt", told_at is not null as told
+       extract(epoch from ended_at)::float8 as "endedAt", notified_at is not null as notified
      from current order by since, name, subject`,
     [
       holding.map(({ name }) => name),
@@ -66,15 +66,15 @@ export async function recordAlerts(
   return rows;
 }
 
-/** Somebody has been told that it is firing. */
-export async function markAlertTold(pool: Pool, { name, subject }: AlertKey): Promise<void> {
-  await pool.query("update mirror.alerts set told_at = clock_timestamp() where name = $1 and subject = $2", [
-    name,
-    subject,
-  ]);
+/** Somebody has been notified that it is firing. */
+export async function markAlertNotified(pool: Pool, { name, subject }: AlertKey): Promise<void> {
+  await pool.query(
+    "update mirror.alerts set notified_at = clock_timestamp() where name = $1 and subject = $2",
+    [name, subject],
+  );
 }
 
-/** Somebody has been told of its end; one that has come back meanwhile stays. */
+/** Somebody has been notified of its end; one that has come back meanwhile stays. */
 export async function removeEndedAlert(pool: Pool, { name, subject }: AlertKey): Promise<void> {
   await pool.query("delete from mirror.alerts where name = $1 and subject = $2 and ended_at is not null", [
     name,

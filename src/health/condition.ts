@@ -63,7 +63,7 @@ export interface Condition {
   readonly label: "source" | "endpoint" | "queue" | null;
   /** What it measures, in a clause that follows its subject: "live: no poller leads". */
   readonly measures: string;
-  /** How long it must hold before it is shown and anybody is told. */
+  /** How long it must hold before it is shown and anybody is notified. */
   readonly forSeconds: number;
   readonly remedy: string;
   /** The ops page with more about it. */

@@ -3,7 +3,7 @@ import type { Pool } from "../database/database.ts";
 /** How an endpoint of outgoing webhooks is doing. Moments are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
   readonly endpointId: string;
-  /** Sources whose changes it is told of, or was. */
+  /** Sources whose changes it is notified of, or was. */
   readonly sourceIds: readonly string[];
   readonly pending: number;
   readonly dead: number;
@@ -11,7 +11,7 @@ export interface OutgoingEndpoint {
   /** When the first of the messages that were given up was tried last. */
   readonly oldestDeadAt: number | null;
   readonly newestDeliveredAt: number | null;
-  /** When changes were last removed before it was told of them, within the last week. */
+  /** When changes were last removed before it was notified of them, within the last week. */
   readonly newestMissedAt: number | null;
   readonly failuresInRow: number;
   /** Nothing is sent before this; null when it is not left alone. */

@@ -18,7 +18,7 @@ export interface HealthDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   /**
-   * The configured sources: others are not polled, and nobody needs to be told so. None where the configuration is
+   * The configured sources: others are not polled, and nobody needs to hear of them. None where the configuration is
    * not known, as beside a demo: then every source of the database is looked at.
    */
   readonly sources: () => readonly WatchedSource[];
@@ -58,7 +58,7 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
       begunMs = clock.monotonicMs();
       const reading = look();
       held = reading;
-      // A failure is told to all who asked, and not kept for those who ask later.
+      // A failure is reported to all who asked, and not kept for those who ask later.
       reading.catch(() => {
         if (held === reading) held = undefined;
       });

@@ -3,7 +3,7 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Condition, Facts } from "./condition.ts";
 import { CONDITIONS } from "./conditions.ts";
 
-/** A condition that has held for long enough to be told of. */
+/** A condition that has held for long enough to be reported. */
 export interface Holding {
   readonly condition: Condition;
   /** Name of the source, endpoint or queue; empty for what there is one of. */

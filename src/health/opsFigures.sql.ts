@@ -59,20 +59,20 @@ export async function readSlowEvents(
 }
 
 /** How the newest open input in quarantine divides. */
-export interface ParkedReason {
+export interface QuarantinedReason {
   readonly sourceId: string;
   readonly reason: string;
   readonly count: number;
 }
 
 /** Of each source the newest `newestMax` are looked at. */
-export async function readParkedReasons(pool: Pool, newestMax: number): Promise<ParkedReason[]> {
-  const { rows } = await pool.query<ParkedReason>(
+export async function readQuarantinedReasons(pool: Pool, newestMax: number): Promise<QuarantinedReason[]> {
+  const { rows } = await pool.query<QuarantinedReason>(
     `select source_id as "sourceId", reason, count(*)::int as count
      from mirror.sources s cross join lateral (
        select reason from mirror.quarantine q
        where q.source_id = s.source_id and state = 'open' order by quarantined_at desc limit $1
-     ) parked
+     ) quarantined
      group by source_id, reason order by source_id, count desc, reason`,
     [newestMax],
   );
@@ -125,7 +125,7 @@ export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
 }
 
 /** Something that a person or the night asked the poller for, and that has not ended. */
-export interface OpenWork {
+export interface OpenTask {
   readonly kind: "backfill" | "verification";
   readonly id: string;
   readonly sourceId: string;
@@ -141,11 +141,11 @@ export interface OpenWork {
 }
 
 /** The oldest of them first, at most 20. */
-export async function readOpenWorks(pool: Pool): Promise<OpenWork[]> {
+export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
   const columns = `source_id, since, until, state = 'running' as running, orders::float8,
     coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as elapsed, last_error, requested_at`;
   const readShare = "(until - read_down_to)::float8 / (until - since)";
-  const { rows } = await pool.query<Omit<OpenWork, "since" | "until"> & { since: string; until: string }>(
+  const { rows } = await pool.query<Omit<OpenTask, "since" | "until"> & { since: string; until: string }>(
     `select kind, id::text, source_id as "sourceId", since, until, running, least(1, share) as share, orders,
        elapsed as "elapsedSeconds", last_error as "lastError"
      from (

@@ -192,10 +192,13 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     remedy:
       "`order-mirror doctor` says what changed. Polling copes with it; ask the provider whether it was meant.",
     page: "/ops/walks",
-    judge: ({ sourceId, traitChangedAt, now }) =>
-      traitChangedAt === null || now - traitChangedAt > DAY_NANOS
+    judge: ({ sourceId, behaviourChangedAt, now }) =>
+      behaviourChangedAt === null || now - behaviourChangedAt > DAY_NANOS
         ? undefined
-        : { since: traitChangedAt, cause: `The provider of ${sourceId} answers in another way than before.` },
+        : {
+            since: behaviourChangedAt,
+            cause: `The provider of ${sourceId} answers in another way than before.`,
+          },
   }),
   perSource({
     name: "OrderMirrorLateArrivals",

@@ -107,7 +107,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "endpoint",
     measures: "changes were removed within the last day before webhooks were made of them",
     forSeconds: 0,
-    remedy: "The endpoint was told which, by a message changes.missed. It has to read the orders again.",
+    remedy: "A message changes.missed named them to the endpoint, which has to read those orders again.",
     page: "/ops/queues",
     find: ({ endpoints, now }) =>
       endpoints.flatMap(({ endpointId, newestMissedAt }) => {

@@ -57,8 +57,8 @@ export interface Standing {
   readonly overlapSeconds: number | null;
   /** Age at which the latest change of the last week was seen, of those that a read had missed; 0: none was late. */
   readonly lateTailSeconds: number | null;
-  /** When a trait of the provider was last found to have changed. */
-  readonly traitChangedAt: Instant | null;
+  /** When the provider's behaviour was last found to have changed. */
+  readonly behaviourChangedAt: Instant | null;
   /** Events without a decision. */
   readonly pending: number;
   readonly oldestPendingAt: Instant | null;
@@ -136,7 +136,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
   poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
-  (select mirror.nanos_of(max(changed_at)) from mirror.provider_traits t where t.source_id = s.source_id) as "traitChangedAt",
+  (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t where t.source_id = s.source_id) as "behaviourChangedAt",
   coalesce(waiting.pending, 0) as pending, mirror.nanos_of(waiting.oldest) as "oldestPendingAt",
   (select count(*)::int from (select from mirror.quarantine q
     where q.source_id = s.source_id and q.state = 'open' limit ${COUNT_MAX + 1}) open) as quarantined,
@@ -236,7 +236,7 @@ const MOMENTS = [
   "firstRateRefusalAt",
   "gapFoundAt",
   "lastBreachAt",
-  "traitChangedAt",
+  "behaviourChangedAt",
   "oldestPendingAt",
   "oldestQuarantinedAt",
   "lastEventAt",

@@ -17,7 +17,7 @@ export interface ExportOptions extends CsvOptions {
   /** Left open. */
   readonly out: Writable;
   readonly signal: AbortSignal;
-  /** Told how many orders have been written so far. */
+  /** Called with how many orders have been written so far. */
   readonly onWritten?: ((count: number) => void) | undefined;
 }
 

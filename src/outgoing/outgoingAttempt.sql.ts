@@ -16,14 +16,14 @@ export interface ClaimedDelivery {
   readonly change: Change;
 }
 
-/** The word that changes of a source were removed before the endpoint was told of them. */
+/** The word that changes of a source were removed before the endpoint was notified of them. */
 export interface MissedChanges {
   readonly kind: "missed";
   readonly endpointId: string;
   readonly attempt: number;
   readonly epoch: string;
   readonly sourceId: string;
-  /** Behind the last change that the endpoint was told of. */
+  /** Behind the last change that the endpoint was notified of. */
   readonly after: FeedPosition;
   /** Behind the last change that was removed. */
   readonly through: FeedPosition;

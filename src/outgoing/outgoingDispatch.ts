@@ -101,7 +101,7 @@ async function planAll(
     if (missed)
       logger.warn(
         { endpoint: subscription.endpointId, source: subscription.sourceId },
-        "changes were removed before outgoing webhooks were made of them; the endpoint is told so",
+        "changes were removed before outgoing webhooks were made of them; the endpoint is notified",
       );
     await enqueue(deliveries);
     count += deliveries.length;

@@ -9,10 +9,10 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
-type Told<Claim> = Omit<Claim, "endpointId" | "attempt">;
+type Sent<Claim> = Omit<Claim, "endpointId" | "attempt">;
 
 /** The message about a change, or about changes that were missed. */
-export function writeMessage(claim: Told<ClaimedDelivery> | Told<MissedChanges>): OutgoingMessage {
+export function writeMessage(claim: Sent<ClaimedDelivery> | Sent<MissedChanges>): OutgoingMessage {
   return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim);
 }
 
@@ -20,7 +20,7 @@ export function writeMessage(claim: Told<ClaimedDelivery> | Told<MissedChanges>)
  * In the shape of Standard Webhooks: `type`, `timestamp` (our time of the change) and `data`, which is the change as the
  * feed tells it, and the source beside it.
  */
-function writeChanged({ epoch, type, change }: Told<ClaimedDelivery>): OutgoingMessage {
+function writeChanged({ epoch, type, change }: Sent<ClaimedDelivery>): OutgoingMessage {
   const head = JSON.stringify({ type, timestamp: formatInstant(change.changedAt), source: change.sourceId });
   const data = writeChange(change, writeFeedCursor(epoch, change.at));
   return {
@@ -29,7 +29,7 @@ function writeChanged({ epoch, type, change }: Told<ClaimedDelivery>): OutgoingM
   };
 }
 
-function writeMissed({ epoch, sourceId, after, through, foundAt }: Told<MissedChanges>): OutgoingMessage {
+function writeMissed({ epoch, sourceId, after, through, foundAt }: Sent<MissedChanges>): OutgoingMessage {
   const message = {
     type: "changes.missed",
     timestamp: formatInstant(foundAt),

@@ -22,7 +22,7 @@ export interface DueDelivery {
 export interface PlannedDeliveries {
   /** Changes that were looked at; as many as the limit when there may be more. */
   readonly read: number;
-  /** True when changes were removed before the endpoint was told of them; one of the deliveries tells it that. */
+  /** True when changes were removed before the endpoint was notified of them; one of the deliveries tells it that. */
   readonly missed: boolean;
   readonly deliveries: readonly DueDelivery[];
 }
@@ -60,7 +60,7 @@ export async function recordSubscriptions(
 /*
  * The locked cursor makes planners take turns, and what they plan is committed with it: each change once. A change that
  * was planned before, because the cursor was put back, is sent again. What retention removed behind the cursor cannot be
- * planned: of each such removal the endpoint is told once.
+ * planned: of each such removal the endpoint is notified once.
  */
 const PLAN = `
   with cursor as materialized (
@@ -71,9 +71,9 @@ const PLAN = `
     select r.tx, r.position, cursor.tx as after_tx, cursor.position as after_position
     from cursor join mirror.feed_removals r using (source_id)
     where (r.tx, r.position) > (cursor.tx, cursor.position)
-      and (r.tx, r.position) > (cursor.told_tx, cursor.told_position)
+      and (r.tx, r.position) > (cursor.notified_tx, cursor.notified_position)
   ),
-  told as (
+  notified as (
     insert into mirror.outgoing_deliveries as d
       (endpoint_id, source_id, position, event_type, missed_after_tx, missed_after_position, missed_through_tx)
     select $1, $2, position, 'changes.missed', after_tx, after_position, tx from missed
@@ -107,14 +107,14 @@ const PLAN = `
   moved as (
     update mirror.outgoing_cursors o set
       tx = coalesce(l.tx, o.tx), position = coalesce(l.position, o.position),
-      told_tx = coalesce(m.tx, o.told_tx), told_position = coalesce(m.position, o.told_position)
+      notified_tx = coalesce(m.tx, o.notified_tx), notified_position = coalesce(m.position, o.notified_position)
     from (select 1) one
     left join (select tx, position from fresh order by tx desc, position desc limit 1) l on true
     left join missed m on true
     where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.tx, m.tx) is not null
   )
   select (select count(*)::int from fresh) as read, exists (select from missed) as missed, delivery_id, round
-  from (select 1) one left join (select * from told union all select * from planned) made on true
+  from (select 1) one left join (select * from notified union all select * from planned) made on true
   order by delivery_id`;
 
 /** Makes deliveries of the next changes, at most `limit`; none while another process does. */
@@ -171,7 +171,7 @@ export async function replayFrom(
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}
-     update mirror.outgoing_cursors set tx = $3::xid8, position = $4, told_tx = '0', told_position = 0
+     update mirror.outgoing_cursors set tx = $3::xid8, position = $4, notified_tx = '0', notified_position = 0
      where endpoint_id = $1 and source_id = $2 and (tx, position) > ($3::xid8, $4::bigint)`,
     [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
   );

@@ -49,7 +49,7 @@ export async function readFeedPositionAt(
   return last === undefined ? FEED_START : { tx: BigInt(last.tx), position: BigInt(last.position) };
 }
 
-/** How many changes behind `from` an endpoint was told of, or would have been had it wanted them. */
+/** How many changes behind `from` an endpoint was notified of, or would have been had it wanted them. */
 export async function countReplay(
   pool: Pool,
   replay: { endpointId: string; sourceId: string; from: FeedPosition },

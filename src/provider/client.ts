@@ -107,7 +107,7 @@ export interface ProviderClientDeps {
   readonly budget: Budget;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Told of the end of every request that the caller did not give up; must not throw. */
+  /** Called with the end of every request that the caller did not give up; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
   /** Per request, without waiting for its turn. */
   readonly deadlineMs?: number;

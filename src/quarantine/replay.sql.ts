@@ -16,7 +16,7 @@ export interface QuarantineCount {
   readonly unnamed: number;
   /** How many of each reason. */
   readonly reasons: readonly { readonly reason: string; readonly count: number }[];
-  /** Greatest number among them: rows that are parked later, by the replay itself, lie beyond. */
+  /** Greatest number among them: rows that are quarantined later, by the replay itself, lie beyond. */
   readonly throughId: string | null;
 }
 
@@ -79,7 +79,7 @@ export async function replayQuarantined(
        insert into mirror.pending (seq, source_id)
        select inbox_seq, source_id from freed where inbox_seq is not null order by inbox_seq
        on conflict do nothing
-     ), wished as (
+     ), requested as (
        insert into mirror.refetches (source_id, reference, reason)
        select distinct source_id, reference, 'replayed from quarantine' from freed
        where inbox_seq is null order by source_id, reference

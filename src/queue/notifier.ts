@@ -16,7 +16,7 @@ export interface Notifier {
   close(): Promise<void>;
 }
 
-/** Told of events for which no message was sent, and why. */
+/** Called with events for which no message was sent, and why. */
 type OnForgotten = (events: number, reason: string, error?: unknown) => void;
 
 /** What a notifier sends, and when. */

@@ -76,7 +76,7 @@ const CONCERNED = `
     union select inbox_seq from mirror.quarantine where source_id = $1 and reference = $2 and inbox_seq is not null
     union select seq from mirror.inbox i where source_id = $1 and seq = any ($3::bigint[])
       and not exists (select from mirror.pending p where p.seq = i.seq)
-  ), parked as materialized (
+  ), kept_raw as materialized (
     select quarantine_id from mirror.quarantine
     where source_id = $1 and (reference = $2 or quarantine_id = any ($4::bigint[]) or inbox_seq in (select seq from events))
   )`;
@@ -92,7 +92,7 @@ export async function countErasure(
      select
        (select count(*)::int from mirror.history where source_id = $1 and reference = $2 and raw is not null) as observations,
        (select count(*)::int from events) as events,
-       (select count(*)::int from parked) as quarantined`,
+       (select count(*)::int from kept_raw) as quarantined`,
     [sourceId, reference, events, quarantined],
   );
   return rows[0] ?? { observations: 0, events: 0, quarantined: 0 };
@@ -126,7 +126,7 @@ export async function writeErasure(
        where seq = any (array(select seq from events)) returning 1
      ),
      quarantined as (
-       update mirror.quarantine set raw = null where quarantine_id in (select quarantine_id from parked) returning 1
+       update mirror.quarantine set raw = null where quarantine_id in (select quarantine_id from kept_raw) returning 1
      )
      select (select count(*)::int from observations) as observations, (select count(*)::int from blanked) as events,
        (select count(*)::int from quarantined) as quarantined`,

@@ -131,7 +131,7 @@ export const removeSuperseded: RetentionRule = (pool, query) =>
 
 /**
  * Changes of the feed. Readers that have not read them are told to begin anew. A change that an endpoint of outgoing
- * webhooks is still to be told of waits for that, `waitSeconds` at most; planDeliveries tells of what goes then.
+ * webhooks is still to be notified of waits for that, `waitSeconds` at most; planDeliveries tells of what goes then.
  */
 export function makeRemoveChanges(waitSeconds: number): RetentionRule {
   const waits = { condition: TO_BE_SENT, values: [waitSeconds] };

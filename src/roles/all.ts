@@ -1,5 +1,5 @@
 import { openHealth } from "./health.ts";
-import { startKeeper } from "./keeper.ts";
+import { startAlerting } from "./alertingLoop.ts";
 import { startPoller } from "./poller.ts";
 import { openQueues } from "./queues.ts";
 import type { RoleDeps } from "./role.ts";
@@ -14,6 +14,6 @@ export async function startAll(deps: RoleDeps): Promise<WebAddress> {
   const health = openHealth({ ...deps, ...queues });
   const web = await startWeb({ ...deps, ...queues, health });
   await startPoller(deps);
-  startKeeper({ ...deps, health });
+  startAlerting({ ...deps, health });
   return web;
 }

@@ -124,7 +124,7 @@ function observeSource(observe: Observe, standing: Standing): void {
   observeMoment("order_mirror_poll_last_cycle_timestamp_seconds", standing.lastCycleEndedAt);
   observeMoment("order_mirror_last_event_timestamp_seconds", standing.lastEventAt);
   observeMoment("order_mirror_pending_oldest_timestamp_seconds", standing.oldestPendingAt);
-  observeMoment("order_mirror_provider_changed_timestamp_seconds", standing.traitChangedAt);
+  observeMoment("order_mirror_provider_changed_timestamp_seconds", standing.behaviourChangedAt);
   observeKnown("order_mirror_poll_overlap_seconds", standing.overlapSeconds);
   observeKnown("order_mirror_late_arrival_seconds", standing.lateTailSeconds);
   observe("order_mirror_poll_failing", standing.lastError === null ? 0 : 1, labels);
@@ -194,7 +194,7 @@ export function meterBudget(
   });
 }
 
-/** Counts answers of the provider, to be told of each. */
+/** Counts answers of the provider, to be notified of each. */
 export function meterAnswers(metrics: Metrics): (answered: Answered) => void {
   return ({ endpoint, status }) => {
     const code = status === null ? "none" : String(status);

@@ -27,7 +27,7 @@ export interface RoleDeps {
   readonly loginCode?: LoginCode | undefined;
   /** How long an event may come after the read that found its change; the poller's default where absent. */
   readonly eventGraceSeconds?: number | undefined;
-  /** Told of every decision of this process. */
+  /** Called with every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 

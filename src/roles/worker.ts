@@ -6,14 +6,14 @@ import { takeOverdue } from "../receive/commit/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint } from "../runtime/telemetry/tracing.ts";
 import { meterDecisions, meterHint, meterJob } from "./metering.ts";
-import { startHousekeeper } from "./housekeeper.ts";
+import { startRetention } from "./retentionLoop.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
-/** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and keeping house. */
+/** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
@@ -48,6 +48,6 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   );
   shutdown.onShutdown("queue consumer", () => consumer.close());
   await startOutgoing(deps);
-  startHousekeeper(deps);
+  startRetention(deps);
   logger.info({ sources: [...modes.keys()] }, "worker is ready");
 }

@@ -24,8 +24,8 @@ import { makeRealClock, makeVirtualClock, VIRTUAL_START } from "./world/sandboxC
 import type { SandboxState } from "./world/sandboxState.ts";
 import { makeTraffic } from "./fleet/traffic.ts";
 import { setWebhook } from "./events/webhooks.ts";
-import { makeWorkLoop } from "./fleet/workLoop.ts";
-import { makeWorks } from "./fleet/works.ts";
+import { makeTaskLoop } from "./fleet/taskLoop.ts";
+import { makeSandboxTasks } from "./fleet/sandboxTasks.ts";
 import { saveClock } from "./world/world.sql.ts";
 
 export interface SandboxOptions {
@@ -112,8 +112,8 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   const traffic = makeTraffic(state);
   const faultTimer = makeFaultTimer(state);
   const deliverer = makeDeliverer({ state, systemClock, signal });
-  const works = makeWorks({ state, traffic, faultTimer, deliverer });
-  const loop = makeWorkLoop({ state, works, systemClock, signal });
+  const tasks = makeSandboxTasks({ state, traffic, faultTimer, deliverer });
+  const loop = makeTaskLoop({ state, tasks, systemClock, signal });
   wake = loop.wake;
   const stop = async () => {
     stopping.abort(new Error("the sandbox stops"));

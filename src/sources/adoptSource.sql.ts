@@ -39,8 +39,8 @@ export async function adoptSource(
        delete from mirror.coverage_breaches b using adopted a where b.source_id = a.source_id
      ), lateness as (
        delete from mirror.arrivals c using adopted a where c.source_id = a.source_id
-     ), traits as (
-       delete from mirror.provider_traits t using adopted a where t.source_id = a.source_id
+     ), behaviour as (
+       delete from mirror.provider_behaviour t using adopted a where t.source_id = a.source_id
      ), announced as (
        delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
      ), delays as (

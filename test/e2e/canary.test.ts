@@ -209,8 +209,8 @@ describe.each(QUEUES)("with the queue in %s", (kind) => {
       // Readers of the order get all of it, or there was nothing to find.
       await expect.poll(read, { timeout: 90_000 }).toContain(PERSON.address.street);
     }
-    const parked = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
-    await expect.poll(parked, { timeout: 60_000 }).toBeGreaterThanOrEqual(5);
+    const quarantined = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
+    await expect.poll(quarantined, { timeout: 60_000 }).toBeGreaterThanOrEqual(5);
 
     const shown: Record<string, string> = {
       pages: await readPages(url),

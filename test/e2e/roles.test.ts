@@ -64,7 +64,7 @@ beforeAll(async () => {
     serverUrl,
     `create role ${loginOf("reader")} login password '${run}' in role order_mirror_reader`,
   );
-  await runOnServer(serverUrl, `grant order_mirror_housekeeper to ${loginOf("worker")}`);
+  await runOnServer(serverUrl, `grant order_mirror_retention to ${loginOf("worker")}`);
   elsewhere = await makeTestDatabase();
   sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
 });
@@ -166,13 +166,13 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     redirect: "manual",
   });
   expect(refetch.status).toBe(303);
-  // An event that cannot be read is parked, retried by a person, parked again, and dismissed.
+  // An event that cannot be read is quarantined, retried by a person, quarantined again, and dismissed.
   await sendEvent(`${url}/webhooks/live`, { id: "msg_bad", body: Buffer.from("no JSON") });
   for (const action of ["retry", "dismiss"]) {
-    const parked = () =>
+    const quarantined = () =>
       query("owner", "select quarantine_id::text as id from mirror.quarantine where state = 'open'");
-    await expect.poll(parked, { timeout: 60_000 }).toHaveLength(1);
-    const id = String((await parked())[0]?.["id"]);
+    await expect.poll(quarantined, { timeout: 60_000 }).toHaveLength(1);
+    const id = String((await quarantined())[0]?.["id"]);
     const answer = await fetch(`${url}/ops/quarantine/${action}`, {
       method: "POST",
       headers: { authorization },

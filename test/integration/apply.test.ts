@@ -141,7 +141,7 @@ describe("events", () => {
     ]);
   });
 
-  it("that nobody could apply are parked whole, and hold up no other", async () => {
+  it("that nobody could apply are quarantined whole, and hold up no other", async () => {
     const { applyEvents } = makeSut();
     const good = makeEventBody({ id: "good", order: { reference: "R1", updatedAt: at(1) } });
     const test = makeEventBody({ id: "mode", order: { reference: "R2", updatedAt: at(1), livemode: false } });

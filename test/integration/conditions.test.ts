@@ -41,7 +41,7 @@ const MINUTE = 60_000_000_000n;
 const WELL = `
   truncate mirror.inbox, mirror.pending, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
     mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
-    mirror.webhook_calls, mirror.provider_requests, mirror.provider_traits, mirror.outgoing_deliveries;
+    mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries;
   delete from mirror.outgoing_endpoints;
   update mirror.sources set created_at = now() - interval '30 days', paused_at = null;
   insert into mirror.leases (name, holder, fence, expires_at)
@@ -92,7 +92,7 @@ const FAULTS: readonly (readonly [name: string, severity: "critical" | "warning"
   [
     "ProviderChanged",
     "warning",
-    "insert into mirror.provider_traits values ('live', 'sort', 'descending', now(), 'ascending', now())",
+    "insert into mirror.provider_behaviour values ('live', 'sort', 'descending', now(), 'ascending', now())",
   ],
   ["LateArrivals", "warning", poll("overlap_seconds = 60, late_tail_seconds = 50")],
   ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],

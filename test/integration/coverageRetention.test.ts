@@ -62,7 +62,7 @@ async function commit(since: number, until: number, proved = true): Promise<void
   }
 }
 
-/** Reads [since, until) as a person's wish, newest part first. */
+/** Reads [since, until) as a person's request, newest part first. */
 async function backfill(since: number, until: number, parts: number): Promise<void> {
   const length = (until - since) / parts;
   const ids = new Map<string, bigint>();

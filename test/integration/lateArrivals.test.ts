@@ -19,7 +19,7 @@ it("reaches back further where changes appear late in the list, and takes none f
   sandbox.setFaults({ lateCommitShare: 0.3, lateCommitMs: 50_000 });
   await clock.runUntil(24 * MINUTE_MS);
   const margins = await readMargins(pool, "live");
-  // Seen by the first or second poll after their 50 seconds; and the bound of the ages that are told apart.
+  // Seen by the first or second poll after their 50 seconds; and the bound of the ages that are distinguished.
   expect(margins!.tailSeconds).toBeGreaterThanOrEqual(60);
   expect(margins!.tailSeconds).toBeLessThanOrEqual(120);
   expect(margins!.overlapSeconds).toBe(2 * margins!.tailSeconds);

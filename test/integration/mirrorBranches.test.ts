@@ -3,7 +3,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { acquireLease, LeaseLostError, releaseLease } from "../../src/database/leases.sql.ts";
 import type { Lease } from "../../src/database/leases.sql.ts";
-import { makeChores } from "../../src/poll/tasks/chores.ts";
+import { makeLeaderTasks } from "../../src/poll/tasks/leaderTasks.ts";
 import { WalkStalledError } from "../../src/poll/cycle/errors.ts";
 import type { Term } from "../../src/poll/leader/leadership.ts";
 import { makeMirrorBranches } from "../../src/poll/tasks/mirrorBranches.ts";
@@ -57,7 +57,7 @@ const readAll = async () =>
     )
   ).rows;
 
-/** A chore over pages of branches, given as texts. */
+/** A leader task over pages of branches, given as texts. */
 function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boolean }[]) {
   let asked = 0;
   const provider = makeMemoryProvider();
@@ -65,13 +65,13 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
     const page = pages()[asked++] ?? { raws: [], hasMore: true };
     return Promise.resolve({ ...page, data: [], request_id: "test" });
   };
-  const chore = makeMirrorBranches({
+  const task = makeMirrorBranches({
     source: { sourceId: "live" },
     client: { ...provider, listBranches },
     pool,
     logger: silentLogger,
   });
-  return { chore, restart: () => (asked = 0) };
+  return { task, restart: () => (asked = 0) };
 }
 
 it("keeps the branches of all pages, closes one that is listed no more, and opens it again", async () => {
@@ -79,8 +79,8 @@ it("keeps the branches of all pages, closes one that is listed no more, and open
     { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
     { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
   ];
-  const { chore, restart } = makeSut(() => listed);
-  await chore.run(lead());
+  const { task, restart } = makeSut(() => listed);
+  await task.run(lead());
   expect(await readAll()).toMatchObject([
     { branch_id: "a", reference: "ref-a", fleet_name: "Northside", zone_code: "Z1", raw: branch("a") },
     { branch_id: "b", reference: null, fleet_name: null, zone_code: null, closed: false },
@@ -88,7 +88,7 @@ it("keeps the branches of all pages, closes one that is listed no more, and open
   ]);
   listed = [{ raws: [branch("a", { name: "Renamed" })], hasMore: false }];
   restart();
-  await chore.run(lead());
+  await task.run(lead());
   expect(await readAll()).toMatchObject([
     { name: "Renamed", closed: false },
     { closed: true },
@@ -96,45 +96,48 @@ it("keeps the branches of all pages, closes one that is listed no more, and open
   ]);
   listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
   restart();
-  await chore.run(lead());
+  await task.run(lead());
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
 });
 
 it("closes nothing by a list that is cut short", async () => {
   let listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
-  const { chore, restart } = makeSut(() => listed);
-  await chore.run(lead());
+  const { task, restart } = makeSut(() => listed);
+  await task.run(lead());
   listed = [{ raws: [branch("a")], hasMore: true }];
   restart();
-  await expect(chore.run(lead())).rejects.toThrow(WalkStalledError);
+  await expect(task.run(lead())).rejects.toThrow(WalkStalledError);
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false]);
 });
 
 it("writes nothing for a leader that leads no more", async () => {
-  const { chore } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
+  const { task } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
   await releaseLease(pool, lease);
-  await expect(chore.run(lead())).rejects.toThrow(LeaseLostError);
+  await expect(task.run(lead())).rejects.toThrow(LeaseLostError);
   expect(await readAll()).toEqual([]);
 });
 
-it("runs hourly, after a failure sooner, and a failure costs no other chore", async () => {
+it("runs hourly, after a failure sooner, and a failure costs no other task", async () => {
   let nowMs = 0;
   const ran: string[] = [];
   let fails = true;
-  const chores = makeChores({ clock: { ...systemClock, monotonicMs: () => nowMs }, logger: silentLogger }, [
-    {
-      name: "a",
-      everyMs: 3_600_000,
-      run: () => {
-        ran.push("a");
-        return fails ? Promise.reject(new Error("no")) : Promise.resolve();
+  const tasks = makeLeaderTasks(
+    { clock: { ...systemClock, monotonicMs: () => nowMs }, logger: silentLogger },
+    [
+      {
+        name: "a",
+        everyMs: 3_600_000,
+        run: () => {
+          ran.push("a");
+          return fails ? Promise.reject(new Error("no")) : Promise.resolve();
+        },
       },
-    },
-    { name: "b", everyMs: 0, run: () => Promise.resolve(void ran.push("b")) },
-  ]);
-  for (nowMs of [0, 59_999]) await chores.run(lead());
+      { name: "b", everyMs: 0, run: () => Promise.resolve(void ran.push("b")) },
+    ],
+  );
+  for (nowMs of [0, 59_999]) await tasks.run(lead());
   fails = false;
-  for (nowMs of [60_000, 3_659_999, 3_660_000]) await chores.run(lead());
+  for (nowMs of [60_000, 3_659_999, 3_660_000]) await tasks.run(lead());
   expect(ran).toEqual(["a", "b", "b", "a", "b", "b", "a", "b"]);
 });
 

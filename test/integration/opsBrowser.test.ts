@@ -23,7 +23,7 @@ const PAGES = [
   "/ops/waiting",
   "/ops/refetches",
   "/ops/walks",
-  "/ops/works",
+  "/ops/tasks",
   "/ops/quarantine",
   "/ops/quarantine?state=dismissed&reason=not_json",
   "/ops/quarantine/1",

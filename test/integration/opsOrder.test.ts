@@ -75,7 +75,7 @@ describe("an order's page", () => {
   });
 });
 
-describe("the wish to read an order again", () => {
+describe("the request to read an order again", () => {
   it("waits for the poller, and is in the audit log", async () => {
     expect(await read(`${ADDRESS}/refetch`, { method: "POST" })).toMatchObject({ status: 303, to: ADDRESS });
     expect((await read(ADDRESS)).text).toMatch(/To be read again: asked for \d s ago;/);

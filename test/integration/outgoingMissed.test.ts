@@ -77,7 +77,7 @@ async function tell(endpointId = "erp"): Promise<Sent[]> {
   return sent;
 }
 
-describe("changes that an endpoint was not told of", () => {
+describe("changes that an endpoint was not notified of", () => {
   it("are kept for so many days longer, and no longer once it was told", async () => {
     await see("A", "B", "C");
     await ageBy(KEPT_DAYS + 1);

@@ -455,8 +455,8 @@ describe("a provider that fails", () => {
   });
 });
 
-describe("orders that were wished for again", () => {
-  const wish = (...references: string[]) =>
+describe("orders that were requested again", () => {
+  const request = (...references: string[]) =>
     requestRefetches(pool, { sourceId: "live", references, reason: "conflict" });
   const readWishes = async () =>
     (await pool.query("select reference, attempts from mirror.refetches order by reference")).rows;
@@ -464,7 +464,7 @@ describe("orders that were wished for again", () => {
   it("are read one by one and applied; one that is not there is given up", async () => {
     // Too old for any window.
     provider.put("R1", secondsAgo(7_200));
-    await wish("R1", "gone");
+    await request("R1", "gone");
     expect(await poll(makeSut({ intervalSeconds: 5 }))).toMatchObject({
       outcome: "polled",
       refetches: 2,
@@ -476,7 +476,7 @@ describe("orders that were wished for again", () => {
 
   it("are read again until nothing can change within their version any more", async () => {
     provider.put("R1", secondsAgo(-1.5));
-    await wish("R1");
+    await request("R1");
     const poller = makeSut({ intervalSeconds: 0.5 });
     await poll(poller);
     expect(await readWishes()).toEqual([{ reference: "R1", attempts: 1 }]);

@@ -276,7 +276,7 @@ describe("refetches", () => {
     await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
   });
-  it("stay when they were wished again while the order was being read", async () => {
+  it("stay when they were requested again while the order was being read", async () => {
     await request("R1");
     const [taken] = await take();
     await request("R1");

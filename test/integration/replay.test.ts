@@ -32,7 +32,7 @@ function apply(liveMode: "live" | "test" = "live") {
   return makeApply({ pool: database.pool, logger: silentLogger, modes });
 }
 
-/** Events of the wrong mode, as a source that was configured wrongly for a while would have parked them. */
+/** Events of the wrong mode, as a source that was configured wrongly for a while would have quarantined them. */
 async function parkEvents(references: readonly string[]): Promise<void> {
   const events = references.map((reference) => ({
     eventId: `evt_${reference}`,

@@ -148,9 +148,9 @@ describe("plans", () => {
 
   it("Standard can add no endpoint", async () => {
     await open();
-    const wish = { organization: "standard", mode: "live", url: live.url, secret: SANDBOX_SECRET };
-    await expect(world.steer("POST", "/webhooks", wish)).rejects.toThrow("feature_not_available");
-    await world.steer("POST", "/webhooks", { ...wish, organization: "other" });
+    const request = { organization: "standard", mode: "live", url: live.url, secret: SANDBOX_SECRET };
+    await expect(world.steer("POST", "/webhooks", request)).rejects.toThrow("feature_not_available");
+    await world.steer("POST", "/webhooks", { ...request, organization: "other" });
     const order = await world.ask("POST", "/v1/orders", { key: "dos_live_other", body: orderBody() });
     await step(order.json.reference);
     await sandbox.idle();
@@ -284,8 +284,8 @@ describe("endpoints", () => {
   it("are refused with an address, a scheme or a secret that cannot be used", async () => {
     await open();
     for (const change of [{ url: "ftp://x" }, { scheme: "no such scheme" }, { secret: "whsec_" }]) {
-      const wish = { mode: "live", url: live.url, secret: SANDBOX_SECRET, ...change };
-      await expect(world.steer("POST", "/webhooks", wish)).rejects.toThrow("422");
+      const request = { mode: "live", url: live.url, secret: SANDBOX_SECRET, ...change };
+      await expect(world.steer("POST", "/webhooks", request)).rejects.toThrow("422");
     }
   });
 });

@@ -15,7 +15,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   outgoing_deliveries:
     "also unique by endpoint, source and position; its number is only a name for the queue",
   retention_walks: "one row per table: where retention goes on",
-  outgoing_endpoints: "an endpoint is told of all its sources",
+  outgoing_endpoints: "an endpoint is notified of all its sources",
 };
 
 let database: TestDatabase;

@@ -95,7 +95,7 @@ const poll = (poller: Poller) =>
     { timeout: 10_000, interval: 5 },
   );
 
-const wish = (...references: string[]) =>
+const request = (...references: string[]) =>
   requestRefetches(pool, { sourceId: "live", references, reason: "asked for by a person" });
 const readWishes = async () =>
   (
@@ -154,8 +154,8 @@ describe("an order whose single read is answered by", () => {
     { timeout: 30_000 },
     async (name, answer) => {
       serve({ BAD: answer });
-      await wish("BAD");
-      await wish("GOOD");
+      await request("BAD");
+      await request("GOOD");
       const poller = makeSut();
       const outcomes = new Set<string>();
       outcomes.add((await poll(poller)).outcome);
@@ -183,7 +183,7 @@ describe("an order whose single read is answered by", () => {
 describe("an order that cannot be read singly", () => {
   it("is asked for at growing distances", async () => {
     serve({ BAD: html(500) });
-    await wish("BAD");
+    await request("BAD");
     const poller = makeSut(0.05);
     const waits: number[] = [];
     for (let attempt = 1; attempt <= 4; attempt += 1) {
@@ -205,14 +205,14 @@ describe("an order that cannot be read singly", () => {
 
   it("is asked once per attempt, not four times", async () => {
     serve({ BAD: html(500) });
-    await wish("BAD");
+    await request("BAD");
     await poll(makeSut(60));
     expect(countReads("BAD")).toBe(1);
   });
 
   it("is in quarantine after some attempts, with what the provider answered, and seldom asked for", async () => {
     serve({ BAD: html(500), WORSE: html(500), NULL: noTime });
-    await wish("BAD", "WORSE", "NULL");
+    await request("BAD", "WORSE", "NULL");
     const poller = makeSut(0.05);
     await vi.waitUntil(
       async () => {
@@ -244,7 +244,7 @@ describe("an order that cannot be read singly", () => {
 
   it("leaves the quarantine by itself once it can be read", async () => {
     serve({ BAD: noTime });
-    await wish("BAD");
+    await request("BAD");
     const poller = makeSut(0.05);
     await vi.waitUntil(
       async () => {
@@ -267,13 +267,13 @@ describe("an order that cannot be read singly", () => {
     expect(await readMirrored()).toEqual(["BAD"]);
   });
 
-  it("begins anew when it is wished for again", async () => {
+  it("begins anew when it is requested again", async () => {
     serve({ BAD: noTime });
-    await wish("BAD");
+    await request("BAD");
     const poller = makeSut(60);
     await poll(poller);
     expect(await readWishes()).toMatchObject([{ failures: 1 }]);
-    await wish("BAD");
+    await request("BAD");
     expect(await readWishes()).toEqual([{ reference: "BAD", failures: 0, last_error: null }]);
     const { rowCount } = await pool.query(
       "select from mirror.refetches where next_attempt_at <= clock_timestamp()",
@@ -290,7 +290,7 @@ describe("what concerns all single reads", () => {
     ["a server that fails for every order", html(500), 3],
   ])("%s ends their batch, and not the cycle", async (_, answer, reads) => {
     serve(Object.fromEntries(many.map((reference) => [reference, answer])));
-    await wish(...many);
+    await request(...many);
     expect(await poll(makeSut(60))).toMatchObject({ outcome: "polled" });
     expect(await readSafeThrough()).toBeGreaterThan(0n);
     expect(provider.requests.filter(({ url }) => url.startsWith("/v1/orders/R"))).toHaveLength(reads);
@@ -298,8 +298,8 @@ describe("what concerns all single reads", () => {
 
   it("lets none of them wait for ever behind those that fail", { timeout: 30_000 }, async () => {
     serve(Object.fromEntries(many.map((reference) => [reference, html(500)])));
-    await wish(...many);
-    await wish("GOOD");
+    await request(...many);
+    await request("GOOD");
     const poller = makeSut(0.05);
     await vi.waitUntil(
       async () => {

@@ -39,7 +39,7 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
     settleSeconds: 5,
     overlapSeconds: 60,
     lateTailSeconds: 0,
-    traitChangedAt: null,
+    behaviourChangedAt: null,
     pending: 0,
     oldestPendingAt: null,
     quarantined: 0,

@@ -46,7 +46,7 @@ export interface Held {
 
 export interface FaultProxy {
   readonly port: number;
-  /** Changes the named traits, for open connections as well. */
+  /** Changes the named properties, for open connections as well. */
   set(weather: Partial<Weather>): void;
   /** Clear weather; what was silent goes on, as TCP would have it. */
   heal(): void;

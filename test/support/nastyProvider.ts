@@ -3,7 +3,7 @@ import type { Instant } from "../../src/domain/order/instant.ts";
 import { makeRandom } from "./random.ts";
 
 /** How this provider differs from the one that everybody imagines. Times in seconds of its own clock. */
-export interface NastyTraits {
+export interface NastyBehaviour {
   readonly seed: number;
   /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
   readonly sort: "ascending" | "descending" | "byReference" | "byReferenceDown" | "shuffled";
@@ -57,7 +57,7 @@ const MICRO = 1_000n;
 
 /** A pure stand-in for the provider in a time of its own: nothing happens in it but by `advance` and `list`. */
 export class NastyProvider {
-  readonly #traits: NastyTraits;
+  readonly #behaviour: NastyBehaviour;
   readonly #rows: Row[];
   #late: { row: Row; visibleAt: Instant }[] = [];
   readonly #busy = new Set<number>();
@@ -69,14 +69,14 @@ export class NastyProvider {
   /** Orders whose timestamp once was later than it is: an order by timestamps cannot follow those. */
   readonly wentBack = new Set<string>();
 
-  constructor(traits: NastyTraits) {
-    this.#traits = traits;
-    this.#random = makeRandom(traits.seed);
+  constructor(behaviour: NastyBehaviour) {
+    this.#behaviour = behaviour;
+    this.#random = makeRandom(behaviour.seed);
     // The orders are some minutes old, the last ones first touched a moment ago.
-    this.#rows = Array.from({ length: traits.orders }, (_, place) => ({
+    this.#rows = Array.from({ length: behaviour.orders }, (_, place) => ({
       reference: `R${place}`,
       place,
-      stamp: this.#keep(START - seconds(120 * (1 - place / traits.orders)) - seconds(10)),
+      stamp: this.#keep(START - seconds(120 * (1 - place / behaviour.orders)) - seconds(10)),
       revision: 1,
     }));
   }
@@ -97,7 +97,7 @@ export class NastyProvider {
 
   advance(spanSeconds: number): void {
     const until = this.#now + seconds(spanSeconds);
-    if (!this.#quiet) this.#owed += spanSeconds * this.#traits.updatesPerSecond;
+    if (!this.#quiet) this.#owed += spanSeconds * this.#behaviour.updatesPerSecond;
     const updates = Math.floor(this.#owed);
     this.#owed -= updates;
     const step = (until - this.#now) / BigInt(updates + 1);
@@ -126,9 +126,9 @@ export class NastyProvider {
   }
 
   list(query: { since: Instant; until: Instant; limit: number; offset: number }): ServedPage {
-    this.advance(this.#traits.requestSeconds);
+    this.advance(this.#behaviour.requestSeconds);
     this.requests += 1;
-    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule } = this.#traits;
+    const { sinceInclusive, untilInclusive, cutsBounds, limitMax, granule } = this.#behaviour;
     const limit = Math.min(query.limit, limitMax);
     const [since, until] = cutsBounds
       ? [floorTo(query.since, seconds(1)), floorTo(query.until, seconds(1))]
@@ -157,7 +157,7 @@ export class NastyProvider {
     );
     if (row === undefined) return undefined;
     const { reference, revision, stamp } = row;
-    return { reference, revision, updatedAt: floorTo(stamp, this.#traits.granule) };
+    return { reference, revision, updatedAt: floorTo(stamp, this.#behaviour.granule) };
   }
 
   /** Everything that can be seen now. */
@@ -166,7 +166,7 @@ export class NastyProvider {
   }
 
   #sorted(rows: Row[]): Row[] {
-    const { sort, ties } = this.#traits;
+    const { sort, ties } = this.#behaviour;
     if (sort === "byReference") return rows;
     if (sort === "byReferenceDown") return rows.toReversed();
     if (sort === "shuffled" || ties === "random") shuffle(rows, this.#random);
@@ -178,14 +178,14 @@ export class NastyProvider {
   }
 
   #stampNow(): Instant {
-    const { futureShare, futureSecondsMax, skewSeconds } = this.#traits;
+    const { futureShare, futureSecondsMax, skewSeconds } = this.#behaviour;
     const future = this.#random() < futureShare ? this.#random() * futureSecondsMax : 0;
     const skew = (this.#random() * 2 - 1) * skewSeconds;
     return this.#keep(this.#now + seconds(future + skew));
   }
 
   #keep(stamp: Instant): Instant {
-    return floorTo(stamp, this.#traits.keepsFiner ? MICRO : this.#traits.granule);
+    return floorTo(stamp, this.#behaviour.keepsFiner ? MICRO : this.#behaviour.granule);
   }
 
   #update(place: number, stamp: Instant): void {
@@ -194,12 +194,12 @@ export class NastyProvider {
     if (old === undefined || this.#busy.has(place)) return;
     const row = { ...old, stamp, revision: old.revision + 1 };
     if (stamp < old.stamp) this.wentBack.add(old.reference);
-    if (this.#random() >= this.#traits.lateShare) {
+    if (this.#random() >= this.#behaviour.lateShare) {
       this.#rows[place] = row;
       return;
     }
     this.#busy.add(place);
-    this.#late.push({ row, visibleAt: this.#now + seconds(this.#random() * this.#traits.lateSecondsMax) });
+    this.#late.push({ row, visibleAt: this.#now + seconds(this.#random() * this.#behaviour.lateSecondsMax) });
   }
 
   #settleLate(): void {

@@ -1,8 +1,8 @@
 import fc from "fast-check";
-import type { NastyTraits } from "./nastyProvider.ts";
+import type { NastyBehaviour } from "./nastyProvider.ts";
 
 /** What happens at a nasty provider while it is polled. */
-export interface NastyScenario extends NastyTraits {
+export interface NastyScenario extends NastyBehaviour {
   readonly cycles: number;
   /** Before these cycles this many orders change, in one instant or within a second. */
   readonly bursts: readonly {
@@ -18,7 +18,7 @@ type Arbitraries<Member extends keyof NastyScenario> = {
 };
 
 /** Its ways, whatever its size. No change becomes visible later than an overlap of `overlapSeconds` allows for. */
-export function arbitraryTraits(overlapSeconds: number): Arbitraries<Exclude<keyof NastyScenario, Size>> {
+export function arbitraryBehaviour(overlapSeconds: number): Arbitraries<Exclude<keyof NastyScenario, Size>> {
   return {
     seed: fc.nat(),
     sort: fc.constantFrom("ascending", "descending", "byReference", "byReferenceDown", "shuffled"),

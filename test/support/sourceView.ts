@@ -12,8 +12,8 @@ export function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceV
     hours: [],
     requests: [],
     listReads: { sent: 0, allowed: 1_080 },
-    parked: [],
-    works: [],
+    quarantinedReasons: [],
+    tasks: [],
     coverage: { sourceId: "live", cells: [], gaps: [] },
     ...parts,
   };

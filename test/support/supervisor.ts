@@ -31,7 +31,7 @@ export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Super
       await systemClock.sleep(RESTART_MS);
     }
   }
-  const keepers = roles.map(keep);
+  const kept = roles.map(keep);
   return {
     current: (role) => running.get(role),
     crashes,
@@ -39,7 +39,7 @@ export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Super
       stopping = true;
       for (const program of running.values()) program.child.kill("SIGCONT");
       await Promise.all([...running.values()].map((program) => program.stop("SIGKILL")));
-      await Promise.all(keepers);
+      await Promise.all(kept);
     },
   };
 }

@@ -11,7 +11,7 @@ import type { HealthReader } from "../../src/health/health.ts";
 import { makePool } from "../../src/database/database.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
 import { openHealth } from "../../src/roles/health.ts";
-import { makeSender } from "../../src/roles/keeper.ts";
+import { makeSender } from "../../src/roles/alertingLoop.ts";
 import { startWeb } from "../../src/roles/web.ts";
 import { loadConfig } from "../../src/runtime/config/config.ts";
 import { ENVIRONMENT } from "../../src/runtime/config/environment.ts";

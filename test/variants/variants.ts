@@ -371,7 +371,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       project: "integration",
-      file: "test/integration/housekeeping.test.ts",
+      file: "test/integration/retention.test.ts",
       test: "of the feed, and every reader within what went in one step is told to begin anew",
     },
   },
@@ -432,7 +432,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       project: "integration",
-      file: "test/integration/housekeeping.test.ts",
+      file: "test/integration/retention.test.ts",
       test: "of the history, but the observation that each order shows",
     },
   },

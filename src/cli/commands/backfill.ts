@@ -11,7 +11,7 @@ import type { Progress } from "../output/progressLine.ts";
 import { withMirror } from "../input/session.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
-import { watchWork } from "../output/watchWork.ts";
+import { watchTask } from "../output/watchTask.ts";
 
 interface Options {
   readonly from?: string;
@@ -81,7 +81,7 @@ async function cancel(pool: Pool, backfillId: bigint): Promise<void> {
 
 /** Shows progress until the backfill has ended; undefined when the watching was interrupted before. */
 function watch(pool: Pool, backfillId: bigint, signal: AbortSignal): Promise<Backfill | undefined> {
-  return watchWork({
+  return watchTask({
     read: () => mustRead(pool, backfillId),
     toProgress,
     onInterrupt: [

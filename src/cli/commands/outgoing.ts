@@ -186,7 +186,7 @@ function chooseAmong(sourceIds: readonly string[], named: string | undefined): s
   const chosen = named ?? (others.length === 0 ? only : undefined);
   if (chosen !== undefined && sourceIds.includes(chosen)) return chosen;
   throw new ConfigurationError("It is not clear which source is meant.", {
-    fix: `Say it with --source. The endpoint is told of: ${sourceIds.join(", ") || "none"}.`,
+    fix: `Say it with --source. The endpoint is notified of: ${sourceIds.join(", ") || "none"}.`,
   });
 }
 

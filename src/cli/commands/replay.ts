@@ -43,7 +43,7 @@ export function addReplayCommand(program: Command): void {
     .description("put quarantined input back to work, or rebuild the queue from what waits")
     .option("--quarantine", "replay what is in quarantine, or with --id, --reason, --source a part of it")
     .option("--id <number>", "only this one of the quarantine", parseId)
-    .option("--reason <word>", "only what was parked for this reason")
+    .option("--reason <word>", "only what was quarantined for this reason")
     .option("--source <id>", "only of this source")
     .option("--queue", "empty the queue and fill it from the events that await a decision")
     .option("--dry-run", "only say what would be done")

@@ -46,7 +46,7 @@ async function startWebRole(deps: RoleDeps): Promise<void> {
   const queues = await openQueues(deps);
   const health = openHealth({ ...deps, ...queues });
   await startClosed(deps, (closed) => startWeb({ ...closed, ...queues, health }));
-  await keepAlerts({ ...deps, health });
+  await sendAlerts({ ...deps, health });
 }
 
 async function startWorkerRole(deps: RoleDeps): Promise<void> {
@@ -54,22 +54,22 @@ async function startWorkerRole(deps: RoleDeps): Promise<void> {
   const { startWorker } = await import("../../roles/worker.ts");
   const queues = await openQueues(deps);
   await startWorker({ ...deps, ...queues });
-  await keepAlerts({ ...deps, ...queues });
+  await sendAlerts({ ...deps, ...queues });
   await serveHealth(deps);
 }
 
 async function startPollerRole(deps: RoleDeps): Promise<void> {
   const { startPoller } = await import("../../roles/poller.ts");
   await startPoller(deps);
-  await keepAlerts(deps);
+  await sendAlerts(deps);
   await serveHealth(deps);
 }
 
-async function keepAlerts(
+async function sendAlerts(
   deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader },
 ): Promise<void> {
-  const { startKeeper } = await import("../../roles/keeper.ts");
-  startKeeper(deps);
+  const { startAlerting } = await import("../../roles/alertingLoop.ts");
+  startAlerting(deps);
 }
 
 async function serveHealth(deps: RoleDeps): Promise<void> {

@@ -8,12 +8,12 @@ import type { Holding } from "../../health/judge.ts";
 import { countOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
-import { readTraits } from "../../poll/ledger/providerTraits.sql.ts";
-import type { StoredTrait } from "../../poll/ledger/providerTraits.sql.ts";
+import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
+import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { readHealth } from "../input/health.ts";
 import { withMirror } from "../input/session.ts";
-import { describeTraits } from "../input/traits.ts";
+import { describeBehaviour } from "../output/describeBehaviour.ts";
 import {
   alignColumns,
   formatSpan,
@@ -57,7 +57,7 @@ interface ShownSource {
   readonly holding: readonly Holding[];
   readonly webhooks: WebhookHealth;
   readonly requests: readonly RequestCount[];
-  readonly traits: readonly StoredTrait[];
+  readonly behaviour: readonly StoredBehaviour[];
 }
 
 async function addDetails(
@@ -72,7 +72,7 @@ async function addDetails(
       ({ condition, subject }) => condition.label !== "source" || subject === sourceId,
     ),
     webhooks: judgeWebhooks(standing),
-    traits: await readTraits(pool, sourceId),
+    behaviour: await readBehaviour(pool, sourceId),
     requests: await readRequests(pool, { sourceId, minutes: 60 }),
   };
 }
@@ -90,7 +90,7 @@ function printVerdict(sources: readonly ShownSource[], holding: readonly Holding
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
-  const { standing, traits } = source;
+  const { standing, behaviour } = source;
   const { now } = standing;
   printLine(paint("bold", `${standing.sourceId} (${standing.mode}) · ${source.orders} orders`));
   const rows = [
@@ -102,7 +102,7 @@ function printSource(source: ShownSource, paint: Paint): void {
     ["  last poll ended", describeMoment(standing.lastCycleEndedAt, now)],
     ["  last event", describeMoment(standing.lastEventAt, now)],
     ["  webhooks", describeWebhooks(source, paint)],
-    ...(traits.length === 0 ? [] : [["  provider", describeTraits(traits)]]),
+    ...(behaviour.length === 0 ? [] : [["  provider", describeBehaviour(behaviour)]]),
     ...(standing.overlapSeconds === null ? [] : [["  polls reach back", describeMargins(standing)]]),
     ["  requests, last hour", describeRequests(source.requests)],
     ["  events waiting", describePending(standing)],
@@ -181,7 +181,7 @@ function describeWebhooks({ webhooks, standing }: ShownSource, paint: Paint): st
   }
 }
 
-function toJson({ standing, orders, holding, webhooks, requests, traits }: ShownSource) {
+function toJson({ standing, orders, holding, webhooks, requests, behaviour }: ShownSource) {
   const moment = (instant: Instant | null) => (instant === null ? null : formatInstant(instant));
   const { sourceId, mode, now, pending, quarantined, refetches, lastError, oldestPendingAt } = standing;
   const { lost, announced, late, lostSinceLastEvent } = standing;
@@ -211,7 +211,7 @@ function toJson({ standing, orders, holding, webhooks, requests, traits }: Shown
     webhooks,
     webhookRecord: { lost, announced, late, lossRate: lossRate({ lost, announced }), lostSinceLastEvent },
     requests,
-    traits: Object.fromEntries(traits.map(({ trait, value }) => [trait, value])),
+    behaviour: Object.fromEntries(behaviour.map(({ aspect, value }) => [aspect, value])),
     margins: overlapSeconds === null ? null : { settleSeconds, overlapSeconds, tailSeconds },
     now: formatInstant(now),
   };

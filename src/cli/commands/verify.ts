@@ -11,7 +11,7 @@ import type { Progress } from "../output/progressLine.ts";
 import { withMirror } from "../input/session.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
 import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
-import { watchWork } from "../output/watchWork.ts";
+import { watchTask } from "../output/watchTask.ts";
 
 interface Options {
   readonly from?: string;
@@ -46,7 +46,7 @@ async function verify(pool: Pool, options: Options): Promise<void> {
   await runUntilInterrupted(async (signal) => {
     const asked =
       options.watch === undefined ? await ask(pool, options) : parseNumber("--watch", options.watch);
-    const ended = await watchWork({
+    const ended = await watchTask({
       read: () => mustRead(pool, asked),
       toProgress,
       onInterrupt: [

@@ -21,7 +21,7 @@ import {
   pollerCheck,
   quarantineCheck,
   queueCheck,
-  traitsCheck,
+  behaviourCheck,
   workerCheck,
 } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
@@ -44,7 +44,7 @@ const CHECKS: readonly Check[] = [
   coverageCheck,
   quarantineCheck,
   singleReadCheck,
-  traitsCheck,
+  behaviourCheck,
   outgoingCheck,
 ];
 

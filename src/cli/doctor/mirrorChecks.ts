@@ -2,10 +2,10 @@ import { formatInstant, instantFromMillis, millisFromInstant } from "../../domai
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { Area, SourceFacts } from "../../health/condition.ts";
-import { readTraits } from "../../poll/ledger/providerTraits.sql.ts";
-import type { StoredTrait } from "../../poll/ledger/providerTraits.sql.ts";
+import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
+import type { StoredBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
 import { formatSpan } from "../output/terminal.ts";
-import { describeTraits, nameTrait } from "../input/traits.ts";
+import { describeBehaviour, nameBehaviour } from "../output/describeBehaviour.ts";
 import { ok, remarkHolding, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
@@ -103,40 +103,40 @@ export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ so
   ok(`${sourceId}: empty.`),
 );
 
-export const traitsCheck: Check = {
+export const behaviourCheck: Check = {
   name: "provider behaviour",
   needs: "schema",
   async run(patient) {
     const { facts, holding } = await patient.health();
-    const stored = await readTraits(patient.pool);
+    const stored = await readBehaviour(patient.pool);
     return facts.sources.flatMap(({ sourceId }) => {
-      const traits = stored.filter((trait) => trait.sourceId === sourceId);
+      const behaviour = stored.filter((aspect) => aspect.sourceId === sourceId);
       const held = holding.filter(
         ({ condition, subject }) => condition.area === "provider" && subject === sourceId,
       );
       return held.length > 0
         ? held.map((each) => ({
             ...remarkHolding(each),
-            sentence: `${each.cause} ${describeChanges(traits)}`,
+            sentence: `${each.cause} ${describeChanges(behaviour)}`,
           }))
-        : [describeUnchanged(sourceId, traits)];
+        : [describeUnchanged(sourceId, behaviour)];
     });
   },
 };
 
-function describeUnchanged(sourceId: string, traits: readonly StoredTrait[]): Remark {
-  if (traits.length > 0) return ok(`${sourceId}: ${describeTraits(traits)}.`);
+function describeUnchanged(sourceId: string, behaviour: readonly StoredBehaviour[]): Remark {
+  if (behaviour.length > 0) return ok(`${sourceId}: ${describeBehaviour(behaviour)}.`);
   return ok(`${sourceId}: nothing was measured yet; the poller does it by itself.`);
 }
 
-/** Of each trait that was ever another one, what it was; the last change comes first. */
-function describeChanges(traits: readonly StoredTrait[]): string {
-  const changed = traits.filter(({ changedAt }) => changedAt !== null);
+/** Of each aspect that was ever another one, what it was; the last change comes first. */
+function describeChanges(behaviour: readonly StoredBehaviour[]): string {
+  const changed = behaviour.filter(({ changedAt }) => changedAt !== null);
   const newestFirst = changed.toSorted((one, other) => (other.changedAt ?? 0) - (one.changedAt ?? 0));
   return newestFirst
-    .map(({ trait, value, previous, changedAt }) => {
+    .map(({ aspect, value, previous, changedAt }) => {
       const at = formatInstant(instantFromMillis(Math.round((changedAt ?? 0) * 1_000)), 0);
-      return `Its ${nameTrait(trait)} changed from "${previous}" to "${value}" at ${at}.`;
+      return `Its ${nameBehaviour(aspect)} changed from "${previous}" to "${value}" at ${at}.`;
     })
     .join(" ");
 }

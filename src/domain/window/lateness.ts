@@ -15,7 +15,7 @@ export interface ArrivalCount {
 
 /** Changes older than this are not watched any more. */
 export const ARRIVAL_AGE_MAX_SECONDS = 21_600;
-/** Ages that are told apart, in seconds, each with the ages down to the one before. */
+/** Ages that are distinguished, in seconds, each with the ages down to the one before. */
 const ARRIVAL_BOUNDS = [
   0,
   1,

@@ -49,7 +49,7 @@ th, td { text-align: left; vertical-align: top; padding: 0.25rem 0.75rem 0.25rem
 th { font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ol.timeline { list-style: none; margin: 0; padding: 0; }
 ol.timeline > li { display: grid; grid-template-columns: 11.5rem 11.5rem 1fr; grid-template-rows: auto 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
-ol.timeline .told { grid-column: 3; }
+ol.timeline .decision { grid-column: 3; }
 ol.timeline .clock { grid-row: 1 / span 2; font-variant-numeric: tabular-nums; }
 ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
@@ -79,7 +79,7 @@ code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var
 .key.gap { height: 0.8em; }
 .strip .before, .key.before { background: var(--line); }
 .strip .before { height: 0.5rem; }
-.works > li { padding: 0.25rem 0; }
+.tasks > li { padding: 0.25rem 0; }
 meter { width: 6rem; vertical-align: middle; }
 progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: middle; }
 .trend { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0.25rem 1.5rem; margin-bottom: 0.75rem; }
@@ -99,8 +99,8 @@ ol.tail .verdict { min-width: 6.5rem; }
 @media (max-width: 44rem) {
   ol.timeline > li { grid-template-columns: 1fr 1fr; grid-template-rows: none; }
   ol.timeline .clock { grid-row: auto; }
-  ol.timeline .told { grid-column: 1 / -1; }
-  ol.timeline > li.heading .told { display: none; }
+  ol.timeline .decision { grid-column: 1 / -1; }
+  ol.timeline > li.heading .decision { display: none; }
   ol.tail .order, ol.tail .via, ol.tail .verdict { min-width: 0; }
   header.top .search { max-width: none; flex-basis: 100%; margin-left: 0; }
 }

@@ -1,6 +1,6 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { SlowEvent } from "../../health/opsFigures.sql.ts";
-import type { LostEvent, SentRequests, WaitingEvent, WaitingRefetch, Walk, Work } from "./opsLists.sql.ts";
+import type { LostEvent, SentRequests, WaitingEvent, WaitingRefetch, Walk, Task } from "./opsLists.sql.ts";
 import { html } from "../html/html.ts";
 import { renderList } from "./listPage.ts";
 import type { ListContext } from "./listPage.ts";
@@ -112,7 +112,7 @@ export function renderWalks(walks: readonly Walk[], context: ListContext): strin
   });
 }
 
-export function renderWorksList(works: readonly Work[], context: ListContext): string {
+export function renderTaskList(tasks: readonly Task[], context: ListContext): string {
   return renderList({
     title: "Backfills and verifications, all time",
     note: "Periods of updatedAt that were asked to be read or compared. A difference was repaired when it was found.",
@@ -127,16 +127,16 @@ export function renderWorksList(works: readonly Work[], context: ListContext): s
       "Asked for",
       "Last error",
     ],
-    rows: works.map((work) => [
-      `${work.kind} ${work.id}`,
-      work.sourceId,
-      formatInstant(work.since, 0),
-      formatInstant(work.until, 0),
-      work.state,
-      describeCount(work.orders),
-      work.differences === null ? "–" : describeCount(work.differences),
-      describeAge(work.requestedAgeSeconds),
-      work.lastError ?? "–",
+    rows: tasks.map((task) => [
+      `${task.kind} ${task.id}`,
+      task.sourceId,
+      formatInstant(task.since, 0),
+      formatInstant(task.until, 0),
+      task.state,
+      describeCount(task.orders),
+      task.differences === null ? "–" : describeCount(task.differences),
+      describeAge(task.requestedAgeSeconds),
+      task.lastError ?? "–",
     ]),
     context,
   });

@@ -34,8 +34,8 @@ export async function endAction(
   await pool.query("update mirror.ops_actions set affected = $2 where action_id = $1", [actionId, affected]);
 }
 
-/** Wishes for an order to be read again, and writes that into the audit log: both or neither. */
-export async function wishRefetch(
+/** Requests that an order be read again, and writes that into the audit log: both or neither. */
+export async function requestRefetch(
   pool: Pool,
   { role, sourceId, reference }: { role: OpsRole; sourceId: string; reference: string },
 ): Promise<void> {

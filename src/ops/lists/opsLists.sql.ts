@@ -129,7 +129,7 @@ export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Pro
 }
 
 /** A backfill or a verification, whatever became of it. */
-export interface Work {
+export interface Task {
   readonly kind: "backfill" | "verification";
   readonly id: string;
   readonly sourceId: string;
@@ -144,10 +144,10 @@ export interface Work {
 }
 
 /** The last ones asked for first. */
-export async function readWorks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Work[]> {
+export async function readTasks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Task[]> {
   const columns = `source_id as "sourceId", since, until, state, orders::float8, last_error as "lastError",
     extract(epoch from clock_timestamp() - requested_at)::float8 as "requestedAgeSeconds"`;
-  const { rows } = await pool.query<Omit<Work, "since" | "until"> & { since: string; until: string }>(
+  const { rows } = await pool.query<Omit<Task, "since" | "until"> & { since: string; until: string }>(
     `select * from (
        (select 'backfill' as kind, backfill_id::text as id, null::float8 as differences, ${columns}
         from mirror.backfills where $1::text is null or source_id = $1 order by backfill_id desc limit $2)

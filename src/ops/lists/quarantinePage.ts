@@ -21,7 +21,7 @@ export interface QuarantineView {
   readonly reason: string | null;
 }
 
-/** Each word that a row may have been parked for, what it means, and what mends it. */
+/** Each word that a row may have been quarantined for, what it means, and what mends it. */
 const REASONS: Readonly<Record<string, { readonly why: string; readonly mend: string }>> = {
   wrong_mode: {
     why: "A live order came to a test source, or the other way round; the two must never mix.",
@@ -176,7 +176,7 @@ function renderDismissal({ fields, button }: { fields: Html; button: string }): 
       <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
     </label>
     <button>${button}</button>
-    <span class="dim">It stays and can be looked at, but nobody is told of it any more.</span>
+    <span class="dim">It stays and can be looked at, but nobody is notified of it any more.</span>
   </form>`;
 }
 

@@ -11,7 +11,7 @@ export interface UnannouncedChange {
 export interface OrderSurroundings {
   /** False: no such source was ever configured here. */
   readonly sourceKnown: boolean;
-  /** Age in seconds of the wish to have it read again; null when there is none. */
+  /** Age in seconds of the request to have it read again; null when there is none. */
   readonly refetchAgeSeconds: number | null;
   readonly refetchAttempts: number;
   /** Numbers of its rows in the quarantine that are open, newest first, at most 20. */

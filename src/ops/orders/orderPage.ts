@@ -90,7 +90,7 @@ function renderFacts(order: FoundOrder): Html {
 function renderMarks({ timeline, around }: OrderStory): Html {
   const conflicts = timeline.filter(({ conflict }) => conflict).length;
   const lost = around.unannounced.filter(({ state }) => state === "lost").length;
-  const parked = around.quarantineIds;
+  const quarantined = around.quarantineIds;
   return html`${
     conflicts > 0
       ? html`<p>
@@ -101,10 +101,10 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   }
   ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never came, and reads repaired.</p>` : html``}
   ${
-    parked.length > 0
+    quarantined.length > 0
       ? html`<p>
-          ${renderAlert(`${parked.length} in quarantine`)}: look at
-          ${parked.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
+          ${renderAlert(`${quarantined.length} in quarantine`)}: look at
+          ${quarantined.map((id) => html` <a href="/ops/quarantine/${id}">number ${id}</a>`)}
         </p>`
       : html``
   }`;
@@ -134,14 +134,14 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
     const isFirst = known === null;
     if (entry.verdict === "applied" && entry.raw !== null) known = entry.raw;
     return html`<li>
-      ${renderClocks(entry)}${renderTold(entry, around)}${renderDiff(changes, { entry, isFirst })}
+      ${renderClocks(entry)}${renderDecision(entry, around)}${renderDiff(changes, { entry, isFirst })}
     </li> `;
   });
   return html`<ol class="timeline">
     <li class="heading" aria-hidden="true">
       <div>Provider's clock</div>
       <div>Our clock</div>
-      <div class="told">What came, what was decided, and why</div>
+      <div class="decision">What came, what was decided, and why</div>
     </li>
     ${lines}
   </ol>`;
@@ -177,7 +177,7 @@ const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
   quarantined: "alert",
 };
 
-function renderTold(entry: TimelineEntry, around: OrderSurroundings): Html {
+function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;
   const announcement = explainAnnouncement(entry, around.unannounced);
   const told =
@@ -186,7 +186,7 @@ function renderTold(entry: TimelineEntry, around: OrderSurroundings): Html {
       : html`<p>
           ${announcement.lost ? html`<span class="warn">LOST</span> ` : html``}${announcement.sentence}
         </p>`;
-  return html`<div class="told">
+  return html`<div class="decision">
     <p>
       <strong>${via}</strong> ${eventType ?? ""} <span class="mono dim">${eventId ?? ""}</span>
       ${status === null || status === "" ? "" : `· ${status}`} ·
@@ -206,7 +206,7 @@ function renderDiff(
   if (changes.length === 0) return html``;
   const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
   const title = isFirst ? `${many}, the first state known` : `${many} other than the state known before`;
-  return html`<details class="told" ${isFirst || entry.verdict !== "applied" ? html`` : html`open`}>
+  return html`<details class="decision" ${isFirst || entry.verdict !== "applied" ? html`` : html`open`}>
     <summary>${title}</summary>
     <ul class="diff">
       ${changes.map(renderChange)}

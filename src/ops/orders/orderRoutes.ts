@@ -1,7 +1,7 @@
 import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
-import { wishRefetch } from "../lists/opsActions.sql.ts";
+import { requestRefetch } from "../lists/opsActions.sql.ts";
 import { readOrderSurroundings } from "./opsOrder.sql.ts";
 import { searchMirror } from "./opsSearch.sql.ts";
 import { findOrders, readTimeline } from "./timeline.sql.ts";
@@ -15,7 +15,7 @@ const ENTRIES_MAX = 200;
 /** An externalOrderId may be so long; nothing that has a name here is longer. */
 const QUERY_LENGTH_MAX = 512;
 
-/** The search, the page of one order, and the wish to have it read again. */
+/** The search, the page of one order, and the request to have it read again. */
 export function makeOrderRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/search", async (request, response) => {
@@ -44,12 +44,12 @@ export function makeOrderRoutes(pool: Pool): Router {
   router.post("/orders/:source/:reference/refetch", async (request, response) => {
     const { sourceId, reference } = readOrderName(request);
     const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
-    // A wish of a source that nobody polls would wait for ever.
+    // A request of a source that nobody polls would wait for ever.
     if (!sourceKnown) {
       response.status(404).type("text/plain").send("There is no such source.\n");
       return;
     }
-    await wishRefetch(pool, { role: roleOf(response), sourceId, reference });
+    await requestRefetch(pool, { role: roleOf(response), sourceId, reference });
     response.redirect(303, orderAddress({ sourceId, reference }));
   });
   return router;

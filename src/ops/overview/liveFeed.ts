@@ -53,7 +53,7 @@ export interface LiveFeedDeps {
 /**
  * One look at the database per second and process while anyone listens, however many do.
  *
- * The last decisions are read whole each time and told apart by number: numbers are drawn before they are
+ * The last decisions are read whole each time and distinguished by number: numbers are drawn before they are
  * committed, so whoever asked only for greater ones would miss what a slow transaction brings.
  */
 export function makeLiveFeed(deps: LiveFeedDeps): LiveFeed {

@@ -11,7 +11,7 @@ import {
   readWaitingEvents,
   readWaitingRefetches,
   readWalks,
-  readWorks,
+  readTasks,
 } from "../lists/opsLists.sql.ts";
 import type { ListQuery } from "../lists/opsLists.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -26,7 +26,7 @@ import {
   renderSlowEvents,
   renderWaiting,
   renderWalks,
-  renderWorksList,
+  renderTaskList,
 } from "../lists/listPages.ts";
 import { makeLiveFeed } from "./liveFeed.ts";
 import { viewerOf } from "../auth/login.ts";
@@ -74,7 +74,7 @@ export function makeOverviewRoutes(deps: {
   addList("/refetches", readWaitingRefetches, renderRefetches);
   addList("/walks", readWalks, renderWalks);
   addList("/requests", readSentRequests, renderSentRequests);
-  addList("/works", readWorks, renderWorksList);
+  addList("/tasks", readTasks, renderTaskList);
   return router;
 }
 

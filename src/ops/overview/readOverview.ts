@@ -9,11 +9,11 @@ import type { HealthReader } from "../../health/health.ts";
 import type { Holding } from "../../health/judge.ts";
 import {
   readHoursOfEvents,
-  readOpenWorks,
-  readParkedReasons,
+  readOpenTasks,
+  readQuarantinedReasons,
   readWebhookLag,
 } from "../../health/opsFigures.sql.ts";
-import type { HourOfEvents, OpenWork, ParkedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
+import type { HourOfEvents, OpenTask, QuarantinedReason, WebhookLag } from "../../health/opsFigures.sql.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
@@ -32,8 +32,8 @@ export interface SourceView {
   readonly requests: readonly RequestCount[];
   /** Order lists of the last 10 minutes, and how many the rate that is ours allows in that time. */
   readonly listReads: { readonly sent: number; readonly allowed: number };
-  readonly parked: readonly ParkedReason[];
-  readonly works: readonly OpenWork[];
+  readonly quarantinedReasons: readonly QuarantinedReason[];
+  readonly tasks: readonly OpenTask[];
   readonly coverage: CoverageDay;
 }
 
@@ -75,7 +75,7 @@ export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
       begunMs = clock.monotonicMs();
       const reading = readOverview(deps);
       held = reading;
-      // A failure is told to all who asked, and not kept for those who ask later.
+      // A failure is reported to all who asked, and not kept for those who ask later.
       reading.catch(() => {
         if (held === reading) held = undefined;
       });
@@ -90,8 +90,8 @@ async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
   const { facts, holding } = await health.read();
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);
-  const parked = await readParkedReasons(pool, COUNT_MAX);
-  const works = await readOpenWorks(pool);
+  const quarantinedReasons = await readQuarantinedReasons(pool, COUNT_MAX);
+  const tasks = await readOpenTasks(pool);
   const sources: SourceView[] = [];
   for (const standing of facts.sources) {
     const { sourceId } = standing;
@@ -103,8 +103,8 @@ async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
       hours: hours.filter(isIts),
       requests: await readRequests(pool, { sourceId, minutes: 60 }),
       listReads: await readListReads(deps, sourceId),
-      parked: parked.filter(isIts),
-      works: works.filter(isIts),
+      quarantinedReasons: quarantinedReasons.filter(isIts),
+      tasks: tasks.filter(isIts),
       coverage: await readCoverageDay(pool, standing),
     });
   }

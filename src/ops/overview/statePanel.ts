@@ -22,7 +22,7 @@ import {
   secondsSince,
   sourceQuery,
 } from "./phrases.ts";
-import { renderWorks } from "./workList.ts";
+import { renderTasks } from "./taskList.ts";
 
 const HUNDRED = 100;
 
@@ -78,7 +78,7 @@ function renderSource(source: SourceView): Html {
     <ul class="cards">
       ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
     </ul>
-    ${renderCoverage(source)} ${renderWorks(source)}
+    ${renderCoverage(source)} ${renderTasks(source)}
   </section>`;
 }
 
@@ -192,10 +192,10 @@ function renderLost({ standing, webhooks }: SourceView): Html {
   });
 }
 
-function renderStuck({ standing, parked }: SourceView): Html {
+function renderStuck({ standing, quarantinedReasons }: SourceView): Html {
   const { sourceId, now, pending, oldestPendingAt, refetches, quarantined } = standing;
   const query = sourceQuery(sourceId);
-  const reasons = parked.map(
+  const reasons = quarantinedReasons.map(
     ({ reason, count }) =>
       html` ·
         <a href="/ops/quarantine${query}&reason=${encodeURIComponent(reason)}"

@@ -1,35 +1,35 @@
-import { measurePage, measureSkew, noteTraits } from "../../domain/window/providerTraits.ts";
-import type { TraitBook, Traits } from "../../domain/window/providerTraits.ts";
-import { readTraits, recordTraits } from "../ledger/providerTraits.sql.ts";
-import type { Chore, ChoreContext } from "../tasks/chores.ts";
+import { measurePage, measureSkew, noteBehaviour } from "../../domain/window/providerBehaviour.ts";
+import type { BehaviourBook, Behaviour } from "../../domain/window/providerBehaviour.ts";
+import { readBehaviour, recordBehaviour } from "../ledger/providerBehaviour.sql.ts";
+import type { LeaderTask, TaskContext } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import type { AwaitTurn } from "../cycle/pace.ts";
 import { makeProbes } from "../tasks/probeProvider.ts";
 import type { ShownPage } from "../cycle/readWindow.ts";
 
-export interface ProviderGauge {
+export interface ProviderMeasurement {
   /** Learns from a page that was read anyway. */
   showPage(page: ShownPage): void;
   /** Takes down what was learned, and now and then asks for what no page shows by itself. */
-  readonly chore: Chore;
+  readonly task: LeaderTask;
 }
 
 /** How often measured values are written down when nothing has changed. */
 const RECORD_EVERY_MS = 600_000;
-/** While the chore fails, they must not pile up. */
+/** While the task fails, they must not pile up. */
 const MEASURED_MAX = 100;
 
 /**
  * Measures how a provider answers where the spec leaves it open: from the pages that sweeps read, and by three reads
  * of its own a day. Those are left out where every list read counts (POLL_PACE=request).
  */
-export function makeProviderGauge(deps: PollDeps, awaitTurn: AwaitTurn): ProviderGauge {
+export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): ProviderMeasurement {
   const { client, clock, logger, pool } = deps;
   const { sourceId } = deps.source;
   const probes = makeProbes(deps, awaitTurn);
-  let measured: Traits[] = [];
-  let book: TraitBook = { known: {}, doubts: {} };
+  let measured: Behaviour[] = [];
+  let book: BehaviourBook = { known: {}, doubts: {} };
   let readFor: Term | undefined;
   let recordedMs = Number.NEGATIVE_INFINITY;
 
@@ -38,10 +38,10 @@ export function makeProviderGauge(deps: PollDeps, awaitTurn: AwaitTurn): Provide
     probes.showPage(page);
   }
 
-  async function run({ term, signal }: ChoreContext): Promise<void> {
+  async function run({ term, signal }: TaskContext): Promise<void> {
     if (readFor !== term) {
-      const stored = await readTraits(pool, sourceId);
-      book = { known: Object.fromEntries(stored.map(({ trait, value }) => [trait, value])), doubts: {} };
+      const stored = await readBehaviour(pool, sourceId);
+      book = { known: Object.fromEntries(stored.map(({ aspect, value }) => [aspect, value])), doubts: {} };
       readFor = term;
     }
     // One probe at most, so that the next live window is not kept waiting.
@@ -49,16 +49,16 @@ export function makeProviderGauge(deps: PollDeps, awaitTurn: AwaitTurn): Provide
     const news = take([...measured, measureSkew(client.providerClock.skewSeconds()), probed]);
     measured = [];
     const due = clock.monotonicMs() - recordedMs >= RECORD_EVERY_MS;
-    const traits = due ? agreedTraits(book) : news;
-    if (Object.keys(traits).length === 0) return;
-    await recordTraits(pool, term.lease, { sourceId, traits });
+    const behaviour = due ? agreedBehaviour(book) : news;
+    if (Object.keys(behaviour).length === 0) return;
+    await recordBehaviour(pool, term.lease, { sourceId, behaviour });
     if (due) recordedMs = clock.monotonicMs();
   }
 
-  function take(all: readonly Traits[]): Traits {
-    let news: Traits = {};
+  function take(all: readonly Behaviour[]): Behaviour {
+    let news: Behaviour = {};
     for (const each of all) {
-      const noted = noteTraits(book, each);
+      const noted = noteBehaviour(book, each);
       sayNews(book.known, noted.news);
       news = { ...news, ...noted.news };
       book = noted.book;
@@ -66,21 +66,21 @@ export function makeProviderGauge(deps: PollDeps, awaitTurn: AwaitTurn): Provide
     return news;
   }
 
-  function sayNews(known: Traits, news: Traits): void {
-    for (const [trait, value] of Object.entries(news)) {
-      const previous = (known as Readonly<Record<string, string | undefined>>)[trait];
-      if (previous === undefined) logger.debug({ trait, value }, "measured the provider");
-      else logger.warn({ trait, value, previous }, "the provider answers otherwise than before");
+  function sayNews(known: Behaviour, news: Behaviour): void {
+    for (const [aspect, value] of Object.entries(news)) {
+      const previous = (known as Readonly<Record<string, string | undefined>>)[aspect];
+      if (previous === undefined) logger.debug({ aspect, value }, "measured the provider");
+      else logger.warn({ aspect, value, previous }, "the provider answers otherwise than before");
     }
   }
 
-  return { showPage, chore: { name: "measure the provider", everyMs: 0, run } };
+  return { showPage, task: { name: "measure the provider", everyMs: 0, run } };
 }
 
 /** The known values that the last measurements do not contradict. */
-function agreedTraits({ known, doubts }: TraitBook): Traits {
+function agreedBehaviour({ known, doubts }: BehaviourBook): Behaviour {
   const doubted = doubts as Readonly<Record<string, unknown>>;
-  return Object.fromEntries(Object.entries(known).filter(([trait]) => doubted[trait] === undefined));
+  return Object.fromEntries(Object.entries(known).filter(([aspect]) => doubted[aspect] === undefined));
 }
 
 function nameRate(rates: ShownPage["rates"]): string {

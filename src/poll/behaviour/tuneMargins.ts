@@ -2,17 +2,17 @@ import { lateTailSeconds, lookbackFor, tuneMargins } from "../../domain/window/l
 import type { Margins } from "../../domain/window/lateness.ts";
 import { readArrivals, readMargins, recordArrivals, recordMargins } from "../ledger/arrivals.sql.ts";
 import type { ArrivalLog } from "./arrivalLog.ts";
-import type { Chore } from "../tasks/chores.ts";
+import type { LeaderTask } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
 export interface Tuner {
-  /** The margins in force: the configured ones, until `resume` or the chore has run. */
+  /** The margins in force: the configured ones, until `resume` or the task has run. */
   current(): Margins;
   /** How far back the delayed sweep looks now and then, by the same. */
   lookbackSeconds(): number;
   /** Takes over what the leaders before have learned: a term begins with it, before anything is proved. */
   resume(): Promise<void>;
-  readonly chore: Chore;
+  readonly task: LeaderTask;
 }
 
 const EVERY_MS = 300_000;
@@ -37,7 +37,7 @@ export function makeTuner(
       };
       lookbackSeconds = lookbackFor(stored?.tailSeconds ?? 0);
     },
-    chore: {
+    task: {
       name: "tune settle time and overlap",
       everyMs: EVERY_MS,
       async run({ term }) {

@@ -10,7 +10,7 @@ import { refetchOrders } from "../sweeps/refetch.ts";
 import { makeRequestedSweep } from "../sweeps/requestedSweep.ts";
 import { makeSpareWork } from "../sweeps/spareWork.ts";
 import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
-import type { CommittedWindow } from "../sweeps/walkKeeper.ts";
+import type { CommittedWindow } from "../sweeps/walkStore.ts";
 import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../sweeps/sweeps.ts";
 import type { Sweep } from "../sweeps/sweeps.ts";
 import { makeVerifySweep } from "../sweeps/verifySweep.ts";
@@ -23,11 +23,11 @@ export interface CycleCounts extends CourseCounts {
 }
 
 export interface Cycle {
-  /** First the live window, then the proof, then wished refetches, then what can wait, for as long as there is time. */
+  /** First the live window, then the proof, then requested refetches, then what can wait, for as long as there is time. */
   readonly run: (context: CycleContext) => Promise<CycleCounts>;
 }
 
-/** Told of what the sweeps read. */
+/** Called with what the sweeps read. */
 export interface CycleWatch {
   readonly showPage: (page: ShownPage) => void;
   readonly noteRead: (read: CommittedWindow) => void;

@@ -61,7 +61,7 @@ interface ReadOptions {
   readonly priority: Priority;
   /** Decide on what the page shows, and write none of it. */
   readonly rehearses?: boolean | undefined;
-  /** Told of each page when it has been applied. */
+  /** Called with each page when it has been applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
   /** Keeps how far the reading has got with this page, in the transaction that applies the page. */
   readonly keep?: ((client: Queryable, after: Reading) => Promise<void>) | undefined;

@@ -5,13 +5,13 @@ import type { PollState } from "../ledger/pollState.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { describeFailure } from "./describeFailure.ts";
 import { ArrivalLog } from "../behaviour/arrivalLog.ts";
-import { makeSourceChores } from "../tasks/chores.ts";
-import type { Chores } from "../tasks/chores.ts";
+import { makeSourceTasks } from "../tasks/leaderTasks.ts";
+import type { LeaderTasks } from "../tasks/leaderTasks.ts";
 import { makeCycle } from "../cycle/cycle.ts";
 import type { Cycle, CycleCounts } from "../cycle/cycle.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "./leadership.ts";
-import { makeProviderGauge } from "../behaviour/measureProvider.ts";
+import { makeProviderMeasurement } from "../behaviour/measureProvider.ts";
 import { makeAwaitTurn } from "../cycle/pace.ts";
 import { synchronizeClock } from "../cycle/synchronizeClock.ts";
 import { makeTuner } from "../behaviour/tuneMargins.ts";
@@ -33,7 +33,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
   const intervalMs = deps.intervalSeconds * 1_000;
-  const { cycle, chores, tuner } = makeWork(deps);
+  const { cycle, tasks, tuner } = makeWork(deps);
   let begunTerm: Term | undefined;
 
   async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<LedCycleResult> {
@@ -65,7 +65,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     if (waitMs > 0) return { kind: "not_due", waitMs };
     const counts = await cycle.run({ term, signal, state, dueMs });
     await endCycle(pool, term.lease, { sourceId, failure: null });
-    await chores.run({ term, signal });
+    await tasks.run({ term, signal });
     return { kind: "polled", counts };
   }
 
@@ -88,8 +88,8 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
   return { run };
 }
 
-/** The cycle and the chores, with what they learn of the provider and are tuned by. */
-function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner } {
+/** The cycle and the tasks, with what they learn of the provider and are tuned by. */
+function makeWork(deps: PollDeps): { cycle: Cycle; tasks: LeaderTasks; tuner: Tuner } {
   const { clock } = deps;
   const gapMs = deps.pace === "request" ? deps.intervalSeconds * 1_000 : 0;
   const awaitTurn = makeAwaitTurn({ clock, gapMs });
@@ -111,16 +111,16 @@ function makeWork(deps: PollDeps): { cycle: Cycle; chores: Chores; tuner: Tuner 
       return tuner.lookbackSeconds();
     },
   };
-  const gauge = makeProviderGauge(tuned, awaitTurn);
+  const measurement = makeProviderMeasurement(tuned, awaitTurn);
   const cycle = makeCycle(tuned, {
     awaitTurn,
     showPage(page) {
-      gauge.showPage(page);
+      measurement.showPage(page);
       arrivals.showPage(page);
     },
     noteRead({ window, whole, begunAt }) {
       if (whole) arrivals.noteRead({ window, begunAt });
     },
   });
-  return { cycle, chores: makeSourceChores(tuned, [tuner.chore, gauge.chore]), tuner };
+  return { cycle, tasks: makeSourceTasks(tuned, [tuner.task, measurement.task]), tuner };
 }

@@ -61,7 +61,7 @@ function toBackfill(row: BackfillRow): Backfill {
   };
 }
 
-/** Asks for [since, until) to be read; resolves with the number of the wish. */
+/** Asks for [since, until) to be read; resolves with the number of the request. */
 export async function requestBackfill(
   pool: Pool,
   { sourceId, since, until }: Window & { sourceId: string },
@@ -89,7 +89,7 @@ export async function readOpenBackfill(pool: Pool, sourceId: string): Promise<Ba
   return rows[0] && toBackfill(rows[0]);
 }
 
-/** Begins a wish that is still `requested`, to be read up to `until` (exclusive) only. Throws LeaseLostError. */
+/** Begins a request that is still `requested`, to be read up to `until` (exclusive) only. Throws LeaseLostError. */
 export async function startBackfill(
   pool: Pool,
   lease: Lease,
@@ -134,10 +134,10 @@ export async function advanceBackfill(
      from held where backfill_id = $4 and state = 'running'`,
       [step.backfillId, step.readDownTo, step.proved ? 0 : 1, step.requests, step.orders],
       `, asked as (
-       select source_id, since as wished from mirror.backfills where backfill_id = $4
+       select source_id, since as requested from mirror.backfills where backfill_id = $4
      ), run as (
        select unnest(range_agg(int8range(since, until))) as span
-       from mirror.coverage join asked using (source_id) where proved and until >= asked.wished
+       from mirror.coverage join asked using (source_id) where proved and until >= asked.requested
      ), extended as (
        update mirror.poll_state set history_since = lower(span)
        from held, asked, run

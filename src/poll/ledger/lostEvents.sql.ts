@@ -1,7 +1,7 @@
 import type { Pool } from "../../database/database.ts";
 import { inTransaction } from "../../database/transaction.ts";
 
-/** Upper bounds of the delays that are told apart, in seconds; the last one stands for all that are longer. */
+/** Upper bounds of the delays that are distinguished, in seconds; the last one stands for all that are longer. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
 
 /** How many changes of the feed one look takes. */

@@ -4,7 +4,7 @@ import type { Pool } from "../../database/database.ts";
 const OPEN_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery"];
 
 /**
- * Wishes for orders to be read again that are open, and whose last change and planned delivery are both longer ago
+ * Requests that orders be read again that are open, and whose last change and planned delivery are both longer ago
  * than `unchangedHours`, though their last change not longer than `lookbackDays`: each at most once a day, those
  * first that were never asked for. Resolves with how many.
  */

@@ -2,27 +2,27 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import type { Window } from "../../domain/window/window.ts";
 
-/** A wish to have one order read again. */
+/** A request to have one order read again. */
 export interface Refetch {
   readonly reference: string;
   readonly reason: string;
   /** Reads that failed, or came too early, so far. */
   readonly attempts: number;
-  /** The database's text of when it was wished; names this wish. */
+  /** The database's text of when it was requested; names this request. */
   readonly requestedAt: string;
 }
 
 /** The word in quarantine for an order whose single read fails again and again. */
 const REASON = "unreadable_singly";
 
-/** Wishes for orders to be read again. One that is waiting already starts anew: it must be read after this. */
+/** Requests that orders be read again. One that is waiting already starts anew: it must be read after this. */
 export async function requestRefetches(
   pool: Pool,
   { sourceId, references, reason }: { sourceId: string; references: readonly string[]; reason: string },
 ): Promise<void> {
   await pool.query(
     `insert into mirror.refetches (source_id, reference, reason)
-     select $1, reference, $3 from (select distinct unnest($2::text[]) as reference) wished order by reference
+     select $1, reference, $3 from (select distinct unnest($2::text[]) as reference) requested order by reference
      on conflict (source_id, reference) do update set
        reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
        attempts = 0, failures = 0, last_error = null`,
@@ -31,7 +31,7 @@ export async function requestRefetches(
 }
 
 /**
- * Wishes for the orders to be read again that hold a claim of `window` which no read has shown: the walk that proved the
+ * Requests that the orders be read again that hold a claim of `window` which no read has shown: the walk that proved the
  * window would have. Resolves with how many. To be called in the transaction that proves it.
  */
 export async function requestUnconfirmed(
@@ -49,7 +49,7 @@ export async function requestUnconfirmed(
   return rowCount ?? 0;
 }
 
-/** The wishes that are due, in the order in which they became so: a failing one comes behind those that waited. */
+/** The requests that are due, in the order in which they became so: a failing one comes behind those that waited. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
@@ -63,8 +63,8 @@ export async function takeRefetches(
 }
 
 /**
- * The wish is fulfilled, or given up; one that was repeated in the meantime stays. What its failures left in
- * quarantine goes with it. Where the wish was to confirm a late event and the read `shown` has just that version, the
+ * The request is fulfilled, or given up; one that was repeated in the meantime stays. What its failures left in
+ * quarantine goes with it. Where the request was to confirm a late event and the read `shown` has just that version, the
  * proof that had missed it is taken back; resolves with whether that was so.
  */
 export async function completeRefetch(
@@ -87,7 +87,7 @@ export async function completeRefetch(
   return { breach: rows[0]?.breach === true };
 }
 
-/** Counts a read that came too early to fulfil the wish; the next one comes in `waitMs`. */
+/** Counts a read that came too early to fulfil the request; the next one comes in `waitMs`. */
 export async function postponeRefetch(
   pool: Pool,
   { sourceId, refetch, waitMs }: { sourceId: string; refetch: Refetch; waitMs: number },
@@ -109,8 +109,8 @@ export interface RefetchPatience {
 }
 
 /**
- * Counts a read that failed, of a wish or, for `reason`, of a comparison. After some in a row the order is shown in
- * quarantine, once per wish, even if a person dismisses it there. Resolves with the failures in a row.
+ * Counts a read that failed, of a request or, for `reason`, of a comparison. After some in a row the order is shown in
+ * quarantine, once per request, even if a person dismisses it there. Resolves with the failures in a row.
  */
 export async function noteRefetchFailure(
   pool: Pool,
@@ -125,16 +125,16 @@ export async function noteRefetchFailure(
   const { firstWaitMs, failuresMax, seldomMs } = failure.patience;
   const { rows } = await pool.query<{ failures: number }>(
     `with failed as (
-       insert into mirror.refetches as wish
+       insert into mirror.refetches as request
          (source_id, reference, reason, attempts, failures, last_error, next_attempt_at)
        values ($1, $2, $3, 1, 1, $4, clock_timestamp() + $5 * interval '1 millisecond')
        on conflict (source_id, reference) do update set
-         attempts = wish.attempts + 1, failures = wish.failures + 1, last_error = excluded.last_error,
+         attempts = request.attempts + 1, failures = request.failures + 1, last_error = excluded.last_error,
          next_attempt_at = clock_timestamp() + interval '1 millisecond' * case
-           when wish.failures + 1 < $6 then $5 * 2 ^ wish.failures else $7
+           when request.failures + 1 < $6 then $5 * 2 ^ request.failures else $7
          end
        returning source_id, reference, failures, last_error, requested_at
-     ), parked as (
+     ), quarantined as (
        insert into mirror.quarantine (source_id, via, reference, reason, detail)
        select source_id, 'refetch', reference, $8, last_error from failed
        where failures >= $6 and not exists (

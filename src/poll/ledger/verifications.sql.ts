@@ -69,15 +69,15 @@ function toVerification(row: VerificationRow): Verification {
   };
 }
 
-/** Asks for [since, until) to be compared; resolves with the number of the wish. */
+/** Asks for [since, until) to be compared; resolves with the number of the request. */
 export async function requestVerification(
   pool: Pool,
-  wish: Window & { sourceId: string; sample: number | null; repairs?: boolean },
+  request: Window & { sourceId: string; sample: number | null; repairs?: boolean },
 ): Promise<bigint> {
   const { rows } = await pool.query<{ id: string }>(
     `insert into mirror.verifications (source_id, since, until, read_down_to, sample, repairs)
      values ($1, $2::bigint, $3::bigint, $3::bigint, $4, $5) returning verification_id as id`,
-    [wish.sourceId, wish.since, wish.until, wish.sample, wish.repairs ?? true],
+    [request.sourceId, request.since, request.until, request.sample, request.repairs ?? true],
   );
   return BigInt(rows[0]?.id ?? 0);
 }
@@ -123,7 +123,7 @@ export async function readOpenVerification(
   return rows[0] && toVerification(rows[0]);
 }
 
-/** Begins a wish that is still `requested`, to be compared up to `until` (exclusive) only. Throws LeaseLostError. */
+/** Begins a request that is still `requested`, to be compared up to `until` (exclusive) only. Throws LeaseLostError. */
 export async function startVerification(
   pool: Pool,
   lease: Lease,

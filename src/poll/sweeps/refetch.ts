@@ -25,7 +25,7 @@ export interface RefetchCounts {
 }
 
 /**
- * Reads the orders that somebody wished to have read again, one by one, until the next cycle is due. A wish is
+ * Reads the orders that somebody requested to be read again, one by one, until the next cycle is due. A request is
  * fulfilled by a read that is settled, since only then can nothing change within that version any more, and that leaves
  * no claim standing which it does not show; an earlier one is applied, and repeated.
  */
@@ -34,12 +34,12 @@ export async function refetchOrders(
   { term, signal, dueMs }: Pick<CycleContext, "term" | "signal" | "dueMs">,
 ): Promise<RefetchCounts> {
   const { sourceId } = deps.source;
-  const wishes = await takeRefetches(deps.pool, { sourceId, limit: REFETCHES_MAX });
-  // Sent once: what fails is tried again by its wish, and must not hold up the others here.
+  const refetches = await takeRefetches(deps.pool, { sourceId, limit: REFETCHES_MAX });
+  // Sent once: what fails is tried again by its request, and must not hold up the others here.
   const reads = startSingleReads(deps, { priority: "refetch", attemptsMax: 1, reason: "could not be read" });
   let requests = 0;
   let applied = 0;
-  for (const refetch of wishes) {
+  for (const refetch of refetches) {
     if (requests > 0 && deps.clock.monotonicMs() >= dueMs) break;
     term.assertLeading();
     requests += 1;

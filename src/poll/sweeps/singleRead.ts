@@ -31,8 +31,8 @@ const FAILURES_MAX = 5;
 const SELDOM_MS = 6 * 3_600_000;
 
 /**
- * A batch of single reads, each of which stands alone: a failure is counted beside the order's wish, which then waits
- * longer each time. `reason` is the wish of an order that has none yet.
+ * A batch of single reads, each of which stands alone: a failure is counted beside the order's request, which then waits
+ * longer each time. `reason` is the request of an order that has none yet.
  */
 export function startSingleReads(
   deps: Pick<PollDeps, "source" | "client" | "pool" | "logger" | "intervalSeconds">,

@@ -5,7 +5,7 @@ import type { Course, CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkTooLargeError } from "../cycle/errors.ts";
 import type { SweepRunner } from "./sweepRunner.ts";
-import type { CommittedWindow } from "./walkKeeper.ts";
+import type { CommittedWindow } from "./walkStore.ts";
 
 export interface SpareWork {
   /**

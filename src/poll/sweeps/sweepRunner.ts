@@ -5,8 +5,8 @@ import type { Term } from "../leader/leadership.ts";
 import { startReading } from "../cycle/readWindow.ts";
 import type { AppliedPage, ReadCounts, Reading, ReadPage } from "../cycle/readWindow.ts";
 import type { Sweep, SweepView } from "./sweeps.ts";
-import { makeWalkKeeper } from "./walkKeeper.ts";
-import type { CommittedWindow, WalkKeeper } from "./walkKeeper.ts";
+import { makeWalkStore } from "./walkStore.ts";
+import type { CommittedWindow, WalkStore } from "./walkStore.ts";
 
 /** What one step of a sweep did. `window` is there when the step was the last one of a window. */
 export interface Step {
@@ -38,15 +38,15 @@ export function makeSweepRunner(
   options: {
     sweep: Sweep;
     readPage: ReadPage;
-    /** Told of each window that was committed. */
+    /** Called with each window that was committed. */
     noteRead?: ((read: CommittedWindow) => void) | undefined;
   },
 ): SweepRunner {
   const { sweep } = options;
   const { clock } = deps;
   const noteCommitted = makeNoteCommitted(deps, options);
-  const keeper = makeWalkKeeper(deps, sweep);
-  const readOn = makeReadOn(keeper, options);
+  const store = makeWalkStore(deps, sweep);
+  const readOn = makeReadOn(store, options);
   /** The term whose beginning, or whose doubt, had the walk loaded. */
   let loadedFor: Term | undefined;
   let underWay: Reading | undefined;
@@ -54,7 +54,7 @@ export function makeSweepRunner(
 
   async function step({ term, signal, view }: StepContext): Promise<Step | undefined> {
     if (loadedFor !== term) {
-      underWay = await keeper.load(term);
+      underWay = await store.load(term);
       loadedFor = term;
     }
     const window = underWay?.walk.window ?? (await sweep.next(view, term));
@@ -89,7 +89,7 @@ export function makeSweepRunner(
 }
 
 /** Reads one page and keeps it, or with the last one the window. Throws when the walk has failed. */
-function makeReadOn(keeper: WalkKeeper, { sweep, readPage }: Parameters<typeof makeSweepRunner>[1]) {
+function makeReadOn(store: WalkStore, { sweep, readPage }: Parameters<typeof makeSweepRunner>[1]) {
   return async function readOn(before: Reading, { term, signal }: Omit<StepContext, "view">) {
     const { via, priority, rehearses } = sweep;
     let committed: CommittedWindow | undefined;
@@ -99,7 +99,7 @@ function makeReadOn(keeper: WalkKeeper, { sweep, readPage }: Parameters<typeof m
       rehearses,
       notePage: (page: AppliedPage) => sweep.notePage?.(page),
       async keep(client, reading) {
-        committed = await keeper.keep(client, { before, after: reading, term });
+        committed = await store.save(client, { before, after: reading, term });
       },
       signal,
     });

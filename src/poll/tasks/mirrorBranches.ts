@@ -1,5 +1,5 @@
 import { recordBranches } from "../../apply/recordBranches.sql.ts";
-import type { Chore } from "./chores.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkStalledError } from "../cycle/errors.ts";
 
@@ -8,7 +8,9 @@ const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 /** Every hour: the branches as the provider lists them. Costs nothing of the list rate. */
-export function makeMirrorBranches(deps: Pick<PollDeps, "source" | "client" | "pool" | "logger">): Chore {
+export function makeMirrorBranches(
+  deps: Pick<PollDeps, "source" | "client" | "pool" | "logger">,
+): LeaderTask {
   const { client, pool, logger } = deps;
   const { sourceId } = deps.source;
 

@@ -1,7 +1,7 @@
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { compareTies, showsTies } from "../../domain/window/providerTraits.ts";
-import type { Traits } from "../../domain/window/providerTraits.ts";
+import { compareTies, showsTies } from "../../domain/window/providerBehaviour.ts";
+import type { Behaviour } from "../../domain/window/providerBehaviour.ts";
 import type { WalkRequest } from "../../domain/window/walk.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { AwaitTurn } from "../cycle/pace.ts";
@@ -13,7 +13,7 @@ export interface Probes {
   /** Takes from a page what a probe can go by. */
   showPage(page: ShownPage): void;
   /** Makes one probe, if one is due and possible. What contradicts `known` is asked for again soon. */
-  runNext(known: Traits, signal: AbortSignal): Promise<Traits>;
+  runNext(known: Behaviour, signal: AbortSignal): Promise<Behaviour>;
 }
 
 /** Three list reads a day, of the lowest priority. */
@@ -42,24 +42,24 @@ export function makeProbes(deps: Pick<PollDeps, "client" | "clock">, awaitTurn: 
     }
   }
 
-  async function runNext(known: Traits, signal: AbortSignal): Promise<Traits> {
+  async function runNext(known: Behaviour, signal: AbortSignal): Promise<Behaviour> {
     const nowMs = clock.monotonicMs();
     const isPossible = (probe: Probe) => (probe === "ties" ? tied : order) !== undefined;
     const probe = PROBES.find((each) => (dueMs.get(each) ?? 0) <= nowMs && isPossible(each));
     if (probe === undefined) return {};
     dueMs.set(probe, nowMs + AGAIN_MS);
-    const traits = probe === "ties" ? await probeTies(signal) : await probeBound(probe, signal);
-    const value = traits[probe];
+    const behaviour = probe === "ties" ? await probeTies(signal) : await probeBound(probe, signal);
+    const value = behaviour[probe];
     if (value !== undefined && (known[probe] ?? value) === value) dueMs.set(probe, nowMs + EVERY_MS);
-    return traits;
+    return behaviour;
   }
 
-  async function probeTies(signal: AbortSignal): Promise<Traits> {
+  async function probeTies(signal: AbortSignal): Promise<Behaviour> {
     return tied === undefined ? {} : compareTies(tied.rows, await list(tied.request, signal));
   }
 
   /** Asks for a period that touches an order's timestamp with one bound only. */
-  async function probeBound(bound: "since" | "until", signal: AbortSignal): Promise<Traits> {
+  async function probeBound(bound: "since" | "until", signal: AbortSignal): Promise<Behaviour> {
     if (order === undefined) return {};
     const { reference, version } = order;
     const period =

@@ -3,7 +3,7 @@ import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import { HORIZON_SECONDS_MIN } from "../../domain/order/observation.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { decideDatedAhead } from "../ledger/datedAhead.sql.ts";
-import type { Chore } from "./chores.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 
 const EVERY_MS = 30_000;
 const nanos = (seconds: number) => BigInt(Math.ceil(seconds)) * NANOS_PER_SECOND;
@@ -11,7 +11,7 @@ const nanos = (seconds: number) => BigInt(Math.ceil(seconds)) * NANOS_PER_SECOND
 /** Lets events go that were dated ahead of the provider's clock, once their time has come or a read has refuted them. */
 export function makeReleaseDatedAhead(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "horizonSeconds">,
-): Chore {
+): LeaderTask {
   return {
     name: "decide on events that were dated ahead",
     everyMs: EVERY_MS,

@@ -1,9 +1,9 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import { readBreaches } from "../ledger/breaches.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
-import type { Chore } from "./chores.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 
-const TOLD_MAX = 20;
+const LOGGED_MAX = 20;
 
 /**
  * After each cycle: a line in the log for each proof that was taken back, whoever found why; at the start for those
@@ -13,23 +13,23 @@ export function makeWatchBreaches({
   pool,
   logger,
   source,
-}: Pick<PollDeps, "source" | "pool" | "logger">): Chore {
+}: Pick<PollDeps, "source" | "pool" | "logger">): LeaderTask {
   const { sourceId } = source;
-  let told: bigint | undefined;
+  let logged: bigint | undefined;
   return {
     name: "watch breaches",
     everyMs: 0,
     async run() {
-      const found = await readBreaches(pool, { sourceId, after: told ?? 0n, limit: TOLD_MAX });
+      const found = await readBreaches(pool, { sourceId, after: logged ?? 0n, limit: LOGGED_MAX });
       for (const { kind, reference, since, until, reprovedAt } of found.toReversed()) {
-        if (told === undefined && reprovedAt !== null) continue;
+        if (logged === undefined && reprovedAt !== null) continue;
         const span = { since: formatInstant(since), until: formatInstant(until) };
         logger.error(
           { kind, reference, ...span },
           "a proof was taken back: a change was found that it had missed",
         );
       }
-      told = found[0]?.breachId ?? told ?? 0n;
+      logged = found[0]?.breachId ?? logged ?? 0n;
     },
   };
 }

@@ -2,7 +2,7 @@ import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth, WebhookRecord } from "../../domain/order/lostEvents.ts";
 import { readStandings } from "../../health/standing.sql.ts";
 import { advanceLostEvents } from "../ledger/lostEvents.sql.ts";
-import type { Chore } from "./chores.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
 /** How long an event may come after the read that found its change, before it counts as lost. */
@@ -11,7 +11,7 @@ const EVENT_GRACE_SECONDS = 300;
 /** After each cycle: which events came late or not at all; a line in the log when the webhooks' health changes. */
 export function makeWatchWebhooks(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "eventGraceSeconds">,
-): Chore {
+): LeaderTask {
   const { pool, logger, eventGraceSeconds: graceSeconds = EVENT_GRACE_SECONDS } = deps;
   const { sourceId } = deps.source;
   let health: WebhookHealth = "working";

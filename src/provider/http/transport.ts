@@ -18,7 +18,7 @@ export interface TransportDeps {
   readonly logger: Logger;
   /** From the start of a request to the end of its body; waiting for the budget is not counted. */
   readonly deadlineMs: number;
-  /** Told of the end of every request that the caller did not give up; must not throw. */
+  /** Called with the end of every request that the caller did not give up; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
 }
 

@@ -11,7 +11,7 @@ export interface QueueProblem {
 }
 
 /**
- * Told of every error on a connection of the queue, also of those that pass by themselves. Without a listener BullMQ
+ * Called with every error on a connection of the queue, also of those that pass by themselves. Without a listener BullMQ
  * and ioredis would print them.
  */
 export type OnQueueError = (error: Error) => void;

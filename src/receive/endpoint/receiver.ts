@@ -37,7 +37,7 @@ export interface ReceiverDeps {
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Tells the workers of new inbox positions; must neither throw nor wait. */
   readonly notify: (seqs: readonly number[]) => void;
-  /** Told how each call of a source's address ended; must neither throw nor wait. */
+  /** Called with how each call of a source's address ended; must neither throw nor wait. */
   readonly onEnd?: (end: CallEnd) => void;
   readonly clock: Clock;
   readonly logger: Logger;

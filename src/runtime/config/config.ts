@@ -64,7 +64,7 @@ export interface Config {
   readonly historyKeptFor: string | null;
   readonly changesKeptFor: string | null;
   readonly changesWaitDays: number;
-  /** Endpoints of the business's own that are told of changes. */
+  /** Endpoints of the business's own that are notified of changes. */
   readonly outgoingWebhooks: readonly OutgoingWebhook[];
   readonly sandboxPort: number;
   readonly sandboxSeed: number;

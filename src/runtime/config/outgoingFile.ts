@@ -6,7 +6,7 @@ import { makeSecretReader, readListFile } from "./listFile.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { webAddress } from "./variableSchemas.ts";
 
-/** An endpoint of the business's own that is told of changes. */
+/** An endpoint of the business's own that is notified of changes. */
 export interface OutgoingWebhook {
   readonly endpointId: string;
   readonly url: string;

@@ -212,13 +212,13 @@ export const VARIABLES = {
     schema: wholeNumber(0, CHANGES_WAIT_DAYS_MAX),
     default: "7",
     meaning:
-      "how many days longer than CHANGES_KEPT_FOR a change is kept that an endpoint of OUTGOING_WEBHOOKS_FILE was not told of yet",
+      "how many days longer than CHANGES_KEPT_FOR a change is kept that an endpoint of OUTGOING_WEBHOOKS_FILE was not notified of yet",
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,
     default: null,
     unset: "no webhooks are sent",
-    meaning: "JSON file that lists endpoints of your own that are told of changes; none: none are sent",
+    meaning: "JSON file that lists endpoints of your own that are notified of changes; none: none are sent",
   },
   SANDBOX_PORT: {
     schema: wholeNumber(0, PORT_MAX),

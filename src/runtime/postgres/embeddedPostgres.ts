@@ -44,7 +44,7 @@ export interface EmbeddedPostgresOptions {
   readonly settings?: readonly string[];
   /** False leaves a server dead that died while in use. Default true. */
   readonly revive?: boolean;
-  /** Told when this process has started a dead server again. */
+  /** Called when this process has started a dead server again. */
   readonly onRevive?: () => void;
 }
 

@@ -54,7 +54,7 @@ export const METRICS = {
   },
   order_mirror_condition: {
     kind: "observed-gauge",
-    help: "1 for each condition that has held for long enough to be told of; absent otherwise. See docs/runbook.md.",
+    help: "1 for each condition that has held for long enough to be notified of; absent otherwise. See docs/runbook.md.",
   },
   order_mirror_poll_watermark_timestamp_seconds: {
     kind: "observed-gauge",
@@ -140,7 +140,7 @@ export const METRICS = {
   },
   order_mirror_outgoing_missed_timestamp_seconds: {
     kind: "observed-gauge",
-    help: "When changes were last removed before an endpoint was told of them; absent when none were within a week.",
+    help: "When changes were last removed before an endpoint was notified of them; absent when none were within a week.",
   },
   order_mirror_job_duration_seconds: {
     kind: "histogram",

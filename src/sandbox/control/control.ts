@@ -5,12 +5,12 @@ import type { RateLimiter } from "../api/rateLimits.ts";
 import type { FaultTimer } from "./faultTimer.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "../fleet/traffic.ts";
-import type { WorkLoop } from "../fleet/workLoop.ts";
+import type { TaskLoop } from "../fleet/taskLoop.ts";
 
 /** What the control interface works on. */
 export interface ControlDeps {
   readonly state: SandboxState;
-  readonly loop: WorkLoop;
+  readonly loop: TaskLoop;
   readonly traffic: Traffic;
   readonly faultTimer: FaultTimer;
   readonly journal: Journal;

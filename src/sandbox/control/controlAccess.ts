@@ -31,8 +31,8 @@ export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
     control(
       ["POST", "/webhooks", "Adds or replaces an endpoint"],
       webhookSchema,
-      async ({ organization, ...wish }) => {
-        const endpoint = await setWebhook(state, { organizationId: organization, ...wish });
+      async ({ organization, ...request }) => {
+        const endpoint = await setWebhook(state, { organizationId: organization, ...request });
         return { endpointId: endpoint.endpointId, url: endpoint.url };
       },
     ),

@@ -44,7 +44,9 @@ const truthSchema = z.strictObject({
 /** Orders as the fleet and the business move them. */
 export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   return [
-    control(["POST", "/orders", "Makes plausible orders"], makeSchema, (wish) => orderSome(state, wish)),
+    control(["POST", "/orders", "Makes plausible orders"], makeSchema, (request) =>
+      orderSome(state, request),
+    ),
     control(
       ["GET", "/orders", "The truth: all orders of an organization and mode, by pages"],
       truthSchema,
@@ -75,8 +77,8 @@ export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   ];
 }
 
-async function orderSome(state: SandboxState, wish: z.infer<typeof makeSchema>): Promise<unknown> {
-  const { count, organization, mode, branch } = wish;
+async function orderSome(state: SandboxState, request: z.infer<typeof makeSchema>): Promise<unknown> {
+  const { count, organization, mode, branch } = request;
   const at = branch === undefined ? undefined : state.directory.findBranch(organization, branch);
   const choices = at ? [at] : state.directory.branchesOf(organization);
   if ((branch !== undefined && !at) || !choices.some(canTakeOrders)) {

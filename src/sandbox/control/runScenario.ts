@@ -12,7 +12,7 @@ import type { Scenario, ScenarioOptions, ScenarioStep } from "./scenarios.ts";
 import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
 import { makeOrders } from "../fleet/traffic.ts";
 
-export interface ScenarioWish {
+export interface ScenarioRequest {
   readonly name: string;
   /** The order that it happens to; a new live order of the organization `sandbox` when left out. */
   readonly reference?: string | undefined;
@@ -38,11 +38,11 @@ export interface ScenarioReport {
 export async function runScenario(
   state: SandboxState,
   faultTimer: FaultTimer,
-  wish: ScenarioWish,
+  request: ScenarioRequest,
 ): Promise<ScenarioReport> {
-  const scenario = findScenario(wish.name);
-  const options = readOptions(scenario, wish.options ?? {});
-  const reference = wish.reference ?? (await makeSubject(state));
+  const scenario = findScenario(request.name);
+  const options = readOptions(scenario, request.options ?? {});
+  const reference = request.reference ?? (await makeSubject(state));
   const steps = scenario.steps(options);
   const { before, after } = await state.write(async (connection) => {
     const first = await findSubject(connection, reference);

@@ -11,7 +11,7 @@ export interface Deliverer {
   /** Whether as many are under way as may be; the end of one wakes the loop. */
   readonly isFull: () => boolean;
   /** Waits until every delivery under way has ended; returns how many that were. */
-  readonly settle: () => Promise<number>;
+  readonly drain: () => Promise<number>;
 }
 
 const DELIVERIES_AT_ONCE_MAX = 16;
@@ -63,6 +63,6 @@ export function makeDeliverer(deps: {
       }
       if (state.clock.kind === "virtual") await Promise.all(underWay);
     },
-    settle: async () => (await Promise.all(underWay)).length,
+    drain: async () => (await Promise.all(underWay)).length,
   };
 }

@@ -9,7 +9,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
 const DEFAULT_SCHEME = "standard-webhooks";
 
-export interface WebhookWish {
+export interface WebhookRequest {
   readonly organizationId: string;
   readonly mode: "live" | "test";
   readonly url: string;
@@ -24,8 +24,8 @@ export interface WebhookWish {
  * Adds or replaces a webhook endpoint, as the dashboard would. Throws ConfigurationError for an address, scheme
  * or secret that cannot be used, and feature_not_available on a plan without webhooks (spec, "Events").
  */
-export async function setWebhook(state: SandboxState, wish: WebhookWish): Promise<Endpoint> {
-  const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = wish;
+export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<Endpoint> {
+  const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = request;
   const plan = state.directory.findOrganization(organizationId)?.plan;
   if (plan === undefined) throw new RefusedRequestError(404, "not_found", "There is no such organization.");
   if (plan !== "advanced") {

@@ -49,7 +49,7 @@ export function resolveTimes(options: {
   fleetSpeed: number;
 }): ResolvedTimes {
   const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
-  // A fleet that works faster than life also promises faster; otherwise every order would be absurdly early.
+  // A fleet that tasks faster than life also promises faster; otherwise every order would be absurdly early.
   const pace = Math.max(1, options.fleetSpeed);
   const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
   const start = ceilTo(now, roundingNanos);

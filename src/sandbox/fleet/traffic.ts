@@ -70,7 +70,7 @@ function isPaid({ directory }: SandboxState): boolean {
 /** Makes plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
 export async function makeOrders(
   state: SandboxState,
-  wish: {
+  request: {
     organizationId: string;
     livemode: boolean;
     count: number;
@@ -79,18 +79,18 @@ export async function makeOrders(
   },
 ): Promise<OrderRow[]> {
   const branches = state.directory
-    .branchesOf(wish.organizationId)
+    .branchesOf(request.organizationId)
     .filter((branch) =>
-      wish.branchId === undefined ? canTakeOrders(branch) : branch.branchId === wish.branchId,
+      request.branchId === undefined ? canTakeOrders(branch) : branch.branchId === request.branchId,
     );
   if (branches.length === 0) return [];
   const rows: OrderRow[] = [];
-  while (rows.length < wish.count) {
-    const batch = Math.min(ORDERS_PER_BATCH_MAX, wish.count - rows.length);
+  while (rows.length < request.count) {
+    const batch = Math.min(ORDERS_PER_BATCH_MAX, request.count - rows.length);
     const added = await state.write(async (connection) => {
       const known = await countOrders(connection);
       const orders = Array.from({ length: batch }, (_, index) =>
-        imagineOrder(state, { ...wish, branches, place: known + index }),
+        imagineOrder(state, { ...request, branches, place: known + index }),
       );
       return addOrders(state, connection, orders);
     });
@@ -111,7 +111,7 @@ export function canTakeOrders(branch: Branch): boolean {
 
 function imagineOrder(
   state: SandboxState,
-  wish: {
+  request: {
     organizationId: string;
     livemode: boolean;
     origin: Origin;
@@ -120,7 +120,7 @@ function imagineOrder(
   },
 ): NewOrder {
   const { seed, fleetSpeed } = state.dials;
-  const { place, branches, origin, organizationId, livemode } = wish;
+  const { place, branches, origin, organizationId, livemode } = request;
   const branch = choose(branches, seed, "branch", place);
   const street = chooseStreet(seed, branch, place);
   const house = 1 + Math.floor(chance(seed, "house", place) * street.houses);

@@ -10,7 +10,7 @@ import { measureDistance } from "../fleet/schedule.ts";
 import { canTakeOrders } from "../fleet/traffic.ts";
 
 /** A past that is made up: `count` orders whose creation is spread evenly over [since, until). */
-export interface PastWish {
+export interface PastRequest {
   readonly organizationId: string;
   readonly livemode: boolean;
   readonly count: number;
@@ -30,11 +30,11 @@ const SPEED_MIN = 0.001;
  * Makes the orders of a past in one statement: finished ones, and those of the last forty minutes at all stages.
  * No events, as they would have been sent long ago; charges as for any live order. Returns the count.
  */
-export async function seedOrders(state: SandboxState, wish: PastWish): Promise<number> {
+export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
   return state.write(async (connection) => {
-    const reindexes = wish.count >= REINDEX_COUNT_MIN;
+    const reindexes = request.count >= REINDEX_COUNT_MIN;
     if (reindexes) await dropIndexes(connection);
-    const made = await insertPast(state, connection, wish);
+    const made = await insertPast(state, connection, request);
     if (reindexes) await createIndexes(connection);
     return made;
   });
@@ -50,8 +50,12 @@ async function createIndexes(connection: Connection): Promise<void> {
   await connection.query("analyze sandbox.orders");
 }
 
-async function insertPast(state: SandboxState, connection: Connection, wish: PastWish): Promise<number> {
-  const { organizationId, livemode, count, since, until } = wish;
+async function insertPast(
+  state: SandboxState,
+  connection: Connection,
+  request: PastRequest,
+): Promise<number> {
+  const { organizationId, livemode, count, since, until } = request;
   const { seed, fleetSpeed } = state.dials;
   const ways = listWays(state, organizationId);
   return insertPastOrders(connection, {

@@ -27,7 +27,7 @@ export interface SandboxState {
   readonly dials: Dials;
   readonly utcOffsetMinutes: number;
   readonly logger: Logger;
-  /** Tells the works that something may be due now. */
+  /** Tells the tasks that something may be due now. */
   readonly wake: () => void;
 }
 

@@ -8,7 +8,7 @@ import { nextWindow, settledUntil } from "../../../src/domain/window/window.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 import { NastyProvider, seconds, START } from "../../support/nastyProvider.ts";
 import type { ServedRow } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
 import type { NastyScenario } from "../../support/nastyScenarios.ts";
 
 const SETTLE_SECONDS = 5;
@@ -160,9 +160,9 @@ function simulate(scenario: NastyScenario, poller: Poller = sound): Ending {
   return { missedByFast, missed: unseen(), falseClaims: [...falseClaims], allProved };
 }
 
-const traits = arbitraryTraits(OVERLAP_SECONDS);
-const smallScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...traits, ...arbitrarySizes("small") });
-const fullScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...traits, ...arbitrarySizes("full") });
+const behaviour = arbitraryBehaviour(OVERLAP_SECONDS);
+const smallScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...behaviour, ...arbitrarySizes("small") });
+const fullScenarios: fc.Arbitrary<NastyScenario> = fc.record({ ...behaviour, ...arbitrarySizes("full") });
 
 const judge = (scenario: NastyScenario, poller?: Poller) => {
   const { missedByFast, missed, falseClaims, allProved } = simulate(scenario, poller);
@@ -226,7 +226,7 @@ describe("polling a nasty provider", () => {
     fc.assert(
       fc.property(
         fc.record({
-          ...traits,
+          ...behaviour,
           ...arbitrarySizes("small"),
           sort: fc.constantFrom("byReference", "byReferenceDown"),
           orders: fc.constant(60),

@@ -5,12 +5,12 @@ import { decodeWalk, encodeWalk } from "../../../src/domain/window/walkState.ts"
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 import type { Walk } from "../../../src/domain/window/walk.ts";
 import { NastyProvider } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
 
-const traits = arbitraryTraits(60);
+const behaviour = arbitraryBehaviour(60);
 const scenarios = fc.oneof(
-  { arbitrary: fc.record({ ...traits, ...arbitrarySizes("small") }), weight: 30 },
-  { arbitrary: fc.record({ ...traits, ...arbitrarySizes("full") }), weight: 1 },
+  { arbitrary: fc.record({ ...behaviour, ...arbitrarySizes("small") }), weight: 30 },
+  { arbitrary: fc.record({ ...behaviour, ...arbitrarySizes("full") }), weight: 1 },
 );
 
 /** What tells walks apart that go on in different ways. */

@@ -51,7 +51,7 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   ],
   ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
   ["OrderMirrorGaps", gap(899), gap(900)],
-  ["OrderMirrorProviderChanged", { traitChangedAt: ago(86_401) }, { traitChangedAt: ago(86_400) }],
+  ["OrderMirrorProviderChanged", { behaviourChangedAt: ago(86_401) }, { behaviourChangedAt: ago(86_400) }],
   ["OrderMirrorLateArrivals", { lateTailSeconds: 45 }, { lateTailSeconds: 46 }],
   [
     "OrderMirrorEventsWait",

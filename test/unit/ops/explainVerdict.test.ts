@@ -44,7 +44,7 @@ describe("how a change stands to the events", () => {
     expect(told?.sentence).toContain(words);
   });
 
-  it("is not told of another version, of an event, nor of what changed nothing", () => {
+  it("is not notified of another version, of an event, nor of what changed nothing", () => {
     const unannounced = [{ version: 5n, state: "lost" }] as const;
     expect(explainAnnouncement({ ...ENTRY, version: 6n }, unannounced)).toBeNull();
     expect(explainAnnouncement({ ...ENTRY, via: "webhook" }, unannounced)).toBeNull();

@@ -73,12 +73,12 @@ describe("the state of a source", () => {
           oldestQuarantinedAt: ago(9),
           refetches: 7,
         },
-        parked: [{ sourceId: "live", reason: "not_json", count: 2 }],
+        quarantinedReasons: [{ sourceId: "live", reason: "not_json", count: 2 }],
       }),
     );
     expect(read(markup)).toContain("Stuck? 1,234 events waiting, now Oldest waiting, now 1 min 15 s");
     expect(read(markup)).toContain("In quarantine, open, all time 3 · not_json 2");
-    for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "works", "requests"]) {
+    for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "tasks", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
     }
     expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
@@ -92,7 +92,7 @@ describe("the state of a source", () => {
         { policy: "order-list", purpose: "backfill", requests: 30 },
       ],
       listReads: { sent: 109, allowed: 1_080 },
-      works: [
+      tasks: [
         {
           kind: "backfill",
           id: "12",

@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { floorTo } from "../../../src/domain/order/instant.ts";
 import { seconds } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryTraits } from "../../support/nastyScenarios.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
 import { OVERLAP_SECONDS, PAGE_LIMIT, simulatePolling, sound } from "../../support/simulatedPolling.ts";
 import type { Rules, Scenario } from "../../support/simulatedPolling.ts";
 
@@ -39,15 +39,15 @@ const flawed: Record<string, Rules> = {
   "believes its own clock": { ...sound, clock: "local" },
 };
 
-const traits = {
-  ...arbitraryTraits(OVERLAP_SECONDS),
+const behaviour = {
+  ...arbitraryBehaviour(OVERLAP_SECONDS),
   localSkewSeconds: fc.constantFrom(-600, 0, 600),
   crashShare: fc.constantFrom(0, 0, 0.02, 0.2),
   crashAtStep: fc.constant(0),
   answerSecondsMax: fc.constantFrom(1, 300),
 };
-const small: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("small") });
-const full: fc.Arbitrary<Scenario> = fc.record({ ...traits, ...arbitrarySizes("full") });
+const small: fc.Arbitrary<Scenario> = fc.record({ ...behaviour, ...arbitrarySizes("small") });
+const full: fc.Arbitrary<Scenario> = fc.record({ ...behaviour, ...arbitrarySizes("full") });
 
 const WELL = { staleAfterPolls: [], stale: [], different: [], falseClaims: [], gap: false, secondWrites: 0 };
 

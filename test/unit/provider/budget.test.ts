@@ -20,7 +20,7 @@ interface Sent {
   readonly countedAtMs: number;
 }
 
-interface Wish {
+interface Request {
   readonly atMs: number;
   readonly policy: PolicyName;
   readonly priority: Priority;
@@ -29,10 +29,10 @@ interface Wish {
   readonly counted: number;
 }
 
-/** Asks for leave at each wish's time and plays the exchange; returns what was sent, in sequence. */
-function play(clock: SimulatedClock, budget: Budget, wishes: readonly Wish[]): Sent[] {
+/** Asks for leave at each request's time and plays the exchange; returns what was sent, in sequence. */
+function play(clock: SimulatedClock, budget: Budget, requests: readonly Request[]): Sent[] {
   const sent: Sent[] = [];
-  for (const { atMs, policy, priority, latencyMs, counted } of wishes) {
+  for (const { atMs, policy, priority, latencyMs, counted } of requests) {
     void (async () => {
       await clock.sleep(atMs - clock.monotonicMs());
       const permit = await budget.acquire({ policy, priority });
@@ -86,14 +86,14 @@ async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyNam
 describe("an hour of more requests than the provider takes", () => {
   it("lists no more than 18 times in any ten seconds, evenly, and hardly less", async () => {
     const clock = makeSimulatedClock();
-    const wishes: Wish[] = Array.from({ length: 7_000 }, (_, index) => ({
+    const requests: Request[] = Array.from({ length: 7_000 }, (_, index) => ({
       atMs: index,
       policy: "order-list",
       priority: PRIORITIES[index % PRIORITIES.length]!,
       latencyMs: 50 + ((index * 37) % 900),
       counted: (index % 11) / 10,
     }));
-    const sent = play(clock, makeBudget({ clock }), wishes);
+    const sent = play(clock, makeBudget({ clock }), requests);
     await clock.runUntil(HOUR_MS);
     const starts = sent.map(({ startedAtMs }) => startedAtMs);
     expect(busiestWindow(sent.map(({ countedAtMs }) => countedAtMs))).toBe(18);
@@ -104,7 +104,7 @@ describe("an hour of more requests than the provider takes", () => {
 });
 
 describe("any arrivals of requests", () => {
-  const wish = fc.record<Wish>({
+  const request = fc.record<Request>({
     atMs: fc.integer({ min: 0, max: 30_000 }),
     policy: fc.constantFrom<PolicyName>("order-list", "geocoding", "sustained"),
     priority: fc.constantFrom(...PRIORITIES),
@@ -120,13 +120,13 @@ describe("any arrivals of requests", () => {
 
   it("stay within every policy in every sliding window of the provider, and all are sent", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(wish, { maxLength: 150, size: "max" }), async (wishes) => {
+      fc.asyncProperty(fc.array(request, { maxLength: 150, size: "max" }), async (requests) => {
         const clock = makeSimulatedClock();
-        const sent = play(clock, makeBudget({ clock, limits }), wishes);
+        const sent = play(clock, makeBudget({ clock, limits }), requests);
         await clock.runUntil(HOUR_MS);
         const counts = (policies: readonly PolicyName[]) =>
           sent.filter(({ policy }) => policies.includes(policy)).map(({ countedAtMs }) => countedAtMs);
-        expect(sent).toHaveLength(wishes.length);
+        expect(sent).toHaveLength(requests.length);
         expect(busiestWindow(counts(["order-list"]))).toBeLessThanOrEqual(9);
         expect(busiestWindow(counts(["geocoding"]))).toBeLessThanOrEqual(18);
         expect(busiestWindow(counts(["order-list", "geocoding", "sustained"]))).toBeLessThanOrEqual(36);
@@ -137,9 +137,9 @@ describe("any arrivals of requests", () => {
 
   it("never let a less urgent request of the same policy go before a more urgent one that waits", async () => {
     await fc.assert(
-      fc.asyncProperty(fc.array(wish, { maxLength: 150, size: "max" }), async (wishes) => {
+      fc.asyncProperty(fc.array(request, { maxLength: 150, size: "max" }), async (requests) => {
         const clock = makeSimulatedClock();
-        const sent = play(clock, makeBudget({ clock, limits }), wishes);
+        const sent = play(clock, makeBudget({ clock, limits }), requests);
         await clock.runUntil(HOUR_MS);
         sent.forEach((earlier, index) => {
           const overtaken = sent

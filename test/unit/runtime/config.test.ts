@@ -597,7 +597,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
   });
 
-  it("lists endpoints that are told of changes, of all kinds unless it says which", () => {
+  it("lists endpoints that are notified of changes, of all kinds unless it says which", () => {
     const events = ["order.new", "order.status_changed"];
     const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
     const env = outgoing(endpoint, {

@@ -79,7 +79,7 @@ describe("refuses a scheme", () => {
       /separator/,
     ],
     [
-      "whose parts cannot be told apart",
+      "whose parts cannot be distinguished",
       { ...listed, prefix: "t", timestamp: { part: "t=" } },
       /cannot be told/,
     ],
@@ -173,7 +173,7 @@ describe("secrets", () => {
     expect(warningsOf("svix", "whsec_plJ3nmyCDGBKInavdOK15jsl")).toEqual([]);
   });
 
-  it("are told apart from the scheme: without any, only the scheme is checked", () => {
+  it("are distinguished from the scheme: without any, only the scheme is checked", () => {
     expect(checkScheme("github", [])).toEqual([]);
     expect(checkScheme("github", [SECRET])).toEqual([]);
   });

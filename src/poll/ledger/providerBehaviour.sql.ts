@@ -1,12 +1,12 @@
-import type { Trait, Traits } from "../../domain/window/providerTraits.ts";
+import type { Aspect, Behaviour } from "../../domain/window/providerBehaviour.ts";
 import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
-/** A measured trait of a source's provider. Moments are seconds since 1970, by the database's clock. */
-export interface StoredTrait {
+/** A measured aspect of the behaviour of a source's provider. Moments are seconds since 1970, by the database's clock. */
+export interface StoredBehaviour {
   readonly sourceId: string;
-  readonly trait: Trait;
+  readonly aspect: Aspect;
   readonly value: string;
   readonly measuredAt: number;
   /** Null when it never was another one. */
@@ -15,34 +15,34 @@ export interface StoredTrait {
 }
 
 /** Takes down what holds now; a value that differs from the stored one counts as changed now. Throws LeaseLostError. */
-export async function recordTraits(
+export async function recordBehaviour(
   pool: Pool,
   lease: Lease,
-  { sourceId, traits }: { sourceId: string; traits: Traits },
+  { sourceId, behaviour }: { sourceId: string; behaviour: Behaviour },
 ): Promise<void> {
-  const entries = Object.entries(traits);
+  const entries = Object.entries(behaviour);
   const { rows } = await pool.query<{ held: boolean }>(
     `with ${HELD}, recorded as (
-       insert into mirror.provider_traits as stored (source_id, trait, value)
-       select $4, trait, value from held cross join unnest($5::text[], $6::text[]) as t (trait, value)
-       order by trait
-       on conflict (source_id, trait) do update set
+       insert into mirror.provider_behaviour as stored (source_id, aspect, value)
+       select $4, aspect, value from held cross join unnest($5::text[], $6::text[]) as t (aspect, value)
+       order by aspect
+       on conflict (source_id, aspect) do update set
          value = excluded.value, measured_at = excluded.measured_at,
          previous = case when stored.value <> excluded.value then stored.value else stored.previous end,
          changed_at = case when stored.value <> excluded.value then excluded.measured_at else stored.changed_at end
      )
      select exists (select from held) as held`,
-    [...leaseValues(lease), sourceId, entries.map(([trait]) => trait), entries.map(([, value]) => value)],
+    [...leaseValues(lease), sourceId, entries.map(([aspect]) => aspect), entries.map(([, value]) => value)],
   );
   if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
 /** What was measured of all sources, or of one. */
-export async function readTraits(pool: Pool, sourceId: string | null = null): Promise<StoredTrait[]> {
-  const { rows } = await pool.query<StoredTrait>(
-    `select source_id as "sourceId", trait, value, extract(epoch from measured_at)::float8 as "measuredAt", previous,
+export async function readBehaviour(pool: Pool, sourceId: string | null = null): Promise<StoredBehaviour[]> {
+  const { rows } = await pool.query<StoredBehaviour>(
+    `select source_id as "sourceId", aspect, value, extract(epoch from measured_at)::float8 as "measuredAt", previous,
        extract(epoch from changed_at)::float8 as "changedAt"
-     from mirror.provider_traits where $1::text is null or source_id = $1 order by source_id, trait`,
+     from mirror.provider_behaviour where $1::text is null or source_id = $1 order by source_id, aspect`,
     [sourceId],
   );
   return rows;

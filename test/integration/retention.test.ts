@@ -212,26 +212,26 @@ describe("a report that runs for too long", () => {
   });
 
   it("is ended by a role that is no superuser but was permitted, and nothing is tried without", async () => {
-    const keeper = `keeper_${process.pid}`;
-    await pool.query(`create role ${keeper} login password 'secret'`);
-    const keeping = await connect(keeper);
-    const asKeeper = { query: keeping.query.bind(keeping) } as unknown as Pool;
+    const account = `retention_${process.pid}`;
+    await pool.query(`create role ${account} login password 'secret'`);
+    const connection = await connect(account);
+    const asRetention = { query: connection.query.bind(connection) } as unknown as Pool;
     let ended: string | undefined;
     void runForLong(await connect(LOGIN)).then((ending) => (ended = ending));
     await vi.waitFor(async () => expect(await running()).toBe(1), 15_000);
-    expect(await endLongReads(asKeeper, 0)).toEqual({ ended: 0, permitted: false });
-    await pool.query(`grant order_mirror_reader to ${keeper}`);
-    const patient = { pool: asKeeper, database: { embedded: false } } as unknown as Patient;
+    expect(await endLongReads(asRetention, 0)).toEqual({ ended: 0, permitted: false });
+    await pool.query(`grant order_mirror_reader to ${account}`);
+    const patient = { pool: asRetention, database: { embedded: false } } as unknown as Patient;
     const examine = () => readerCheck.run(patient, new AbortController().signal);
     expect(await examine()).toMatchObject([{ level: "warning" }]);
-    await pool.query(`grant pg_signal_backend, pg_read_all_stats to ${keeper}`);
+    await pool.query(`grant pg_signal_backend, pg_read_all_stats to ${account}`);
     await vi.waitFor(
-      async () => expect(await endLongReads(asKeeper, 0.1)).toEqual({ ended: 1, permitted: true }),
+      async () => expect(await endLongReads(asRetention, 0.1)).toEqual({ ended: 1, permitted: true }),
       15_000,
     );
     expect(await examine()).toMatchObject([{ level: "ok" }]);
     await vi.waitFor(() => expect(ended).toMatch(/terminat/), 15_000);
-    await keeping.end();
-    await pool.query(`drop role ${keeper}`);
+    await connection.end();
+    await pool.query(`drop role ${account}`);
   });
 });

@@ -3,7 +3,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
-import { readTraits } from "../../src/poll/ledger/providerTraits.sql.ts";
+import { readBehaviour } from "../../src/poll/ledger/providerBehaviour.sql.ts";
 import type { PollDeps } from "../../src/poll/cycle/deps.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
@@ -72,14 +72,14 @@ async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDe
   });
   onTestFinished(() => poller.close());
   poller.start();
-  const traits = async () =>
-    Object.fromEntries((await readTraits(pool)).map(({ trait, value }) => [trait, value]));
-  return { pool, sandbox, steer, traits };
+  const behaviour = async () =>
+    Object.fromEntries((await readBehaviour(pool)).map(({ aspect, value }) => [aspect, value]));
+  return { pool, sandbox, steer, behaviour };
 }
 
 it("learns the ways of a provider as the spec has them from what it reads anyway and three reads more", async () => {
-  const { traits } = await startWorld({});
-  await expect.poll(traits, WAIT).toEqual({
+  const { behaviour } = await startWorld({});
+  await expect.poll(behaviour, WAIT).toEqual({
     sort: "ascending",
     since: "inclusive",
     until: "exclusive",
@@ -92,14 +92,14 @@ it("learns the ways of a provider as the spec has them from what it reads anyway
 }, 120_000);
 
 it("learns the ways of one that differs in everything", async () => {
-  const { traits } = await startWorld({
+  const { behaviour } = await startWorld({
     listOrder: "descending",
     listTies: "random",
     listBounds: "inclusive",
     listLimitMax: 100,
     clockSkewMs: 600_000,
   });
-  await expect.poll(traits, WAIT).toMatchObject({
+  await expect.poll(behaviour, WAIT).toMatchObject({
     sort: "descending",
     since: "inclusive",
     until: "inclusive",
@@ -110,16 +110,16 @@ it("learns the ways of one that differs in everything", async () => {
 }, 120_000);
 
 it("sends no read of its own where every list read counts", async () => {
-  const { traits } = await startWorld({}, { pace: "request", intervalSeconds: 0.3 });
-  await expect.poll(traits, WAIT).toMatchObject({ sort: "ascending", page: "200", clock: "within 5 s" });
-  expect(Object.keys(await traits())).not.toContain("since");
+  const { behaviour } = await startWorld({}, { pace: "request", intervalSeconds: 0.3 });
+  await expect.poll(behaviour, WAIT).toMatchObject({ sort: "ascending", page: "200", clock: "within 5 s" });
+  expect(Object.keys(await behaviour())).not.toContain("since");
 }, 120_000);
 
 it("notes when a provider begins to answer otherwise, and what it did before", async () => {
   const { pool, sandbox, steer } = await startWorld({});
-  const read = async (name: string) => (await readTraits(pool)).find(({ trait }) => trait === name);
+  const read = async (name: string) => (await readBehaviour(pool)).find(({ aspect }) => aspect === name);
   await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "ascending", changedAt: null });
-  expect((await readStandings(pool))[0]?.traitChangedAt).toBeNull();
+  expect((await readStandings(pool))[0]?.behaviourChangedAt).toBeNull();
   sandbox.setFaults({ listOrder: "descending" });
   // New orders, so that the live window has some to be sorted.
   await steer("POST", "/orders", { count: 8 });
@@ -128,5 +128,5 @@ it("notes when a provider begins to answer otherwise, and what it did before", a
   ]);
   await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "descending", previous: "ascending" });
   const [standing] = await readStandings(pool);
-  expect(standing?.traitChangedAt).toBeGreaterThan(standing!.now - 60_000_000_000n);
+  expect(standing?.behaviourChangedAt).toBeGreaterThan(standing!.now - 60_000_000_000n);
 }, 120_000);

@@ -3,18 +3,18 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
-import type { Scope, Works } from "./works.ts";
+import type { Scope, SandboxTasks } from "./sandboxTasks.ts";
 import { saveClock } from "../world/world.sql.ts";
 
-/** Keeps the works going. On a virtual clock they only run when something was done or the clock is moved. */
-export interface WorkLoop {
+/** Keeps the tasks going. On a virtual clock they only run when something was done or the clock is moved. */
+export interface TaskLoop {
   /** Something may be due now. */
   readonly wake: () => void;
   /** Virtual only: moves the clock on by `ms`, doing on the way what falls due, each at its own instant. */
   readonly advance: (ms: number) => Promise<void>;
   /** Resolves when nothing is due and nothing is under way. */
   readonly idle: () => Promise<void>;
-  /** Runs `work` while the works rest. */
+  /** Runs `work` while the tasks rest. */
   readonly pause: InTurn;
   /** Resolves when the loop has seen the abort of its signal. */
   readonly ended: () => Promise<void>;
@@ -24,7 +24,7 @@ type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
 
 interface LoopDeps {
   readonly state: SandboxState;
-  readonly works: Works;
+  readonly tasks: SandboxTasks;
   readonly systemClock: Clock;
   readonly signal: AbortSignal;
 }
@@ -32,8 +32,8 @@ interface LoopDeps {
 const IDLE_MS = 1_000;
 const FAILURE_PAUSE_MS = 1_000;
 
-export function makeWorkLoop(deps: LoopDeps): WorkLoop {
-  const { state, works, signal } = deps;
+export function makeTaskLoop(deps: LoopDeps): TaskLoop {
+  const { state, tasks, signal } = deps;
   const inTurn = makeTurns();
   // A virtual world only changes when its clock is moved: else it would depend on when this loop happens to run.
   const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
@@ -59,11 +59,11 @@ export function makeWorkLoop(deps: LoopDeps): WorkLoop {
       }),
     idle: async () => {
       do await runAllDue();
-      while ((await works.settle()) > 0);
+      while ((await tasks.drain()) > 0);
     },
     ended: async () => {
       await running;
-      await works.settle();
+      await tasks.drain();
     },
   };
 }
@@ -79,9 +79,9 @@ function makeTurns(): InTurn {
 }
 
 /** Returns when the next thing is due. */
-async function runWhileDue({ works, signal }: LoopDeps, scope: Scope): Promise<Instant | null> {
+async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<Instant | null> {
   for (;;) {
-    const { done, dueAt } = await works.runOnce(scope);
+    const { done, dueAt } = await tasks.runOnce(scope);
     if (!done || signal.aborted) return dueAt;
   }
 }
@@ -92,7 +92,7 @@ async function runLoop({ state, systemClock, signal }: LoopDeps, turn: () => Pro
       await turn();
     } catch (error) {
       if (signal.aborted) return;
-      state.logger.error({ err: error }, "the works of the sandbox failed");
+      state.logger.error({ err: error }, "the tasks of the sandbox failed");
       await systemClock.sleep(FAILURE_PAUSE_MS, signal).catch(() => undefined);
     }
   }

@@ -3,35 +3,35 @@ import type { Term } from "../leader/leadership.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
 import { makeReleaseDatedAhead } from "./releaseDatedAhead.ts";
 import { makeRecheckOpenOrders } from "./recheckOpenOrders.ts";
-import { makeAskNightly, makeVerifySamples } from "./verifyChores.ts";
+import { makeAskNightly, makeVerifySamples } from "./verifyTasks.ts";
 import { makeWatchBreaches } from "./watchBreaches.ts";
 import { makeWatchWebhooks } from "./watchWebhooks.ts";
 
-export interface ChoreContext {
+export interface TaskContext {
   readonly term: Term;
   readonly signal: AbortSignal;
 }
 
 /** Something that the leader sees to beside reading orders. */
-export interface Chore {
+export interface LeaderTask {
   readonly name: string;
   /** From the end of one run to the next; 0: after each cycle. */
   readonly everyMs: number;
   /** Rejects when it failed; it is then tried again after the pause of a failure. */
-  readonly run: (context: ChoreContext) => Promise<void>;
+  readonly run: (context: TaskContext) => Promise<void>;
 }
 
-export interface Chores {
-  /** Runs what is due. A failure is logged and costs no other chore; rejects only when the term is over. */
-  readonly run: (context: ChoreContext) => Promise<void>;
+export interface LeaderTasks {
+  /** Runs what is due. A failure is logged and costs no other task; rejects only when the term is over. */
+  readonly run: (context: TaskContext) => Promise<void>;
 }
 
 const FAILURE_PAUSE_MS = 60_000;
 
-/** The chores of a source's leader, with `more` at the end. */
-export function makeSourceChores(deps: PollDeps, more: readonly Chore[]): Chores {
+/** The tasks of a source's leader, with `more` at the end. */
+export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): LeaderTasks {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
-  return makeChores(deps, [
+  return makeLeaderTasks(deps, [
     ...watching,
     makeWatchBreaches(deps),
     makeMirrorBranches(deps),
@@ -43,30 +43,33 @@ export function makeSourceChores(deps: PollDeps, more: readonly Chore[]): Chores
   ]);
 }
 
-/** The chores in the order in which they are run. */
-export function makeChores(deps: Pick<PollDeps, "clock" | "logger">, chores: readonly Chore[]): Chores {
+/** The tasks in the order in which they are run. */
+export function makeLeaderTasks(
+  deps: Pick<PollDeps, "clock" | "logger">,
+  tasks: readonly LeaderTask[],
+): LeaderTasks {
   const { clock, logger } = deps;
-  const dueMs = new Map<Chore, number>();
+  const dueMs = new Map<LeaderTask, number>();
 
-  async function runOne(chore: Chore, context: ChoreContext): Promise<void> {
+  async function runOne(task: LeaderTask, context: TaskContext): Promise<void> {
     try {
-      await chore.run(context);
-      dueMs.set(chore, clock.monotonicMs() + chore.everyMs);
+      await task.run(context);
+      dueMs.set(task, clock.monotonicMs() + task.everyMs);
     } catch (error) {
       context.signal.throwIfAborted();
       context.term.assertLeading();
-      dueMs.set(chore, clock.monotonicMs() + FAILURE_PAUSE_MS);
-      logger.warn({ chore: chore.name, err: error }, "a chore of the poller failed; it is tried again later");
+      dueMs.set(task, clock.monotonicMs() + FAILURE_PAUSE_MS);
+      logger.warn({ task: task.name, err: error }, "a task of the leader failed; it is tried again later");
     }
   }
 
   return {
     async run(context) {
-      for (const chore of chores) {
-        if ((dueMs.get(chore) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs()) continue;
+      for (const task of tasks) {
+        if ((dueMs.get(task) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs()) continue;
         context.signal.throwIfAborted();
         context.term.assertLeading();
-        await runOne(chore, context);
+        await runOne(task, context);
       }
     },
   };

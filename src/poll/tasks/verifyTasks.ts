@@ -6,7 +6,7 @@ import {
   requestNightly,
   startVerification,
 } from "../ledger/verifications.sql.ts";
-import type { Chore } from "./chores.ts";
+import type { LeaderTask } from "./leaderTasks.ts";
 import { compareOrders } from "../sweeps/compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { provableUntil } from "../sweeps/sweeps.ts";
@@ -17,7 +17,7 @@ const NIGHTLY_LOOK_MS = 600_000;
 const SAMPLE_PER_CYCLE = 50;
 
 /** Asks for the last 48 hours to be compared, once a night: the deep sweep. */
-export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): Chore {
+export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): LeaderTask {
   const { sourceId } = deps.source;
   return {
     name: "ask for the nightly comparison",
@@ -33,7 +33,7 @@ export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client"
 }
 
 /** Compares the samples that people asked for, some orders after each cycle. */
-export function makeVerifySamples(deps: PollDeps): Chore {
+export function makeVerifySamples(deps: PollDeps): LeaderTask {
   const { pool, client } = deps;
   const { sourceId } = deps.source;
   return {

@@ -8,7 +8,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "./traffic.ts";
 
 /** What happens by itself: late changes become visible, the business orders, the fleet moves, events are sent. */
-export interface Works {
+export interface SandboxTasks {
   /**
    * Does what is due now, as far as one batch goes; deliveries are only begun. Returns whether anything was done,
    * and when the next thing is due by what was known before, null when nothing was. With `deliveries` the world
@@ -16,17 +16,17 @@ export interface Works {
    */
   readonly runOnce: (scope: Scope) => Promise<{ done: boolean; dueAt: Instant | null }>;
   /** Waits until every delivery under way has ended; returns how many that were. */
-  readonly settle: () => Promise<number>;
+  readonly drain: () => Promise<number>;
 }
 
 export type Scope = "all" | "deliveries";
 
-export function makeWorks(deps: {
+export function makeSandboxTasks(deps: {
   state: SandboxState;
   traffic: Traffic;
   faultTimer: FaultTimer;
   deliverer: Deliverer;
-}): Works {
+}): SandboxTasks {
   const { state, traffic, faultTimer, deliverer } = deps;
   return {
     runOnce: async (scope) => {
@@ -46,7 +46,7 @@ export function makeWorks(deps: {
       if (isDue(delivery)) await deliverer.begin();
       return { done: true, dueAt };
     },
-    settle: deliverer.settle,
+    drain: deliverer.drain,
   };
 }
 

@@ -26,7 +26,7 @@ export interface CommittedWindow {
 }
 
 /** Keeps a sweep's walk in the database, so that what forgets its pages forgets its progress too. */
-export interface WalkKeeper {
+export interface WalkStore {
   /** The window that was left half read; undefined when there is none that this sweep can go on with. */
   load(term: Term): Promise<Reading | undefined>;
   /**
@@ -34,18 +34,18 @@ export interface WalkKeeper {
    * commits it, and it is returned. Throws LeaseLostError, or WalkForgottenError when the database does not know the
    * pages before.
    */
-  keep(client: Queryable, page: KeptPage): Promise<CommittedWindow | undefined>;
+  save(client: Queryable, page: WalkedPage): Promise<CommittedWindow | undefined>;
 }
 
-interface KeptPage {
+interface WalkedPage {
   readonly before: Reading;
   readonly after: Reading;
   readonly term: Term;
 }
 
-type KeeperDeps = Pick<PollDeps, "source" | "pool" | "clock" | "settleSeconds" | "overlapSeconds">;
+type WalkStoreDeps = Pick<PollDeps, "source" | "pool" | "clock" | "settleSeconds" | "overlapSeconds">;
 
-export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
+export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
   const { pool, clock } = deps;
   const key: WalkKey = { sourceId: deps.source.sourceId, sweep: sweep.name };
 
@@ -62,7 +62,7 @@ export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
     };
   }
 
-  async function keep(client: Queryable, page: KeptPage): Promise<CommittedWindow | undefined> {
+  async function save(client: Queryable, page: WalkedPage): Promise<CommittedWindow | undefined> {
     const { before, after } = page;
     const { lease } = page.term;
     const { walk, begunAt } = after;
@@ -86,7 +86,7 @@ export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
 
   async function commit(
     client: Queryable,
-    { after, begunAt, term }: KeptPage & { begunAt: Instant },
+    { after, begunAt, term }: WalkedPage & { begunAt: Instant },
   ): Promise<CommittedWindow> {
     const { window, proved: whole } = after.walk;
     const { requests, orders } = after.counts;
@@ -111,5 +111,5 @@ export function makeWalkKeeper(deps: KeeperDeps, sweep: Sweep): WalkKeeper {
     return { window, progress, whole, proved, begunAt };
   }
 
-  return { load, keep };
+  return { load, save };
 }

@@ -20,35 +20,34 @@ const TURN_MS = 30_000;
 const SEND_TIMEOUT_MS = 5_000;
 type AlertWebhook = NonNullable<Config["alertWebhook"]>;
 
-const KEEPER_POOL = { purpose: "keeper", max: 1, statementTimeoutMs: 20_000 };
+const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 };
 
 /**
  * Sends the alerts that ALERT_WEBHOOK_URL asks for; without it does nothing. Every process offers itself and one
  * takes the turn, so that a dead poller or worker is noticed by the others.
  */
-export function startKeeper(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
+export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
   const { config, clock, logger, shutdown } = deps;
   if (config.alertWebhook === null) return;
-  const pool = openPool(deps, KEEPER_POOL);
+  const pool = openPool(deps, ALERTING_POOL);
   const closing = new AbortController();
   const { health = openHealth(deps) } = deps;
   const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
   const holder = `${hostname()}:${process.pid}`;
 
   async function takeTurn(): Promise<void> {
-    const lease = await acquireLease(pool, { name: "keeper", holder, ttlMs: TURN_MS });
+    const lease = await acquireLease(pool, { name: "alerting", holder, ttlMs: TURN_MS });
     if (lease !== undefined) await alert(await health.read());
   }
   const running = (async () => {
     while (!closing.signal.aborted) {
       await takeTurn().catch((error: unknown) => {
-        if (!closing.signal.aborted)
-          logger.warn({ err: error }, "the keeper's turn failed; another one follows");
+        if (!closing.signal.aborted) logger.warn({ err: error }, "alerting failed; it is tried again");
       });
       await clock.sleep(LOOK_INTERVAL_MS, closing.signal).catch(() => undefined);
     }
   })();
-  shutdown.onShutdown("keeper", async () => {
+  shutdown.onShutdown("alerting", async () => {
     closing.abort();
     await running;
   });

@@ -41,12 +41,12 @@ const STEP_PAUSE_MS = 200;
 /** Of what had to stay, a pass looks at so many steps again and leaves the others to the next passes. */
 const AGAIN_STEPS_MAX = 10;
 
-const HOUSEKEEPING_POOL = { purpose: "housekeeping", max: 1, statementTimeoutMs: 20_000 };
+const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_000 };
 
 /** Ends what reporting tools run for too long, and removes what is older than the configuration keeps. */
-export function startHousekeeper(deps: RoleDeps): void {
+export function startRetention(deps: RoleDeps): void {
   const { config, clock, logger, shutdown } = deps;
-  const pool = openPool(deps, HOUSEKEEPING_POOL);
+  const pool = openPool(deps, RETENTION_POOL);
   const closing = new AbortController();
   const keep = { pool, clock, logger, signal: closing.signal };
   const holder = `${hostname()}:${process.pid}`;
@@ -65,13 +65,13 @@ export function startHousekeeper(deps: RoleDeps): void {
   const running = (async () => {
     while (!closing.signal.aborted) {
       await takeTurns().catch((error: unknown) => {
-        if (!closing.signal.aborted) logger.warn({ err: error }, "housekeeping failed; another turn follows");
+        if (!closing.signal.aborted) logger.warn({ err: error }, "retention failed; it is tried again");
       });
       await clock.sleep(LOOK_INTERVAL_MS, closing.signal).catch(() => undefined);
     }
   })();
-  shutdown.onShutdown("housekeeper", async () => {
-    closing.abort(new Error("the housekeeper is closing"));
+  shutdown.onShutdown("retention", async () => {
+    closing.abort(new Error("retention is closing"));
     await running;
   });
 }
@@ -131,12 +131,12 @@ export async function removeOld(
 }
 
 function makeReadWatch(logger: Logger) {
-  let told = false;
+  let logged = false;
   return ({ ended, permitted }: { ended: number; permitted: boolean }): void => {
     if (ended > 0)
       logger.warn({ sessions: ended, seconds: READ_SECONDS_MAX }, "ended reports that ran for too long");
-    if (permitted || told) return;
-    told = true;
+    if (permitted || logged) return;
+    logged = true;
     logger.warn(
       "reports that run for too long cannot be ended: grant pg_signal_backend and pg_read_all_stats to the role of DATABASE_URL",
     );

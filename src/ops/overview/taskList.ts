@@ -1,5 +1,5 @@
 import { formatInstant } from "../../domain/order/instant.ts";
-import type { OpenWork } from "../../health/opsFigures.sql.ts";
+import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
@@ -8,22 +8,22 @@ import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } fro
 const HUNDRED = 100;
 /** Where the history lacks less than this the delayed sweep is on its way, and nothing is to be caught up with. */
 const CAUGHT_UP_NANOS = 3_600n * 1_000_000_000n;
-/** From so little nothing can be told of the rest. */
-const SHARE_TOLD_MIN = 0.02;
+/** From so little the rest cannot be estimated. */
+const SHARE_SHOWN_MIN = 0.02;
 
 /** What is being read beside the live polling, with its progress. */
-export function renderWorks({ standing, works }: { standing: Standing; works: readonly OpenWork[] }): Html {
+export function renderTasks({ standing, tasks }: { standing: Standing; tasks: readonly OpenTask[] }): Html {
   const history = renderHistory(standing);
   const { sourceId } = standing;
   return html`<h3>
       Backfills and verifications
-      <span class="dim">running and waiting, now · <a href="/ops/works${sourceQuery(sourceId)}">all</a></span>
+      <span class="dim">running and waiting, now · <a href="/ops/tasks${sourceQuery(sourceId)}">all</a></span>
     </h3>
     ${
-      history === undefined && works.length === 0
+      history === undefined && tasks.length === 0
         ? html`<p class="dim">None.</p>`
-        : html`<ul class="plain works">
-            ${history ?? html``}${works.map(renderWork)}
+        : html`<ul class="plain tasks">
+            ${history ?? html``}${tasks.map(renderTask)}
           </ul>`
     }`;
 }
@@ -41,7 +41,7 @@ function renderHistory({ now, historySince, safeThrough }: Standing): Html | und
   </li> `;
 }
 
-function renderWork({
+function renderTask({
   kind,
   id,
   since,
@@ -51,12 +51,12 @@ function renderWork({
   orders,
   elapsedSeconds,
   lastError,
-}: OpenWork): Html {
+}: OpenTask): Html {
   const name = `${kind} ${id}`;
   const rate =
     elapsedSeconds > 0 ? `${Math.round(orders / elapsedSeconds).toLocaleString("en-US")} orders/s` : "";
   const left =
-    share < SHARE_TOLD_MIN ? "" : `about ${describeSpan((elapsedSeconds * (1 - share)) / share)} left`;
+    share < SHARE_SHOWN_MIN ? "" : `about ${describeSpan((elapsedSeconds * (1 - share)) / share)} left`;
   const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
   return html`<li>
     <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}

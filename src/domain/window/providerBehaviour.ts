@@ -5,13 +5,13 @@ import type { Instant } from "../order/instant.ts";
  * What the spec leaves open about a provider and its answers show. The walk copes with every value; they are measured
  * because a change of one is a change of the provider, which people should know of before it costs anything.
  */
-export const TRAITS = ["sort", "since", "until", "precision", "page", "ties", "clock", "rate"] as const;
-export type Trait = (typeof TRAITS)[number];
+export const ASPECTS = ["sort", "since", "until", "precision", "page", "ties", "clock", "rate"] as const;
+export type Aspect = (typeof ASPECTS)[number];
 
-/** A value, in words, for each trait that could be told. */
-export type Traits = Readonly<Partial<Record<Trait, string>>>;
+/** A value, in words, for each aspect that could be told. */
+export type Behaviour = Readonly<Partial<Record<Aspect, string>>>;
 
-export interface TraitRow {
+export interface BehaviourRow {
   /** The same for the same state of the same order. */
   readonly key: string;
   readonly version: Instant | undefined;
@@ -28,7 +28,13 @@ const PRECISIONS = [
 ] as const;
 
 /** What one page shows by itself. */
-export function measurePage({ rows, hasMore }: { rows: readonly TraitRow[]; hasMore: boolean }): Traits {
+export function measurePage({
+  rows,
+  hasMore,
+}: {
+  rows: readonly BehaviourRow[];
+  hasMore: boolean;
+}): Behaviour {
   const versions = rows.flatMap(({ version }) => (version === undefined ? [] : [version]));
   // Only a page with more behind it shows how long pages may get.
   const page = hasMore && rows.length > 0 ? { page: String(rows.length) } : {};
@@ -49,12 +55,12 @@ function namePrecision(versions: readonly Instant[]): string {
 }
 
 /** True when the page has enough rows of one timestamp to tell, by a second reading, whether their order is stable. */
-export function showsTies(rows: readonly TraitRow[]): boolean {
+export function showsTies(rows: readonly BehaviourRow[]): boolean {
   return [...groupByVersion(rows).values()].some((keys) => keys.length >= TELLING_ROWS_MIN);
 }
 
 /** Whether rows of one timestamp come in the same order in both readings; nothing where too few are in both. */
-export function compareTies(first: readonly TraitRow[], second: readonly TraitRow[]): Traits {
+export function compareTies(first: readonly BehaviourRow[], second: readonly BehaviourRow[]): Behaviour {
   const again = groupByVersion(second);
   let telling = false;
   for (const [version, keys] of groupByVersion(first)) {
@@ -68,7 +74,7 @@ export function compareTies(first: readonly TraitRow[], second: readonly TraitRo
   return telling ? { ties: "stable" } : {};
 }
 
-function groupByVersion(rows: readonly TraitRow[]): Map<Instant, string[]> {
+function groupByVersion(rows: readonly BehaviourRow[]): Map<Instant, string[]> {
   const groups = new Map<Instant, string[]>();
   for (const { key, version } of rows) {
     if (version === undefined) continue;
@@ -86,7 +92,7 @@ const SKEW_STEPS = [
 ] as const;
 
 /** By how much the local clock differs (positive: ahead), in steps, so that drift is no change; null: not known. */
-export function measureSkew(skewSeconds: number | null): Traits {
+export function measureSkew(skewSeconds: number | null): Behaviour {
   if (skewSeconds === null) return {};
   const step = SKEW_STEPS.find(([seconds]) => Math.abs(skewSeconds) > seconds);
   if (step === undefined) return { clock: "within 5 s" };
@@ -94,32 +100,32 @@ export function measureSkew(skewSeconds: number | null): Traits {
 }
 
 /** What is known, and what contradicts it but was not seen often enough to be believed. */
-export interface TraitBook {
-  readonly known: Traits;
-  readonly doubts: Readonly<Partial<Record<Trait, { readonly value: string; readonly times: number }>>>;
+export interface BehaviourBook {
+  readonly known: Behaviour;
+  readonly doubts: Readonly<Partial<Record<Aspect, { readonly value: string; readonly times: number }>>>;
 }
 
 /** A first value is believed at once; one that differs must be measured so often, with no other between. */
 const TIMES_UNTIL_BELIEVED = 3;
 
 /** The book with what was `measured`, and the values that are new to it or have changed. */
-export function noteTraits(
-  book: TraitBook,
-  measured: Traits,
-): { readonly book: TraitBook; readonly news: Traits } {
+export function noteBehaviour(
+  book: BehaviourBook,
+  measured: Behaviour,
+): { readonly book: BehaviourBook; readonly news: Behaviour } {
   let { known, doubts } = book;
-  let news: Traits = {};
-  for (const trait of TRAITS) {
-    const value = measured[trait];
+  let news: Behaviour = {};
+  for (const aspect of ASPECTS) {
+    const value = measured[aspect];
     if (value === undefined) continue;
-    const before = doubts[trait];
-    const times = known[trait] === value ? 0 : before?.value === value ? before.times + 1 : 1;
-    const believed = times > 0 && (known[trait] === undefined || times >= TIMES_UNTIL_BELIEVED);
+    const before = doubts[aspect];
+    const times = known[aspect] === value ? 0 : before?.value === value ? before.times + 1 : 1;
+    const believed = times > 0 && (known[aspect] === undefined || times >= TIMES_UNTIL_BELIEVED);
     if (believed) {
-      known = { ...known, [trait]: value };
-      news = { ...news, [trait]: value };
+      known = { ...known, [aspect]: value };
+      news = { ...news, [aspect]: value };
     }
-    doubts = { ...doubts, [trait]: believed || times === 0 ? undefined : { value, times } };
+    doubts = { ...doubts, [aspect]: believed || times === 0 ? undefined : { value, times } };
   }
   return { book: { known, doubts }, news };
 }

@@ -3,10 +3,10 @@ import {
   compareTies,
   measurePage,
   measureSkew,
-  noteTraits,
+  noteBehaviour,
   showsTies,
-} from "../../../src/domain/window/providerTraits.ts";
-import type { TraitBook, Traits } from "../../../src/domain/window/providerTraits.ts";
+} from "../../../src/domain/window/providerBehaviour.ts";
+import type { BehaviourBook, Behaviour } from "../../../src/domain/window/providerBehaviour.ts";
 
 const SECOND = 1_000_000_000n;
 const page = (versions: readonly bigint[], hasMore = false) =>
@@ -72,17 +72,17 @@ it.each([
   expect(measureSkew(skew).clock).toBe(clock);
 });
 
-describe("the book of traits", () => {
-  const note = (book: TraitBook, ...measured: Traits[]) =>
+describe("the book of behaviour", () => {
+  const note = (book: BehaviourBook, ...measured: Behaviour[]) =>
     measured.reduce(
-      (sum, traits) => {
-        const { book: next, news } = noteTraits(sum.book, traits);
+      (sum, behaviour) => {
+        const { book: next, news } = noteBehaviour(sum.book, behaviour);
         return { book: next, news: [...sum.news, news] };
       },
-      { book, news: [] as Traits[] },
+      { book, news: [] as Behaviour[] },
     );
-  const empty: TraitBook = { known: {}, doubts: {} };
-  const ascending: TraitBook = { known: { sort: "ascending" }, doubts: {} };
+  const empty: BehaviourBook = { known: {}, doubts: {} };
+  const ascending: BehaviourBook = { known: { sort: "ascending" }, doubts: {} };
 
   it("believes a first value at once, and says so once", () => {
     const { news, book } = note(empty, { sort: "ascending" }, { sort: "ascending" });

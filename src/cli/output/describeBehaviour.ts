@@ -1,0 +1,40 @@
+import { ASPECTS } from "../../domain/window/providerBehaviour.ts";
+import type { Aspect } from "../../domain/window/providerBehaviour.ts";
+
+const NAMES: Record<Aspect, string> = {
+  sort: "sort order",
+  since: "start of a period",
+  until: "end of a period",
+  precision: "precision of timestamps",
+  page: "page length",
+  ties: "order of equal timestamps",
+  clock: "clock against this machine's",
+  rate: "rate of list reads",
+};
+
+/** The aspect in words, for a sentence about it. */
+export function nameBehaviour(aspect: Aspect): string {
+  return NAMES[aspect];
+}
+
+/** What was measured, in one phrase; always in the same order. */
+export function describeBehaviour(
+  behaviour: readonly { readonly aspect: Aspect; readonly value: string }[],
+): string {
+  return ASPECTS.flatMap((aspect) => {
+    const value = behaviour.find((each) => each.aspect === aspect)?.value;
+    return value === undefined ? [] : [PHRASES[aspect](value)];
+  }).join(", ");
+}
+
+const PHRASES: Record<Aspect, (value: string) => string> = {
+  sort: (value) => (value === "unsorted" ? value : `sorted ${value}`),
+  since: (value) => `since ${value}`,
+  until: (value) => `until ${value}`,
+  precision: (value) => `to the ${value}`,
+  page: (value) => `pages of ${value}`,
+  ties: (value) => `equal times ${value}`,
+  // The aspect says where the local clock is.
+  clock: (value) => `local clock ${value}`,
+  rate: (value) => `list reads ${value}`,
+};
