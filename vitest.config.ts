@@ -27,7 +27,7 @@ export default defineConfig({
           ...shared,
           name: "e2e",
           include: ["test/e2e/**/*.test.ts"],
-          globalSetup: ["test/support/buildSetup.ts", "test/support/globalSetup.ts"],
+          globalSetup: ["test/support/globalSetup.ts"],
           testTimeout: 120_000,
           hookTimeout: 120_000,
           fileParallelism: false,

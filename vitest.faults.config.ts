@@ -10,7 +10,7 @@ export default defineConfig({
     environment: "node",
     include: ["test/faults/**/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
-    globalSetup: ["test/support/buildSetup.ts", "test/support/globalSetup.ts"],
+    globalSetup: ["test/support/globalSetup.ts"],
     testTimeout: 300_000,
     hookTimeout: 120_000,
     // Most of the time is spent waiting, for leases to run out and frozen servers: two files fit on two processors, and

@@ -1,7 +1,5 @@
 import { spawn } from "node:child_process";
-import path from "node:path";
-
-const ROOT = path.resolve(import.meta.dirname, "../..");
+import { findProgram, ROOT } from "./program.ts";
 
 export interface CommandResult {
   readonly code: number | null;
@@ -9,7 +7,7 @@ export interface CommandResult {
   readonly stderr: string;
 }
 
-/** Runs a command of the program from its source, without a build; sends Ctrl-C once `interruptWhen` resolves. */
+/** Runs a command of the built program; sends Ctrl-C once `interruptWhen` resolves. */
 export function runCommand(
   args: readonly string[],
   {
@@ -18,7 +16,7 @@ export function runCommand(
     env = {},
   }: { databaseUrl: string; interruptWhen?: () => Promise<unknown>; env?: NodeJS.Dict<string> },
 ): Promise<CommandResult> {
-  const child = spawn(process.execPath, ["--import", "tsx", "src/cli/main.ts", ...args], {
+  const child = spawn(process.execPath, [findProgram(), ...args], {
     cwd: ROOT,
     env: { PATH: process.env["PATH"], DATABASE_URL: databaseUrl, NO_COLOR: "1", ...env },
     stdio: ["ignore", "pipe", "pipe"],

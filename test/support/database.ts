@@ -3,6 +3,7 @@ import pg from "pg";
 import { inject } from "vitest";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 
+/** Migrated, and nobody is connected to it, so that it can be cloned. */
 export const TEMPLATE_DATABASE = "order_mirror_template";
 
 /** The test server of this worker: its database `postgres`, as superuser. */

@@ -3,10 +3,17 @@ import type { ChildProcess } from "node:child_process";
 import { closeSync, openSync } from "node:fs";
 import path from "node:path";
 
-const ROOT = path.resolve(import.meta.dirname, "../..");
+export const ROOT = path.resolve(import.meta.dirname, "../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
 /** Variables of the machine that a program needs; none of the product's own. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
+
+/** The built program's file; throws what the build said when it failed. */
+export function findProgram(): string {
+  const failure = process.env["BUILD_FAILURE"];
+  if (failure !== undefined) throw new Error(`the program was not built:\n${failure}`);
+  return MAIN;
+}
 
 export interface Ending {
   readonly code: number | null;
@@ -40,7 +47,7 @@ export function startProgram(
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
-  const child = spawn(process.execPath, [...nodeOptions, MAIN, ...args], {
+  const child = spawn(process.execPath, [...nodeOptions, findProgram(), ...args], {
     // A folder without a .env file of somebody's.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
