@@ -187,7 +187,6 @@ create trigger orders_mark_refuted after update on mirror.orders for each row
 
 create table mirror.changes (
   position            bigint generated always as identity,
-  tx                  xid8 not null default pg_current_xact_id(),
   source_id           text not null,
   reference           text not null,
   revision            integer not null,
@@ -204,11 +203,9 @@ create table mirror.changes (
   primary key (position, source_id)
 );
 comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Append-only.';
-comment on column mirror.changes.position is 'Position in the feed. Read only rows whose tx is older than pg_snapshot_xmin(pg_current_snapshot()), in the order (tx, position): a smaller position may commit later.';
-comment on column mirror.changes.tx       is 'The writing transaction, to read the feed without gaps.';
+comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with holes. Read only up to mirror.feed_fence(), asked in a statement before: a smaller position may commit later.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
 comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
-create index changes_in_commit_order on mirror.changes (tx, position);
 
 create table mirror.quarantine (
   quarantine_id bigint generated always as identity,

@@ -2,16 +2,8 @@
 -- comments here. Views run with their owner's rights, so a reader needs no right on the schema `mirror`; functions
 -- that views call run with the reader's rights, so those read no table.
 
--- The change feed is read in the order (tx, position). A transaction can take its number early, wait for the order's
--- row, and change it after a transaction with a higher number has: without more, the later change of an order would
--- come first in the feed. So a change takes the greater of its own number and that of the change before it.
-alter table mirror.orders add column feed_tx xid8 not null default pg_current_xact_id();
-comment on column mirror.orders.feed_tx is 'tx of the order''s last row in changes: the next one may not lie before it in the feed.';
-comment on column mirror.changes.tx is 'The writing transaction, or that of the change before it of the same order where that is greater: so the order of the feed is that of each order''s changes.';
-
 -- Every reader of the feed asks for one source.
-drop index mirror.changes_in_commit_order;
-create index changes_in_feed_order on mirror.changes (source_id, tx, position);
+create index changes_in_feed_order on mirror.changes (source_id, position);
 
 create function mirror.server_identity() returns text
 language plpgsql stable as $$
@@ -29,24 +21,6 @@ begin
 end
 $$;
 comment on function mirror.server_identity is 'The server and its timeline; parts that the server does not tell are "-". It changes when the database is restored elsewhere or to an earlier moment.';
-
-create table mirror.feed (
-  only_row                 boolean primary key default true check (only_row),
-  epoch                    text not null default left(replace(gen_random_uuid()::text, '-', ''), 12),
-  server                   text not null default mirror.server_identity(),
-  begun_at                 timestamptz not null default clock_timestamp()
-);
-comment on table  mirror.feed                    is 'One row: what positions in the change feed hold for.';
-comment on column mirror.feed.epoch              is 'Part of every position that readers keep. It changes when positions stop to hold, and readers must begin anew.';
-comment on column mirror.feed.server             is 'Server and timeline that the transaction numbers in changes belong to.';
-insert into mirror.feed default values;
-
-create table mirror.feed_removals (
-  source_id text primary key references mirror.sources,
-  tx        xid8 not null,
-  position  bigint not null
-);
-comment on table mirror.feed_removals is 'Up to which position (tx, position) changes of a source were removed by retention: a reader that has not read them must begin anew.';
 
 -- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers next to nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);

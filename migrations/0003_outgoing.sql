@@ -14,15 +14,12 @@ comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent 
 create table mirror.outgoing_cursors (
   endpoint_id text not null references mirror.outgoing_endpoints,
   source_id   text not null references mirror.sources,
-  tx          xid8 not null,
-  position    bigint not null,
-  notified_tx       xid8 not null default '0',
+  position      bigint not null,
   notified_position bigint not null default 0,
   primary key (endpoint_id, source_id)
 );
-comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries, in the order (tx, position).';
-comment on column mirror.outgoing_cursors.notified_tx       is 'With notified_position: the last removal of changes (feed_removals) that the endpoint was notified of.';
-comment on column mirror.outgoing_cursors.notified_position is 'See notified_tx.';
+comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries.';
+comment on column mirror.outgoing_cursors.notified_position is 'The last removal of changes (feed_removals) that the endpoint was notified of.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
@@ -31,9 +28,7 @@ create table mirror.outgoing_deliveries (
   position        bigint not null,
   reference       text,
   event_type      text not null,
-  missed_after_tx       xid8,
   missed_after_position bigint,
-  missed_through_tx     xid8,
   state           text not null default 'pending' check (state in ('pending', 'delivered', 'dead')),
   round           integer not null default 1,
   attempts        integer not null default 0,
@@ -45,12 +40,10 @@ create table mirror.outgoing_deliveries (
   unique (endpoint_id, source_id, position)
 );
 comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the word that changes were removed before it was notified of them. The queue only says when to look; what is due stands here.';
-comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes; it makes the message''s id, the same in every attempt.';
+comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
-comment on column mirror.outgoing_deliveries.missed_after_tx       is 'For changes.missed, with missed_after_position: the last change that the endpoint was notified of.';
-comment on column mirror.outgoing_deliveries.missed_after_position is 'See missed_after_tx.';
-comment on column mirror.outgoing_deliveries.missed_through_tx     is 'For changes.missed, with position: the last change that was removed.';
+comment on column mirror.outgoing_deliveries.missed_after_position is 'For changes.missed: the last change that the endpoint was notified of; position is the last that was removed.';
 comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint said so. dead: given up; kept to be sent again by hand.';
 comment on column mirror.outgoing_deliveries.round           is '1, and one more each time it was replayed.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';

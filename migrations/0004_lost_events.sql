@@ -43,10 +43,9 @@ comment on column mirror.lost_events_removed.lost is 'How many of the removed ro
 
 create table mirror.lost_event_cursor (
   source_id text primary key references mirror.sources,
-  tx        xid8 not null,
   position  bigint not null
 );
-comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events, in the order (tx, position).';
+comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events.';
 
 create table mirror.webhook_calls (
   source_id text not null references mirror.sources,

@@ -33,12 +33,11 @@ with known as materialized (
     horizon = $4::bigint, settled = true, observed_at = $5::bigint, gone_at = coalesce(o.gone_at, clock_timestamp()),
     revision = case when o.gone_at is null then o.revision + 1 else o.revision end,
     previous_history_id = case when o.gone_at is null then o.history_id else o.previous_history_id end,
-    changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end,
-    feed_tx = case when o.gone_at is null then greatest(o.feed_tx, pg_current_xact_id()) else o.feed_tx end
+    changed_at = case when o.gone_at is null then clock_timestamp() else o.changed_at end
   from known
   where o.source_id = $1 and o.reference = $2
     and (known.place < ($4::bigint, true) or (known.gone_at is not null and coalesce(o.horizon, o.version) < $4::bigint))
-  returning known.gone_at is null as is_news, o.revision, o.status, o.version, o.feed_tx, known.history_id as previous_history_id
+  returning known.gone_at is null as is_news, o.revision, o.status, o.version, known.history_id as previous_history_id
 ), recorded as (
   insert into mirror.history (
     source_id, reference, via, verdict, horizon, settled, observed_at, previous_status)
@@ -47,8 +46,8 @@ with known as materialized (
   returning history_id
 ), announced as (
   insert into mirror.changes (
-    source_id, reference, revision, history_id, previous_history_id, status, previous_status, via, version, verdict, tx)
-  select $1, $2, revision, recorded.history_id, previous_history_id, status, status, $3, version, 'gone', feed_tx
+    source_id, reference, revision, history_id, previous_history_id, status, previous_status, via, version, verdict)
+  select $1, $2, revision, recorded.history_id, previous_history_id, status, status, $3, version, 'gone'
   from moved, recorded
 )
 select known.version, known.status,

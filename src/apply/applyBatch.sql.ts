@@ -40,8 +40,7 @@ const writes = (incoming: string, stored: string, present?: string) => `
  *   which is a write.
  * - upserted: the guard of domain/order/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
  *   The state before an update is carried in the row (previous_*), because only the locked row knows it for sure.
- *   So is feed_tx: this transaction may have begun before the one that changed the order last, and the feed is read
- *   by transaction.
+ *   Positions in the feed are taken after it (announced), so those of one order are in the order of its changes.
  * - a read that changes nothing leaves no trace; an event always leaves its outcome.
  */
 const STATEMENT = `
@@ -99,14 +98,13 @@ upserted as (
     previous_history_id = case when ${SAME_CONTENT} then o.previous_history_id else o.history_id end,
     previous_status = case when ${SAME_CONTENT} then o.previous_status else o.status end,
     previous_version = case when ${SAME_CONTENT} then o.previous_version else o.version end,
-    changed_at = case when ${SAME_CONTENT} then o.changed_at else excluded.changed_at end,
-    feed_tx = case when ${SAME_CONTENT} then o.feed_tx else greatest(o.feed_tx, excluded.feed_tx) end
+    changed_at = case when ${SAME_CONTENT} then o.changed_at else excluded.changed_at end
   where ${writes("excluded", "o")}
   returning source_id, reference, version, hash, history_id, revision, previous_history_id, previous_status,
-    previous_version, feed_tx
+    previous_version
 ),
 decided as materialized (
-  select s.*, u.revision, u.previous_history_id, u.previous_status, u.feed_tx,
+  select s.*, u.revision, u.previous_history_id, u.previous_status,
     coalesce(u.version, b.version) as stored_version,
     case
       when s.verdict is not null then s.verdict
@@ -148,10 +146,10 @@ recorded as (
 announced as (
   insert into mirror.changes (
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version, verdict, tx)
+    event_id, event_type, version, verdict)
   select
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version, outcome, feed_tx
+    event_id, event_type, version, outcome
   from decided where outcome in ('applied', 'corrected') order by n
 ),
 quarantined as (

@@ -1,23 +1,28 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
-import type { Pool } from "../database/database.ts";
+import type { Pool, Queryable } from "../database/database.ts";
 
-/** A place in the feed: behind the change with these numbers. Compared by `tx`, then by `position`. */
-export interface FeedPosition {
-  readonly tx: bigint;
+/** A place in the feed as readers keep it: behind one change. */
+export interface FeedCursor {
+  /** The server's life that the position is of; null: before the first change, whatever the server. */
+  readonly epoch: string | null;
   readonly position: bigint;
+  /** Of the change at the position; empty when the place is not behind a change. See mirror.change_digest. */
+  readonly digest: string;
 }
 
-/** Before the first change. */
-export const FEED_START: FeedPosition = { tx: 0n, position: 0n };
+/** A cursor of the present epoch, or of an earlier one. */
+export type WrittenCursor = FeedCursor & { readonly epoch: string };
+
+export const FEED_BEGINNING: FeedCursor = { epoch: null, position: 0n, digest: "" };
 
 export const CHANGE_VERDICTS = ["applied", "corrected", "gone"] as const;
 export type ChangeVerdict = (typeof CHANGE_VERDICTS)[number];
 
 /** One real change of an order. */
 export interface Change {
-  /** Behind this change. */
-  readonly at: FeedPosition;
+  readonly position: bigint;
+  readonly digest: string;
   readonly sourceId: string;
   readonly reference: string;
   /** 1 for the first state that was seen of the order, and one more with each change. */
@@ -40,12 +45,15 @@ export interface Change {
 }
 
 export interface FeedPage {
-  /** Positions hold within one epoch. */
+  /** The epoch of the positions of `changes`. */
   readonly epoch: string;
-  /** False when the database is another one than the epoch was made for: settleFeed must run first. */
+  /** False when the server is another one than the feed was last written on: beginFeedEpoch must run first. */
   readonly settled: boolean;
-  /** True when changes after the asked position were removed by retention. */
-  readonly incomplete: boolean;
+  /**
+   * Behind which position the page begins: the asked one, or an earlier one when that was lost with its server.
+   * Null when the cursor does not hold.
+   */
+  readonly place: bigint | null;
   readonly changes: readonly Change[];
   /** True when there is more to read at once. */
   readonly hasMore: boolean;
@@ -54,46 +62,45 @@ export interface FeedPage {
 /** Beyond this much text a page ends early, whatever its limit; it always has one change. */
 const PAGE_BYTES_MAX = 4_000_000;
 
-/*
- * Rows of a transaction that is not older than every running one are left for later: a smaller number may commit
- * after a greater one, and a reader that has passed it would miss it.
- */
+/** Asked in a statement of its own: only what begins after the answer sees every change up to it. */
+const FENCE = "select mirror.feed_fence() as fence";
+
 const PAGE = `
-  with fresh as materialized (
+  with place as materialized (select mirror.feed_place($1, $2, $3::bigint, $4) as position),
+  fresh as materialized (
     select c.* from mirror.changes c
-    where c.source_id = $1 and (c.tx, c.position) > ($2::xid8, $3::bigint)
-      and c.tx < pg_snapshot_xmin(pg_current_snapshot())
-    order by c.tx, c.position limit $4 + 1
+    where c.source_id = $1 and c.position > (select position from place) and c.position <= $5::bigint
+    order by c.position limit $6 + 1
   ),
   page as (
-    select f.*, h.raw::text as after, p.raw::text as before, row_number() over walk as place,
+    select f.*, mirror.change_digest(f::mirror.changes) as digest,
+      h.raw::text as after, p.raw::text as before, row_number() over walk as nth,
       sum(coalesce(octet_length(h.raw::text), 0) + coalesce(octet_length(p.raw::text), 0)) over walk as bytes_through,
       count(*) over () as found
     from fresh f
     left join mirror.history h on h.history_id = f.history_id
     left join mirror.history p on p.history_id = f.previous_history_id
-    window walk as (order by f.tx, f.position)
+    window walk as (order by f.position)
   )
-  select feed.epoch, feed.server = mirror.server_identity() as settled,
-    exists (select from mirror.feed_removals r
-      where r.source_id = $1 and (r.tx, r.position) > ($2::xid8, $3::bigint)) as incomplete,
-    page.tx, page.position, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
+  select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    feed.server_started = pg_postmaster_start_time() as settled, place.position as place,
+    page.position, page.digest, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
     page.event_id, page.event_type, page.version, page.after, page.before, page.found,
     (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
-  from mirror.feed
-  left join page on page.place <= $4 and (page.place = 1 or page.bytes_through <= ${PAGE_BYTES_MAX})
-  order by page.tx, page.position`;
+  from mirror.feed cross join place
+  left join page on page.nth <= $6 and (page.nth = 1 or page.bytes_through <= ${PAGE_BYTES_MAX})
+  order by page.position`;
 
 interface FeedRow {
   readonly epoch: string;
   readonly settled: boolean;
-  readonly incomplete: boolean;
+  readonly place: string | null;
 }
 
 interface ChangeRow extends FeedRow {
   /** Null when the page has no change; then everything after it is, too. */
-  readonly tx: string | null;
-  readonly position: string;
+  readonly position: string | null;
+  readonly digest: string;
   readonly reference: string;
   readonly revision: number;
   readonly status: string;
@@ -109,46 +116,75 @@ interface ChangeRow extends FeedRow {
   readonly changed_micros: string;
 }
 
-/** The next changes of a source after a position, at most `limit`: of each order in the order in which it changed. */
+/** Up to which position every change can be read: inclusive, by any statement that begins after the answer. */
+export async function readFeedFence(database: Queryable): Promise<bigint> {
+  const { rows } = await database.query<{ fence: string }>({ name: "read-feed-fence", text: FENCE });
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("a function returns a row");
+  return BigInt(row.fence);
+}
+
+/**
+ * The next changes of a source behind a cursor and up to `fence` (inclusive), at most `limit`: of each order in the
+ * order in which it changed.
+ */
 export async function readChanges(
   pool: Pool,
-  query: { sourceId: string; after: FeedPosition; limit: number },
+  query: { sourceId: string; after: FeedCursor; fence: bigint; limit: number },
 ): Promise<FeedPage> {
-  const { sourceId, after, limit } = query;
+  const { sourceId, after, fence, limit } = query;
   const { rows } = await pool.query<ChangeRow>({
     name: "read-changes",
     text: PAGE,
-    values: [sourceId, String(after.tx), String(after.position), limit],
+    values: [sourceId, after.epoch, String(after.position), after.digest, String(fence), limit],
   });
   const [first] = rows;
   if (first === undefined) throw new TypeError("mirror.feed has no row");
-  const changes = rows.flatMap((row) => (row.tx === null ? [] : [toChange(sourceId, row.tx, row)]));
-  const { epoch, settled, incomplete } = first;
-  return { epoch, settled, incomplete, changes, hasMore: Number(first.found ?? 0) > changes.length };
+  const changes = rows.flatMap((row) =>
+    row.position === null ? [] : [toChange(sourceId, row.position, row)],
+  );
+  const { epoch, settled } = first;
+  const place = first.place === null ? null : BigInt(first.place);
+  return { epoch, settled, place, changes, hasMore: Number(first.found ?? 0) > changes.length };
 }
 
-/** The position behind the last change that can be read now, or was removed; FEED_START when the source has none. */
-export async function readFeedEnd(pool: Pool, sourceId: string): Promise<FeedPosition> {
-  const { rows } = await pool.query<{ tx: string; position: string }>(
-    `(select tx, position from mirror.changes
-      where source_id = $1 and tx < pg_snapshot_xmin(pg_current_snapshot())
-      order by tx desc, position desc limit 1)
-     union all select tx, position from mirror.feed_removals where source_id = $1
-     order by tx desc, position desc limit 1`,
-    [sourceId],
+/** The cursor behind the last change up to `fence`, or behind what was removed; its epoch is the present one. */
+export async function readFeedEnd(
+  pool: Pool,
+  { sourceId, fence }: { sourceId: string; fence: bigint },
+): Promise<WrittenCursor> {
+  const { rows } = await pool.query<{ epoch: string; position: string; digest: string }>(
+    `select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch, position, digest
+     from (
+       (select position, mirror.change_digest(c) as digest from mirror.changes c
+        where source_id = $1 and position <= $2 order by position desc limit 1)
+       union all select position, '' from mirror.feed_removals where source_id = $1
+       union all select 0, '') ends
+     order by position desc limit 1`,
+    [sourceId, String(fence)],
   );
   const [last] = rows;
-  return last === undefined ? FEED_START : { tx: BigInt(last.tx), position: BigInt(last.position) };
+  if (last === undefined) throw new TypeError("the beginning is a row");
+  return { epoch: last.epoch, position: BigInt(last.position), digest: last.digest };
 }
 
-/** Negative when `left` comes first, positive when `right` does, 0 when they are the same. */
-export function compareFeedPositions(left: FeedPosition, right: FeedPosition): number {
-  return Number(left.tx === right.tx ? left.position - right.position : left.tx - right.tx);
+/** Behind which position a reader goes on that keeps the cursor; undefined when it does not hold. */
+export async function findFeedPlace(
+  pool: Pool,
+  { sourceId, cursor }: { sourceId: string; cursor: FeedCursor },
+): Promise<bigint | undefined> {
+  const { rows } = await pool.query<{ place: string | null }>(
+    "select mirror.feed_place($1, $2, $3::bigint, $4) as place",
+    [sourceId, cursor.epoch, String(cursor.position), cursor.digest],
+  );
+  const place = rows[0]?.place ?? null;
+  return place === null ? undefined : BigInt(place);
 }
 
-function toChange(sourceId: string, tx: string, row: ChangeRow): Change {
+function toChange(sourceId: string, position: string, row: ChangeRow): Change {
   return {
-    at: { tx: BigInt(tx), position: BigInt(row.position) },
+    position: BigInt(position),
+    digest: row.digest,
     sourceId,
     reference: row.reference,
     revision: row.revision,

@@ -1,9 +1,10 @@
+import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
-import type { FeedCursor } from "./feedCursor.ts";
+import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
 import type { FeedTail } from "./feedTail.ts";
 
@@ -62,14 +63,22 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
     while (!closing.signal.aborted) {
       signal.throwIfAborted();
       const seen = tail.news.count();
-      const entries =
-        tail.take(after, SECTION_LIMIT) ??
-        (await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT })).entries;
+      const entries = tail.take(after, SECTION_LIMIT) ?? (await readBehind(sourceId, after));
       const leftMs = untilMs - clock.monotonicMs();
       if (entries.length > 0 || leftMs <= 0) return entries;
       await waitForNews({ tail, seen, clock, leftMs, signal });
     }
     return [];
+  }
+
+  /** None while the database is away: the next look that succeeds is news. */
+  async function readBehind(sourceId: string, after: FeedCursor): Promise<readonly FeedEntry[]> {
+    try {
+      return (await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT })).entries;
+    } catch (error) {
+      if (error instanceof UnavailableError) return [];
+      throw error;
+    }
   }
 
   return {
@@ -111,7 +120,9 @@ async function lookWhileRead(deps: {
   while (tails.size > 0 && !signal.aborted) {
     try {
       const found = await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
-      waitMs = found.some(Boolean) ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
+      // Readers whose own read failed look again now.
+      if (failed) for (const { tail } of tails.values()) tail.news.tell();
+      waitMs = failed || found.some(Boolean) ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
       failed = false;
     } catch (error) {
       if (!failed) logger.warn({ err: error }, "the change feed cannot be read and will be tried again");

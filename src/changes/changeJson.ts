@@ -3,6 +3,7 @@ import { changedFields } from "../domain/order/changedFields.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import { CHANGE_VERDICTS } from "./changeFeed.sql.ts";
 import type { Change } from "./changeFeed.sql.ts";
+import { writeFeedCursor } from "./feedCursor.ts";
 import { orderSchema } from "../wire/order.ts";
 
 /** A change as writeChange writes it. */
@@ -31,12 +32,13 @@ export const changeSchema = z.object({
 
 /**
  * A change as JSON text. `before` and `after` are the orders character for character as the provider sent them, so
- * the text is put together and not made by `JSON.stringify`; it may have line ends within.
+ * the text is put together and not made by `JSON.stringify`; it may have line ends within. `epoch` is the one of the
+ * change's position.
  */
-export function writeChange(change: Change, position: string): string {
+export function writeChange(change: Change, epoch: string): string {
   const { via, eventId, eventType } = change;
   const head = {
-    position,
+    position: writeFeedCursor({ ...change, epoch }),
     reference: change.reference,
     revision: change.revision,
     status: change.status,

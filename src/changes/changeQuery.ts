@@ -1,7 +1,8 @@
 import { z } from "zod";
 import { refuseParameter } from "../http/errors.ts";
-import { FEED_BEGINNING, readFeedCursor } from "./feedCursor.ts";
-import type { FeedCursor } from "./feedCursor.ts";
+import { FEED_BEGINNING } from "./changeFeed.sql.ts";
+import type { FeedCursor } from "./changeFeed.sql.ts";
+import { readFeedCursor } from "./feedCursor.ts";
 import { parseParameters, wholeNumber } from "../http/parameters.ts";
 
 const LIMIT_MAX = 500;

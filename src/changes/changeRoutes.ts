@@ -4,7 +4,7 @@ import type { Authenticate } from "../http/authenticate.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
 import type { FeedQuery } from "./changeQuery.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
-import type { FeedCursor } from "./feedCursor.ts";
+import type { FeedCursor } from "./changeFeed.sql.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
 import { readParameters } from "../http/parameters.ts";
 import { sendJson } from "../http/respond.ts";
@@ -25,7 +25,7 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }
       after: await findStart(pool, { sourceId, after }),
       limit,
     });
-    const next = writeFeedCursor(section.epoch, section.next.at);
+    const next = writeFeedCursor(section.next);
     const data = section.entries.map(({ text }) => text).join(",");
     sendJson(response, `{"data":[${data}],"hasMore":${section.hasMore},"next":${JSON.stringify(next)}}`);
   };

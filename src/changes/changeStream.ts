@@ -10,7 +10,7 @@ import { parseFeedQuery } from "./changeQuery.ts";
 import { findStart } from "./changeRoutes.ts";
 import { RefusedRequestError } from "../http/errors.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
-import type { FeedCursor } from "./feedCursor.ts";
+import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
 import { readParameters } from "../http/parameters.ts";
@@ -57,15 +57,15 @@ export function makeStreamChanges(deps: StreamDeps): RequestHandler {
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { after } = parseFeedQuery(readParameters(request.url), readLastEventId(request));
-    const start = await findStart(pool, { sourceId, after });
+    const from = await findStart(pool, { sourceId, after });
     // Refuses a position that does not hold while the status can still say so.
-    const { epoch } = await readFeed(pool, { sourceId, after: start, limit: 1 });
+    const { start } = await readFeed(pool, { sourceId, after: from, limit: 1 });
     if (open >= (limits.streamsMax ?? STREAMS_MAX)) throw refuseStream();
     open += 1;
     try {
       response.status(200).set(STREAM_HEADERS);
       if (request.method === "HEAD") response.end();
-      else await runStream(deps, { sourceId, start: { epoch, at: start.at }, response });
+      else await runStream(deps, { sourceId, start, response });
     } finally {
       open -= 1;
     }
@@ -74,18 +74,14 @@ export function makeStreamChanges(deps: StreamDeps): RequestHandler {
 
 async function runStream(
   deps: StreamDeps,
-  {
-    sourceId,
-    start,
-    response,
-  }: { sourceId: string; start: FeedCursor & { epoch: string }; response: Response },
+  { sourceId, start, response }: { sourceId: string; start: WrittenCursor; response: Response },
 ): Promise<void> {
   const { hub, logger, limits = {} } = deps;
   const gone = new AbortController();
   response.on("close", () => gone.abort(new Error("the client is gone")));
   const subscription = hub.subscribe(sourceId);
   // An id alone is no event, but the client keeps it: it resumes here though nothing may have come yet.
-  let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start.epoch, start.at)}\n\n`;
+  let chunk = `retry: ${RECONNECT_MS}\nid: ${writeFeedCursor(start)}\n\n`;
   let after: FeedCursor = start;
   try {
     for (;;) {
@@ -94,7 +90,7 @@ async function runStream(
       const entries = await subscription.next(after, { waitMs, signal: gone.signal });
       if (hub.isClosed()) break;
       const last = entries.at(-1);
-      if (last !== undefined) after = { epoch: start.epoch, at: last.at };
+      if (last !== undefined) after = last.place;
       chunk = last === undefined ? ": heartbeat\n\n" : entries.map(writeFrame).join("");
     }
     response.end();

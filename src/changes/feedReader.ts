@@ -1,17 +1,17 @@
-import { readChanges, readFeedEnd } from "./changeFeed.sql.ts";
-import type { Change, FeedPosition } from "./changeFeed.sql.ts";
+import { readChanges, readFeedEnd, readFeedFence } from "./changeFeed.sql.ts";
+import type { Change, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { settleFeed } from "./feedEpoch.sql.ts";
+import { beginFeedEpoch } from "./feedEpoch.sql.ts";
 import { writeChange } from "./changeJson.ts";
 import { RefusedRequestError } from "../http/errors.ts";
-import { FEED_BEGINNING, writeFeedCursor } from "./feedCursor.ts";
-import type { FeedCursor } from "./feedCursor.ts";
+import { writeFeedCursor } from "./feedCursor.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** A change, ready to be sent. */
 export interface FeedEntry {
-  readonly at: FeedPosition;
-  /** The cursor behind it. */
+  /** Behind the change. */
+  readonly place: WrittenCursor;
+  /** `place` as text. */
   readonly cursor: string;
   readonly change: Change;
   /** The change as JSON; see writeChange. */
@@ -19,44 +19,49 @@ export interface FeedEntry {
 }
 
 export interface FeedSection {
-  readonly epoch: string;
+  /** Behind which position the entries begin: the asked one, or an earlier one that the present server has. */
+  readonly start: WrittenCursor;
   readonly entries: readonly FeedEntry[];
-  /** The cursor behind the last entry, or the one that was asked with. */
-  readonly next: FeedCursor;
+  /** Behind the last entry, or `start`. */
+  readonly next: WrittenCursor;
   readonly hasMore: boolean;
 }
 
 /**
  * The next changes of a source behind `after`, at most `limit`, fewer when they are large.
  *
- * Throws RefusedRequestError 410 feed_restarted when the cursor is of another epoch, or when changes behind it were
- * removed by retention: to go on would miss changes. Throws UnavailableError when the database is away.
+ * A reader of a server that was lost goes on behind the last change that the present one took over. Throws
+ * RefusedRequestError 410 feed_restarted when that cannot be told, or when changes behind it were removed by retention:
+ * to go on would miss changes. Throws UnavailableError when the database is away.
  */
 export async function readFeed(
   pool: Pool,
   query: { sourceId: string; after: FeedCursor; limit: number },
 ): Promise<FeedSection> {
-  const { sourceId, after, limit } = query;
-  const read = () => readOrUnavailable(readChanges(pool, { sourceId, after: after.at, limit }));
-  let page = await read();
+  const { after } = query;
+  const read = async () => readChanges(pool, { ...query, fence: await readFeedFence(pool) });
+  let page = await readOrUnavailable(read());
   if (!page.settled) {
-    await readOrUnavailable(settleFeed(pool));
-    page = await read();
+    await readOrUnavailable(beginFeedEpoch(pool));
+    page = await readOrUnavailable(read());
   }
-  if (after.epoch !== null && (after.epoch !== page.epoch || page.incomplete)) throw refuseCursor();
-  const entries = page.changes.map((change): FeedEntry => {
-    const cursor = writeFeedCursor(page.epoch, change.at);
-    return { at: change.at, cursor, change, text: writeChange(change, cursor) };
+  const { epoch, place, changes, hasMore } = page;
+  if (place === null) throw refuseCursor();
+  const entries = changes.map((change): FeedEntry => {
+    const behind = { epoch, position: change.position, digest: change.digest };
+    return { place: behind, cursor: writeFeedCursor(behind), change, text: writeChange(change, epoch) };
   });
-  const next = { epoch: page.epoch, at: entries.at(-1)?.at ?? after.at };
-  return { epoch: page.epoch, entries, next, hasMore: page.hasMore };
+  const start = { epoch, position: place, digest: place === after.position ? after.digest : "" };
+  return { start, entries, next: entries.at(-1)?.place ?? start, hasMore };
 }
 
 /** The cursor behind the last change that can be read now. */
-export async function readFeedTail(pool: Pool, sourceId: string): Promise<FeedCursor> {
-  // First the epoch: were the database restored in between, the position would be refused and not misread.
-  const { epoch } = await readFeed(pool, { sourceId, after: FEED_BEGINNING, limit: 1 });
-  return { epoch, at: await readOrUnavailable(readFeedEnd(pool, sourceId)) };
+export async function readFeedTail(pool: Pool, sourceId: string): Promise<WrittenCursor> {
+  const read = async () => {
+    await beginFeedEpoch(pool);
+    return readFeedEnd(pool, { sourceId, fence: await readFeedFence(pool) });
+  };
+  return readOrUnavailable(read());
 }
 
 function refuseCursor(): RefusedRequestError {

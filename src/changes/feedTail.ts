@@ -1,9 +1,8 @@
-import { compareFeedPositions } from "./changeFeed.sql.ts";
+import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { RefusedRequestError } from "../http/errors.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
-import type { FeedCursor } from "./feedCursor.ts";
 import { makeNews } from "./news.ts";
 import type { News } from "./news.ts";
 
@@ -23,8 +22,8 @@ export interface FeedTail {
 
 /** What comes behind `start` is kept, up to `end`. */
 interface Kept {
-  readonly start: FeedCursor;
-  readonly end: FeedCursor;
+  readonly start: WrittenCursor;
+  readonly end: WrittenCursor;
   readonly entries: readonly FeedEntry[];
   /** Characters of all entries. */
   readonly length: number;
@@ -42,11 +41,13 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
       return true;
     }
     try {
-      const { entries, next } = await readFeed(pool, { sourceId, after: kept.end, limit: LOOK_LIMIT });
+      const { start, entries, next } = await readFeed(pool, { sourceId, after: kept.end, limit: LOOK_LIMIT });
+      // On another server what was kept may be lost.
+      if (start.epoch !== kept.end.epoch) kept = { start, end: start, entries: [], length: 0 };
       if (entries.length === 0) return false;
       kept = keep(kept, entries, next);
     } catch (error) {
-      // Another epoch: readers find out by themselves.
+      // Readers find out by themselves.
       if (!(error instanceof RefusedRequestError)) throw error;
       kept = undefined;
     }
@@ -61,15 +62,15 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
     },
     take(after, limit) {
       if (kept === undefined || kept.start.epoch !== after.epoch) return undefined;
-      if (compareFeedPositions(after.at, kept.start.at) < 0) return undefined;
-      const first = kept.entries.findLastIndex((entry) => compareFeedPositions(entry.at, after.at) <= 0) + 1;
+      if (after.position < kept.start.position) return undefined;
+      const first = kept.entries.findLastIndex(({ place }) => place.position <= after.position) + 1;
       return kept.entries.slice(first, first + limit);
     },
     news,
   };
 }
 
-function keep({ start, entries, length }: Kept, added: readonly FeedEntry[], end: FeedCursor): Kept {
+function keep({ start, entries, length }: Kept, added: readonly FeedEntry[], end: WrittenCursor): Kept {
   const all = [...entries, ...added];
   let total = added.reduce((sum, { text }) => sum + text.length, length);
   let dropped = 0;
@@ -80,7 +81,7 @@ function keep({ start, entries, length }: Kept, added: readonly FeedEntry[], end
   }
   const last = all[dropped - 1];
   return {
-    start: last === undefined ? start : { epoch: end.epoch, at: last.at },
+    start: last === undefined ? start : last.place,
     end,
     entries: all.slice(dropped),
     length: total,

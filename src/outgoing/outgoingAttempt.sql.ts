@@ -1,7 +1,7 @@
 import type { Via } from "../domain/order/observation.ts";
 import type { OutgoingType } from "../domain/order/outgoing.ts";
 import type { Instant } from "../domain/order/instant.ts";
-import type { Change, FeedPosition } from "../changes/changeFeed.sql.ts";
+import type { Change } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A delivery that this process may attempt now, and nobody else until the attempt is taken for lost. */
@@ -23,10 +23,10 @@ export interface MissedChanges {
   readonly attempt: number;
   readonly epoch: string;
   readonly sourceId: string;
-  /** Behind the last change that the endpoint was notified of. */
-  readonly after: FeedPosition;
-  /** Behind the last change that was removed. */
-  readonly through: FeedPosition;
+  /** Position of the last change that the endpoint was notified of. */
+  readonly after: bigint;
+  /** Position of the last change that was removed. */
+  readonly through: bigint;
   /** When it was found, by the database's clock. */
   readonly foundAt: Instant;
 }
@@ -46,15 +46,13 @@ interface ClaimRow {
   readonly event_type: OutgoingType | "changes.missed";
   readonly delivery_source_id: string;
   readonly delivery_position: string;
-  readonly missed_after_tx: string;
   readonly missed_after_position: string;
-  readonly missed_through_tx: string;
   readonly found_micros: string;
   readonly attempts: number;
   readonly epoch: string;
   /** Null when the change was removed; then everything of it is. */
-  readonly tx: string | null;
-  readonly position: string;
+  readonly position: string | null;
+  readonly digest: string;
   readonly source_id: string;
   readonly reference: string;
   readonly revision: number;
@@ -81,14 +79,14 @@ const CLAIM = `
     returning d.*
   )
   select d.endpoint_id, d.event_type, d.source_id as delivery_source_id, d.position as delivery_position,
-    d.missed_after_tx, d.missed_after_position, d.missed_through_tx,
-    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts, feed.epoch,
-    c.tx, c.position, c.source_id, c.reference, c.revision,
+    d.missed_after_position,
+    (extract(epoch from d.created_at) * 1000000)::bigint as found_micros, d.attempts,
+    (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
+    c.position, mirror.change_digest(c) as digest, c.source_id, c.reference, c.revision,
     c.status, c.previous_status, c.verdict, c.via, c.event_id, c.event_type as change_type, c.version,
     (extract(epoch from c.changed_at) * 1000000)::bigint as changed_micros, h.raw::text as after, p.raw::text as before
   from claimed d
-  cross join mirror.feed
-  left join mirror.changes c on c.position = d.position
+  left join mirror.changes c on c.position = d.position and c.source_id = d.source_id
   left join mirror.history h on h.history_id = c.history_id
   left join mirror.history p on p.history_id = c.previous_history_id`;
 
@@ -154,9 +152,9 @@ export async function recordAttempt(
 }
 
 function toClaim(row: ClaimRow): Claim {
-  const { tx, event_type: type } = row;
+  const { position, event_type: type } = row;
   if (type === "changes.missed") return toMissed(row);
-  if (tx === null) return { kind: "removed" };
+  if (position === null) return { kind: "removed" };
   return {
     kind: "claimed",
     endpointId: row.endpoint_id,
@@ -164,7 +162,8 @@ function toClaim(row: ClaimRow): Claim {
     attempt: row.attempts,
     epoch: row.epoch,
     change: {
-      at: { tx: BigInt(tx), position: BigInt(row.position) },
+      position: BigInt(position),
+      digest: row.digest,
       sourceId: row.source_id,
       reference: row.reference,
       revision: row.revision,
@@ -189,8 +188,8 @@ function toMissed(row: ClaimRow): MissedChanges {
     attempt: row.attempts,
     epoch: row.epoch,
     sourceId: row.delivery_source_id,
-    after: { tx: BigInt(row.missed_after_tx), position: BigInt(row.missed_after_position) },
-    through: { tx: BigInt(row.missed_through_tx), position: BigInt(row.delivery_position) },
+    after: BigInt(row.missed_after_position),
+    through: BigInt(row.delivery_position),
     foundAt: BigInt(row.found_micros) * 1_000n,
   };
 }

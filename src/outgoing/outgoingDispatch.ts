@@ -1,5 +1,5 @@
 import type { Pool } from "../database/database.ts";
-import { settleFeed } from "../changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../changes/feedEpoch.sql.ts";
 import {
   forgetDelivered,
   planDeliveries,
@@ -52,7 +52,7 @@ export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
 
   async function runOnce(): Promise<number> {
     if (!prepared) {
-      await settleFeed(pool);
+      await beginFeedEpoch(pool);
       await recordSubscriptions(pool, subscriptions);
       prepared = true;
     }

@@ -1,10 +1,14 @@
+import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
 
 export interface OutgoingMessage {
-  /** The same in every attempt and replay, so that the receiver can tell what it has had already. */
+  /**
+   * The same in every attempt and replay, so that the receiver can tell what it has had already. Made from what the
+   * message says and not from where it stands in the feed: it stays the same when the database moves.
+   */
   readonly id: string;
   readonly body: Buffer;
 }
@@ -22,9 +26,10 @@ export function writeMessage(claim: Sent<ClaimedDelivery> | Sent<MissedChanges>)
  */
 function writeChanged({ epoch, type, change }: Sent<ClaimedDelivery>): OutgoingMessage {
   const head = JSON.stringify({ type, timestamp: formatInstant(change.changedAt), source: change.sourceId });
-  const data = writeChange(change, writeFeedCursor(epoch, change.at));
+  const data = writeChange(change, epoch);
+  const { sourceId, reference, revision, version, verdict } = change;
   return {
-    id: `msg_${epoch}_${change.at.position}`,
+    id: makeId(sourceId, reference, revision, version, verdict),
     body: Buffer.from(`${head.slice(0, -1)},"data":${data}}`),
   };
 }
@@ -34,10 +39,17 @@ function writeMissed({ epoch, sourceId, after, through, foundAt }: Sent<MissedCh
     type: "changes.missed",
     timestamp: formatInstant(foundAt),
     source: sourceId,
-    data: { after: writeFeedCursor(epoch, after), through: writeFeedCursor(epoch, through) },
+    data: {
+      after: writeFeedCursor({ epoch, position: after, digest: "" }),
+      through: writeFeedCursor({ epoch, position: through, digest: "" }),
+    },
   };
-  return {
-    id: `msg_${epoch}_missed_${through.position}`,
-    body: Buffer.from(JSON.stringify(message)),
-  };
+  return { id: makeId(sourceId, "missed", after, through), body: Buffer.from(JSON.stringify(message)) };
+}
+
+function makeId(...parts: readonly (string | number | bigint)[]): string {
+  const digest = createHash("sha256")
+    .update(JSON.stringify(parts.map(String)))
+    .digest("hex");
+  return `msg_${digest.slice(0, 32)}`;
 }

@@ -1,5 +1,5 @@
 import type { OutgoingType } from "../domain/order/outgoing.ts";
-import type { FeedPosition } from "../changes/changeFeed.sql.ts";
+import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** Which changes of which source an endpoint wants. */
@@ -43,17 +43,14 @@ export async function recordSubscriptions(
        insert into mirror.outgoing_endpoints (endpoint_id)
        select distinct endpoint_id from wanted order by endpoint_id on conflict do nothing
      )
-     insert into mirror.outgoing_cursors (endpoint_id, source_id, tx, position)
-     select w.endpoint_id, w.source_id, coalesce(l.tx, '0'), coalesce(l.position, 0)
-     from wanted w left join lateral (
-       (select c.tx, c.position from mirror.changes c
-        where c.source_id = w.source_id and c.tx < pg_snapshot_xmin(pg_current_snapshot())
-        order by c.tx desc, c.position desc limit 1)
-       union all select r.tx, r.position from mirror.feed_removals r where r.source_id = w.source_id
-       order by tx desc, position desc limit 1) l on true
-     order by 1, 2
+     insert into mirror.outgoing_cursors (endpoint_id, source_id, position)
+     select endpoint_id, source_id, $3::bigint from wanted order by 1, 2
      on conflict do nothing`,
-    [subscriptions.map((one) => one.endpointId), subscriptions.map((one) => one.sourceId)],
+    [
+      subscriptions.map((one) => one.endpointId),
+      subscriptions.map((one) => one.sourceId),
+      String(await readFeedFence(pool)),
+    ],
   );
 }
 
@@ -68,37 +65,34 @@ const PLAN = `
     where endpoint_id = $1 and source_id = $2 for update skip locked
   ),
   missed as materialized (
-    select r.tx, r.position, cursor.tx as after_tx, cursor.position as after_position
+    select r.position, cursor.position as after_position
     from cursor join mirror.feed_removals r using (source_id)
-    where (r.tx, r.position) > (cursor.tx, cursor.position)
-      and (r.tx, r.position) > (cursor.notified_tx, cursor.notified_position)
+    where r.position > greatest(cursor.position, cursor.notified_position)
   ),
   notified as (
     insert into mirror.outgoing_deliveries as d
-      (endpoint_id, source_id, position, event_type, missed_after_tx, missed_after_position, missed_through_tx)
-    select $1, $2, position, 'changes.missed', after_tx, after_position, tx from missed
+      (endpoint_id, source_id, position, event_type, missed_after_position)
+    select $1, $2, position, 'changes.missed', after_position from missed
     on conflict (endpoint_id, source_id, position) do update set
-      reference = null, event_type = excluded.event_type, missed_after_tx = excluded.missed_after_tx,
-      missed_after_position = excluded.missed_after_position, missed_through_tx = excluded.missed_through_tx,
+      reference = null, event_type = excluded.event_type, missed_after_position = excluded.missed_after_position,
       state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
     returning delivery_id, round
   ),
   fresh as materialized (
-    select c.tx, c.position, c.reference, c.status,
+    select c.position, c.reference, c.status,
       case when c.verdict = 'gone' then 'order.gone'
            when c.revision = 1 then 'order.new'
            when c.status is distinct from c.previous_status then 'order.status_changed'
            else 'order.changed' end as event_type
     from mirror.changes c
-    where c.source_id = $2 and c.tx < pg_snapshot_xmin(pg_current_snapshot())
-      and (c.tx, c.position) > (select tx, position from cursor)
-    order by c.tx, c.position limit $3
+    where c.source_id = $2 and c.position > (select position from cursor) and c.position <= $6::bigint
+    order by c.position limit $3
   ),
   planned as (
     insert into mirror.outgoing_deliveries as d (endpoint_id, source_id, position, reference, event_type)
     select $1, $2, position, reference, event_type from fresh
     where ($4::text[] is null or event_type = any ($4)) and ($5::text[] is null or status = any ($5))
-    order by tx, position
+    order by position
     on conflict (endpoint_id, source_id, position) do update set
       state = 'pending', round = d.round + 1, attempts = 0, next_attempt_at = clock_timestamp(), delivered_at = null
       where d.state <> 'pending'
@@ -106,12 +100,11 @@ const PLAN = `
   ),
   moved as (
     update mirror.outgoing_cursors o set
-      tx = coalesce(l.tx, o.tx), position = coalesce(l.position, o.position),
-      notified_tx = coalesce(m.tx, o.notified_tx), notified_position = coalesce(m.position, o.notified_position)
+      position = coalesce(l.position, o.position), notified_position = coalesce(m.position, o.notified_position)
     from (select 1) one
-    left join (select tx, position from fresh order by tx desc, position desc limit 1) l on true
+    left join (select max(position) as position from fresh) l on true
     left join missed m on true
-    where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.tx, m.tx) is not null
+    where o.endpoint_id = $1 and o.source_id = $2 and coalesce(l.position, m.position) is not null
   )
   select (select count(*)::int from fresh) as read, exists (select from missed) as missed, delivery_id, round
   from (select 1) one left join (select * from notified union all select * from planned) made on true
@@ -123,6 +116,7 @@ export async function planDeliveries(
   { endpointId, sourceId, types, statuses }: OutgoingSubscription,
   limit: number,
 ): Promise<PlannedDeliveries> {
+  const fence = await readFeedFence(pool);
   const { rows } = await pool.query<{
     read: number;
     missed: boolean;
@@ -131,7 +125,7 @@ export async function planDeliveries(
   }>({
     name: "plan-deliveries",
     text: PLAN,
-    values: [endpointId, sourceId, limit, types, statuses],
+    values: [endpointId, sourceId, limit, types, statuses, String(fence)],
   });
   const deliveries = rows.flatMap(({ delivery_id: deliveryId, round }) =>
     deliveryId === null ? [] : [{ deliveryId, round, attempts: 0 }],
@@ -164,16 +158,16 @@ const ATTENDED = `
     update mirror.outgoing_endpoints set failures_in_row = 0, paused_until = null where endpoint_id = $1
   )`;
 
-/** Puts an endpoint's cursor back, so that all changes behind `from` are sent again. False when there is no such cursor. */
+/** Puts an endpoint's cursor back, so that all changes behind the position `from` are sent again. False when there is no such cursor. */
 export async function replayFrom(
   pool: Pool,
-  replay: { endpointId: string; sourceId: string; from: FeedPosition },
+  replay: { endpointId: string; sourceId: string; from: bigint },
 ): Promise<boolean> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}
-     update mirror.outgoing_cursors set tx = $3::xid8, position = $4, notified_tx = '0', notified_position = 0
-     where endpoint_id = $1 and source_id = $2 and (tx, position) > ($3::xid8, $4::bigint)`,
-    [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
+     update mirror.outgoing_cursors set position = $3, notified_position = 0
+     where endpoint_id = $1 and source_id = $2 and position > $3::bigint`,
+    [replay.endpointId, replay.sourceId, String(replay.from)],
   );
   return rowCount === 1;
 }

@@ -1,6 +1,5 @@
 import type { Instant } from "../domain/order/instant.ts";
-import { FEED_START } from "../changes/changeFeed.sql.ts";
-import type { FeedPosition } from "../changes/changeFeed.sql.ts";
+import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
 /** A message that was given up. */
@@ -33,41 +32,34 @@ export async function readDeadDeliveries(
   return rows;
 }
 
-/** The position before the first change of a source that we learned of at `instant` or later, by the database's clock. */
+/**
+ * The position before the first change of a source that we learned of at `instant` or later, by the database's clock; 0
+ * when that is the first of all.
+ */
 export async function readFeedPositionAt(
   pool: Pool,
   { sourceId, instant }: { sourceId: string; instant: Instant },
-): Promise<FeedPosition> {
-  const { rows } = await pool.query<{ tx: string; position: string }>(
-    `select tx, position from mirror.changes
+): Promise<bigint> {
+  const { rows } = await pool.query<{ position: string | null }>(
+    `select max(position) as position from mirror.changes
      where source_id = $1 and changed_at < to_timestamp($2::numeric / 1000000000)
-       and tx < pg_snapshot_xmin(pg_current_snapshot())
-     order by tx desc, position desc limit 1`,
-    [sourceId, String(instant)],
+       and position <= $3`,
+    [sourceId, String(instant), String(await readFeedFence(pool))],
   );
-  const [last] = rows;
-  return last === undefined ? FEED_START : { tx: BigInt(last.tx), position: BigInt(last.position) };
+  return BigInt(rows[0]?.position ?? 0);
 }
 
 /** How many changes behind `from` an endpoint was notified of, or would have been had it wanted them. */
 export async function countReplay(
   pool: Pool,
-  replay: { endpointId: string; sourceId: string; from: FeedPosition },
+  replay: { endpointId: string; sourceId: string; from: bigint },
 ): Promise<number> {
   const { rows } = await pool.query<{ changes: number }>(
     `select count(*)::int as changes from mirror.outgoing_cursors o
      join mirror.changes c on c.source_id = o.source_id
-       and (c.tx, c.position) > ($3::xid8, $4::bigint) and (c.tx, c.position) <= (o.tx, o.position)
+       and c.position > $3::bigint and c.position <= o.position
      where o.endpoint_id = $1 and o.source_id = $2`,
-    [replay.endpointId, replay.sourceId, String(replay.from.tx), String(replay.from.position)],
+    [replay.endpointId, replay.sourceId, String(replay.from)],
   );
   return rows[0]?.changes ?? 0;
-}
-
-/** What the feed's positions hold for now. */
-export async function readFeedEpoch(pool: Pool): Promise<string> {
-  const { rows } = await pool.query<{ epoch: string }>("select epoch from mirror.feed");
-  const [row] = rows;
-  if (row === undefined) throw new TypeError("mirror.feed has no row");
-  return row.epoch;
 }

@@ -75,12 +75,11 @@ const CHANGES: Aged = {
   at: "changed_at",
   removal: `gone as (
     delete from mirror.changes c using old
-    where c.position = old.id returning c.source_id, c.tx, c.position
+    where c.position = old.id returning c.source_id, c.position
   ), told as (
-    insert into mirror.feed_removals as r (source_id, tx, position)
-    select distinct on (source_id) source_id, tx, position from gone order by source_id, tx desc, position desc
-    on conflict (source_id) do update set tx = excluded.tx, position = excluded.position
-      where (r.tx, r.position) < (excluded.tx, excluded.position)
+    insert into mirror.feed_removals as r (source_id, position)
+    select source_id, max(position) from gone group by source_id order by source_id
+    on conflict (source_id) do update set position = excluded.position where r.position < excluded.position
   )`,
 };
 
@@ -142,7 +141,7 @@ const TO_BE_SENT = `
   t.changed_at >= ${CUTOFF} - make_interval(secs => $4) and (
     exists (
       select from mirror.outgoing_cursors o
-      where o.source_id = t.source_id and (o.tx, o.position) < (t.tx, t.position))
+      where o.source_id = t.source_id and o.position < t.position)
     or exists (
       select from mirror.outgoing_endpoints e join mirror.outgoing_deliveries d
         on d.endpoint_id = e.endpoint_id and d.source_id = t.source_id and d.position = t.position

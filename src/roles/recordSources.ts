@@ -1,4 +1,4 @@
-import { settleFeed } from "../changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../changes/feedEpoch.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { ConfigurationError } from "../domain/errors.ts";
 import { spellAddress } from "../runtime/config/providerAddress.ts";
@@ -21,11 +21,11 @@ export function toSourceRow(source: SourceConfig): SourceRow {
 
 /**
  * Records the configured sources in the database, before anything refers to them, and notices when the database is
- * another one than before (see settleFeed). Throws ConfigurationError when a source was of another mode or provider
+ * another one than before (see beginFeedEpoch). Throws ConfigurationError when a source was of another mode or provider
  * before: its orders would mix, and what is proved of the one would be said of the other.
  */
 export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
-  await settleFeed(pool);
+  await beginFeedEpoch(pool);
   const rows = config.sources.map(toSourceRow);
   await recordSources(pool, rows);
   refuseOthers(config.sources, await findOtherSources(pool, rows));

@@ -1,7 +1,7 @@
 import { makeApply } from "../../src/apply/apply.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
-import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
-import type { FeedPosition } from "../../src/changes/changeFeed.sql.ts";
+import { FEED_BEGINNING, readChanges, readFeedFence } from "../../src/changes/changeFeed.sql.ts";
+import type { FeedCursor } from "../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { at, makeSnapshot, readAt } from "../support/orders.ts";
@@ -58,11 +58,14 @@ async function readAll(base: string): Promise<Sample> {
 async function readStatement(pool: Pool): Promise<Sample> {
   const startedMs = performance.now();
   let changes = 0;
-  let after: FeedPosition = FEED_START;
+  let after: FeedCursor = FEED_BEGINNING;
   for (let more = true; more;) {
-    const page = await readChanges(pool, { sourceId: "live", after, limit: PAGE });
+    const fence = await readFeedFence(pool);
+    const page = await readChanges(pool, { sourceId: "live", after, fence, limit: PAGE });
     changes += page.changes.length;
-    [after, more] = [page.changes.at(-1)?.at ?? after, page.hasMore];
+    const last = page.changes.at(-1);
+    if (last !== undefined) after = { epoch: page.epoch, position: last.position, digest: last.digest };
+    more = page.hasMore;
   }
   return toSample(changes, startedMs);
 }

@@ -114,8 +114,8 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     LOG_FORMAT: "json",
   };
   const url = `http://127.0.0.1:${port}`;
-  // As after a restore on another server: the first process to start renumbers the change feed.
-  await query("owner", "update mirror.feed set server = '1/1', epoch = 'before'");
+  // As after a restore on another server: the first process to start begins a new epoch of the change feed.
+  await query("owner", "update mirror.feed set server = '1/1', server_started = 'epoch'");
   const programs: RunningProgram[] = [];
   // The others work without the key with which couriers can be ordered.
   const keyOf = (name: Login) => (name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {});
@@ -124,7 +124,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     await program.waitFor(new RegExp(`${name} is ready`));
     programs.push(program);
   }
-  expect(await query("owner", "select from mirror.feed where epoch = 'before'")).toEqual([]);
+  expect(await query("owner", "select from mirror.feed where server = '1/1'")).toEqual([]);
   const byPoll = await createOrder();
   const control = makeSandboxControl(sandbox.url);
   await control.addWebhook({

@@ -3,8 +3,7 @@ import { makeApply } from "../../src/apply/apply.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
-import { settleFeed } from "../../src/changes/feedEpoch.sql.ts";
+import { beginFeedEpoch } from "../../src/changes/feedEpoch.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -196,9 +195,8 @@ describe("the list of changes", () => {
     await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
     const [a, b] = (await read()).data;
     await pool.query(
-      `with removed as (delete from mirror.changes where reference in ('A', 'B') returning tx, position)
-       insert into mirror.feed_removals
-       select 'live', tx, position from removed order by tx desc, position desc limit 1`,
+      `with removed as (delete from mirror.changes where reference in ('A', 'B') returning position)
+       insert into mirror.feed_removals select 'live', max(position) from removed`,
     );
     expect((await get(`?after=${a!.position}`)).status).toBe(410);
     expect((await read(`?after=${b!.position}`)).data).toMatchObject([{ reference: "C" }]);
@@ -207,12 +205,13 @@ describe("the list of changes", () => {
   });
 });
 
-describe("a change by a transaction that began early", () => {
+describe("a transaction that is still open", () => {
   /** Applies within a transaction of the test's, on one connection. */
   async function makeWriter() {
     const client = await database.pool.connect();
     const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
     const writer = makeApply({ pool: within, logger: silentLogger, modes });
+    await client.query("begin");
     return {
       client,
       write: (reference: string, seconds: number) =>
@@ -222,80 +221,179 @@ describe("a change by a transaction that began early", () => {
           snapshots: [makeSnapshot({ reference, updatedAt: at(seconds) })],
           time: readAt(parseInstant(at(seconds + 100))),
         }),
+      async end(how: "commit" | "rollback") {
+        await client.query(how);
+        client.release();
+      },
     };
   }
-  const readAll = () => readChanges(pool, { sourceId: "live", after: FEED_START, limit: 100 });
   const described = async () =>
-    (await readAll()).changes.map((change) => `${change.reference}${change.revision}`);
+    (await read()).data.map(({ reference, revision }) => `${reference}${revision}`);
 
-  it("is not read, nor what comes after it, until it has ended", async () => {
+  it("hides its own change and what came after it, and nothing from before", async () => {
+    await seeByPoll({ reference: "Z", updatedAt: at(1) });
     const early = await makeWriter();
-    await early.client.query("begin");
     await early.write("A", 1);
     await seeByPoll({ reference: "B", updatedAt: at(1) });
-    // What `position > cursor` would read now, and go on from: it never returns for A.
+    // What `position > cursor` would read now, and go on from: it would never return for A.
     const { rows } = await pool.query("select reference from mirror.changes order by position");
-    expect(rows).toEqual([{ reference: "B" }]);
-    expect(await described()).toEqual([]);
-    await early.client.query("commit");
-    early.client.release();
-    expect(await described()).toEqual(["A1", "B1"]);
+    expect(rows).toEqual([{ reference: "Z" }, { reference: "B" }]);
+    expect(await described()).toEqual(["Z1"]);
+    await early.end("commit");
+    expect(await described()).toEqual(["Z1", "A1", "B1"]);
   });
 
-  it("comes after the change it waited for, though its number is smaller and another one is still running", async () => {
-    const [early, running, quick] = [await makeWriter(), await makeWriter(), await makeWriter()];
-    const number = "select pg_current_xact_id()::text as number";
-    const start = async ({ client }: typeof early) => {
-      await client.query("begin");
-      return Number((await client.query<{ number: string }>(number)).rows[0]!.number);
-    };
-    const [earlyNumber, runningNumber, quickNumber] = [
-      await start(early),
-      await start(running),
-      await start(quick),
-    ];
-    expect([earlyNumber, runningNumber].every((smaller) => smaller < quickNumber)).toBe(true);
+  it("leaves a hole when it is undone", async () => {
+    const early = await makeWriter();
+    await early.write("A", 1);
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    await early.end("rollback");
+    expect(await described()).toEqual(["B1"]);
+  });
+
+  it("comes after the change it waited for, though it began before", async () => {
+    const [early, quick] = [await makeWriter(), await makeWriter()];
+    await early.client.query("select pg_current_xact_id()");
     await quick.write("A", 1);
-    await quick.client.query("commit");
-    await early.write("A", 2);
-    await early.client.query("commit");
-    // By its own number the second change could be read now, and the first not yet.
-    expect(await described()).toEqual([]);
-    await running.client.query("commit");
+    const waiting = early.write("A", 2);
+    await quick.end("commit");
+    await waiting;
+    await early.end("commit");
     expect(await described()).toEqual(["A1", "A2"]);
-    for (const { client } of [early, running, quick]) client.release();
+  });
+
+  it("hides nothing when it is a stranger's, in this database or in another one of the server", async () => {
+    await pool.query("create table if not exists public.of_others (id int)");
+    const other = await makeTestDatabase();
+    const strangers = [await database.pool.connect(), await other.pool.connect()];
+    for (const client of strangers) {
+      await client.query("begin");
+      await client.query("create temporary table mine (id int)");
+      await client.query("select pg_current_xact_id()");
+    }
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect(await described()).toEqual(["A1"]);
+    for (const client of strangers) {
+      await client.query("rollback");
+      client.release();
+    }
+    await other.drop();
+  });
+
+  it("hides nothing when its login cannot write changes, whatever it locks", async () => {
+    await pool.query("drop role if exists feed_stranger");
+    await pool.query("create role feed_stranger login password 'feed_stranger'");
+    await pool.query(
+      "grant connect on database " + `"${new URL(database.url).pathname.slice(1)}"` + " to feed_stranger",
+    );
+    const url = new URL(database.url);
+    [url.username, url.password] = ["feed_stranger", "feed_stranger"];
+    const stranger = makePool({ url: url.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+    const { rows } = await pool.query<{ key: number }>("select 'mirror.changes'::regclass::oid::int as key");
+    const client = await stranger.connect();
+    await client.query("begin");
+    await client.query("select pg_advisory_xact_lock_shared($1::int, 0)", [rows[0]!.key]);
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect(await described()).toEqual(["A1"]);
+    await client.query("rollback");
+    // The same lock by a login that can write: the fence must not trust its absence of changes.
+    const writer = await database.pool.connect();
+    await writer.query("begin");
+    await writer.query("select pg_advisory_xact_lock_shared($1::int, 0)", [rows[0]!.key]);
+    expect(await described()).toEqual([]);
+    await writer.query("rollback");
+    writer.release();
+    client.release();
+    await stranger.end();
+    await pool.query("drop owned by feed_stranger; drop role feed_stranger");
+  });
+
+  it("is known by its position also where the lock has no room for all of it", async () => {
+    for (const beginning of [2n ** 31n - 2n, 3n * 2n ** 31n - 1n]) {
+      await pool.query("truncate mirror.orders, mirror.history, mirror.changes");
+      await pool.query(`alter table mirror.changes alter column position restart with ${beginning}`);
+      await seeByPoll({ reference: "Z", updatedAt: at(1) });
+      const early = await makeWriter();
+      await early.write("A", 1);
+      for (const reference of ["B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
+      expect(await described()).toEqual(["Z1"]);
+      await early.end("commit");
+      expect(await described()).toEqual(["Z1", "A1", "B1", "C1", "D1"]);
+    }
   });
 });
 
-describe("a database that was restored", () => {
-  it("on another server makes readers begin anew, and every change can be read", async () => {
-    await seeByPoll({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(1) });
-    await seeByPoll({ reference: "A", updatedAt: at(2) });
-    const before = await read();
-    // A dump carries over the numbers of the old server, which may be far ahead of the new one's.
-    await pool.query("update mirror.feed set server = '1/00000001'");
-    await pool.query("update mirror.changes set tx = (100000000 - position)::text::xid8");
-    await pool.query("update mirror.orders set feed_tx = '100000000'");
-    expect((await get(`?after=${before.next}`)).status).toBe(410);
-    const error = (await (await get(`?after=${before.next}`)).json()) as unknown;
-    expect(error).toMatchObject({ error: { code: "feed_restarted" } });
-    const revisions = async () =>
-      (await read()).data.map(({ reference, revision }) => `${reference}${revision}`);
-    expect(await revisions()).toEqual(["A1", "B1", "A2"]);
-    await seeByPoll({ reference: "A", updatedAt: at(3) });
-    expect(await revisions()).toEqual(["A1", "B1", "A2", "A3"]);
-    const { epoch } = await readChanges(pool, { sourceId: "live", after: FEED_START, limit: 1 });
-    expect(before.next.startsWith(epoch)).toBe(false);
-    expect(await settleFeed(pool)).toBe(false);
-  });
+describe("a database that moved", () => {
+  /** As when the server's data directory, or a dump of it, is started as another server. */
+  const move = (server: string) =>
+    pool.query("update mirror.feed set server = $1, server_started = 'epoch'", [server]);
+  const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
 
-  it("to an earlier moment on its own server makes readers begin anew, with the numbers that are there", async () => {
+  it("to a server that has every change: readers go on where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
-    const { rows } = await pool.query("select tx from mirror.changes");
-    await pool.query("update mirror.feed set server = split_part(server, '/', 1) || '/0000000F'");
-    expect(await settleFeed(pool)).toBe(true);
-    expect((await get(`?after=${before.next}`)).status).toBe(410);
-    expect((await pool.query("select tx from mirror.changes")).rows).toEqual(rows);
+    await move("1/00000001");
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    const after = await read(`?after=${before.next}`);
+    expect(names(after)).toEqual(["B1"]);
+    expect(after.next.split(".")[0]).not.toBe(before.next.split(".")[0]);
+    expect(names(await read(`?after=${after.next}`))).toEqual([]);
+    expect(names(await read())).toEqual(["A1", "B1"]);
+    expect(await beginFeedEpoch(pool)).toBe(false);
+  });
+
+  it("to a server that lost the last changes: readers go on behind the last one that it has", async () => {
+    for (const reference of ["A", "B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const all = await read();
+    const places = all.data.map(({ position }) => position);
+    // C and D were not yet on the server that took over, and their positions are given out again there.
+    await pool.query("delete from mirror.changes where reference in ('C', 'D')");
+    await pool.query("delete from mirror.orders where reference in ('C', 'D')");
+    await pool.query("alter table mirror.changes alter column position restart with 3");
+    await move("1/00000002");
+    for (const reference of ["D", "E", "F"]) await seeByPoll({ reference, updatedAt: at(2) });
+    const seenAfter = await Promise.all(places.map(async (place) => names(await read(`?after=${place}`))));
+    expect(seenAfter).toEqual([
+      ["B1", "D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+    ]);
+    // A second move, back to where nothing of the second server is known: what all three have in common.
+    await pool.query("delete from mirror.changes where reference <> 'A'");
+    await move("1/00000003");
+    await seeByPoll({ reference: "G", updatedAt: at(1) });
+    for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
+  });
+
+  it("to a server that never heard of the reader's: the position is refused, and all can be read", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const { next } = await read();
+    const unknown = next.replace(/^[0-9a-f]{12}/, "000000000000");
+    const response = await get(`?after=${unknown}`);
+    expect(response.status).toBe(410);
+    expect(await response.json()).toMatchObject({ error: { code: "feed_restarted" } });
+  });
+
+  it("back in time in silence: a position that names another change now, or none, is refused", async () => {
+    for (const reference of ["A", "B"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const { next, data } = await read();
+    await pool.query("delete from mirror.changes where reference = 'B'");
+    await pool.query("alter table mirror.changes alter column position restart with 2");
+    expect((await get(`?after=${next}`)).status).toBe(410);
+    await seeByPoll({ reference: "C", updatedAt: at(1) });
+    expect((await get(`?after=${next}`)).status).toBe(410);
+    expect(names(await read(`?after=${data[0]!.position}`))).toEqual(["C1"]);
+  });
+
+  it("nowhere, but was started again: nothing changes", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const { next } = await read();
+    await pool.query("update mirror.feed set server_started = 'epoch'");
+    expect(await beginFeedEpoch(pool)).toBe(false);
+    await pool.query("update mirror.feed set server_started = 'epoch'");
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    const { data } = await read(`?after=${next}`);
+    expect(data.map(({ position }) => position.split(".")[0])).toEqual([next.split(".")[0]]);
   });
 });

@@ -109,7 +109,7 @@ describe("a stream of changes", () => {
     const { server } = await startServer();
     const { next, abort } = await openStream(server, "?after=latest");
     const opening = await next();
-    expect(opening!.id).toMatch(/^[0-9a-f]{12}\.\d+\.\d+$/);
+    expect(opening!.id).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}$/);
     abort.abort();
     await see({ reference: "B", updatedAt: at(1) });
     const again = await openStream(server, "", { "last-event-id": opening!.id! });
@@ -139,7 +139,7 @@ describe("a stream of changes", () => {
 
   it("refuses a position that does not hold, before it begins", async () => {
     const { server } = await startServer();
-    expect((await openStream(server, "?after=000000000000.1.1")).response.status).toBe(410);
+    expect((await openStream(server, "?after=000000000000.1.00000001")).response.status).toBe(410);
     const { response } = await openStream(server, "", { "last-event-id": "x" });
     expect(response.status).toBe(422);
     expect(await response.json()).toMatchObject({
@@ -147,13 +147,29 @@ describe("a stream of changes", () => {
     });
   });
 
-  it("ends when the feed begins anew, and the position is refused then", async () => {
-    await see({ reference: "A", updatedAt: at(1) });
+  it("goes on when the database moves to another server, also where that lost what the stream had shown", async () => {
+    for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
     const { server } = await startServer();
     const { next } = await openStream(server);
     await next();
+    for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
+    await pool.query("delete from mirror.changes where reference = 'B'");
+    await pool.query("delete from mirror.orders where reference = 'B'");
+    await pool.query("update mirror.feed set server = '1/1', server_started = 'epoch'");
+    await see({ reference: "C", updatedAt: at(1) });
+    expect(referenceOf(await next())).toBe("C");
+    await see({ reference: "B", updatedAt: at(2) });
+    expect(referenceOf(await next())).toBe("B");
+  });
+
+  it("ends when its position is lost in silence, and the position is refused then", async () => {
+    for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    await next();
     const { id } = (await next())!;
-    await pool.query("update mirror.feed set server = '1/1'");
+    await pool.query("delete from mirror.changes where reference = 'B'");
     await expect(next()).rejects.toThrow(/terminated/);
     expect((await openStream(server, "", { "last-event-id": id! })).response.status).toBe(410);
   });

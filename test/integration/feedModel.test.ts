@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { afterAll, beforeAll, expect, it } from "vitest";
 import type pg from "pg";
 import { makeApply } from "../../src/apply/apply.ts";
-import { FEED_START, readChanges } from "../../src/changes/changeFeed.sql.ts";
-import type { Change, FeedPosition } from "../../src/changes/changeFeed.sql.ts";
+import { FEED_BEGINNING, readChanges, readFeedFence } from "../../src/changes/changeFeed.sql.ts";
+import type { Change, FeedCursor } from "../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
@@ -36,7 +36,7 @@ interface Model {
   readonly revisions: Map<string, number>;
 }
 interface Real {
-  after: FeedPosition;
+  after: FeedCursor;
   readonly seen: Change[];
   version: number;
 }
@@ -74,9 +74,11 @@ const end = (writer: number, how: "commit" | "rollback"): Command => ({
 const read = (limit: number): Command => ({
   check: () => true,
   run: async (_model, real) => {
-    const { changes } = await readChanges(pool, { sourceId: "live", after: real.after, limit });
+    const fence = await readFeedFence(pool);
+    const { changes, epoch } = await readChanges(pool, { sourceId: "live", after: real.after, fence, limit });
     real.seen.push(...changes);
-    real.after = changes.at(-1)?.at ?? real.after;
+    const last = changes.at(-1);
+    if (last !== undefined) real.after = { epoch, position: last.position, digest: last.digest };
   },
   toString: () => `read ${limit}`,
 });
@@ -99,7 +101,7 @@ it("shows every committed change once and no other, whichever transactions overl
     fc.asyncProperty(commands, async (sequence) => {
       await pool.query("truncate mirror.orders, mirror.changes, mirror.history");
       const model: Model = { open: [], committed: [], revisions: new Map() };
-      const real: Real = { after: FEED_START, seen: [], version: 0 };
+      const real: Real = { after: FEED_BEGINNING, seen: [], version: 0 };
       try {
         await fc.asyncModelRun(() => ({ model, real }), sequence);
       } finally {

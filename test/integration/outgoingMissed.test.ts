@@ -1,6 +1,6 @@
-import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
-import { readFeedEnd } from "../../src/changes/changeFeed.sql.ts";
+import { readFeedFence } from "../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeDeliver } from "../../src/outgoing/outgoingDelivery.ts";
@@ -41,12 +41,6 @@ async function see(...references: string[]): Promise<void> {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });
   }
-  await vi.waitUntil(async () => {
-    const { rows } = await pool.query<{ shown: boolean }>(
-      "select max(tx) < pg_snapshot_xmin(pg_current_snapshot()) as shown from mirror.changes",
-    );
-    return rows[0]?.shown;
-  }, 15_000);
 }
 const ageBy = (days: number) =>
   pool.query("update mirror.changes set changed_at = changed_at - make_interval(days => $1)", [days]);
@@ -98,16 +92,18 @@ describe("changes that an endpoint was not notified of", () => {
     expect(first?.data.reference).toBe("A");
     await see("B", "C");
     await ageBy(KEPT_DAYS + WAIT_DAYS + 1);
-    const through = await readFeedEnd(pool, "live");
+    const through = await readFeedFence(pool);
     await see("D");
     expect(await remove()).toBe(3);
     const sent = await tell();
     expect(sent).toHaveLength(2);
     const missed = sent.find(({ type }) => type === "changes.missed");
-    expect(missed).toMatchObject({ id: expect.stringMatching(/^msg_.*_missed_/) as unknown, source: "live" });
-    const place = (text: string | undefined) => text?.split(".").slice(1).map(BigInt);
-    expect(place(missed?.data.through)).toEqual([through.tx, through.position]);
-    expect(missed?.data.after).toMatch(/^[0-9a-f]{12}\.\d+\.\d+$/);
+    expect(missed).toMatchObject({
+      id: expect.stringMatching(/^msg_[0-9a-f]{32}$/) as unknown,
+      source: "live",
+    });
+    expect(missed?.data.through).toMatch(new RegExp(`^[0-9a-f]{12}\\.${through}$`));
+    expect(missed?.data.after).toMatch(/^[0-9a-f]{12}\.\d+$/);
     expect(sent.find(({ type }) => type === "order.new")?.data.reference).toBe("D");
     expect(await tell()).toEqual([]);
     const [endpoint] = await readOutgoingEndpoints(pool);
@@ -119,12 +115,10 @@ describe("changes that an endpoint was not notified of", () => {
     await ageBy(KEPT_DAYS + WAIT_DAYS + 1);
     expect(await remove()).toBe(1);
     expect(await tell()).toMatchObject([{ type: "changes.missed" }]);
-    await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: { tx: 0n, position: 0n } });
-    // The cursor has not moved beyond its beginning, as nothing is left to read.
     expect(await tell()).toEqual([]);
     await see("B");
     expect(await tell()).toMatchObject([{ data: { reference: "B" } }]);
-    await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: { tx: 0n, position: 0n } });
+    await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: 0n });
     expect((await tell()).map(({ type }) => type).sort()).toEqual(["changes.missed", "order.new"]);
     await pool.query("truncate mirror.changes");
     await recordSubscriptions(pool, [{ ...ERP, endpointId: "bi" }]);

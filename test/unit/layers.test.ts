@@ -25,7 +25,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   orders: { folders: "domain wire runtime database http", packages: "express node:* zod csv-stringify/sync" },
   changes: { folders: "domain wire runtime database http apply", packages: "express node:* zod" },
   poll: {
-    folders: "domain wire runtime database provider sources health apply",
+    folders: "domain wire runtime database provider sources health apply changes",
     packages: "node:* node-cron",
   },
   outgoing: { folders: "domain runtime database provider queue changes", packages: "bullmq zod" },

@@ -290,14 +290,14 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "changes/changeFeed.sql.ts",
-        find: "      and c.tx < pg_snapshot_xmin(pg_current_snapshot())\n    order by c.tx",
-        replace: "    order by c.tx",
+        find: " and c.position <= $5::bigint",
+        replace: "",
       },
     ],
     caughtBy: {
       project: "integration",
       file: "test/integration/changeFeed.test.ts",
-      test: "a change by a transaction that began early is not read, nor what comes after it, until it has ended",
+      test: "a transaction that is still open hides its own change and what came after it, and nothing from before",
     },
   },
   {
@@ -365,8 +365,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "retention/retention.sql.ts",
-        find: "from gone order by source_id, tx desc, position desc",
-        replace: "from gone order by source_id, tx, position",
+        find: "select source_id, max(position) from gone",
+        replace: "select source_id, min(position) from gone",
       },
     ],
     caughtBy: {
@@ -376,18 +376,12 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "the greatest position as the cursor of lost events",
-    edits: [
-      {
-        file: "poll/ledger/lostEvents.sql.ts",
-        find: "from fresh order by tx desc, position desc limit 1",
-        replace: "from fresh order by position desc limit 1",
-      },
-    ],
+    name: "lost events that are looked for beyond the fence",
+    edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
     caughtBy: {
       project: "integration",
       file: "test/integration/lostEvents.test.ts",
-      test: "counts a change once whose transaction is older than that of a change before it",
+      test: "reads each change once, and waits for writers that are still open",
     },
   },
   {
@@ -410,8 +404,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "outgoing/outgoingPlan.sql.ts",
-        find: "    where (r.tx, r.position) > (cursor.tx, cursor.position)\n",
-        replace: "    where false and (r.tx, r.position) > (cursor.tx, cursor.position)\n",
+        find: "    where r.position > greatest(cursor.position, cursor.notified_position)",
+        replace: "    where false and r.position > greatest(cursor.position, cursor.notified_position)",
       },
     ],
     caughtBy: {

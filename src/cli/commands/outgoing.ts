@@ -1,14 +1,9 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { FeedPosition } from "../../changes/changeFeed.sql.ts";
+import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
-import {
-  countReplay,
-  readDeadDeliveries,
-  readFeedEpoch,
-  readFeedPositionAt,
-} from "../../outgoing/outgoingReads.sql.ts";
+import { countReplay, readDeadDeliveries, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
 import type { DeadDelivery } from "../../outgoing/outgoingReads.sql.ts";
 import { readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
@@ -153,7 +148,7 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
 async function readPlace(
   pool: Pool,
   { since, after, sourceId }: { since?: string; after?: string; sourceId: string },
-): Promise<FeedPosition> {
+): Promise<bigint> {
   if ((since === undefined) === (after === undefined)) {
     throw new ConfigurationError("It is not clear from where on.", {
       fix: "Give --since or --after, one of them.",
@@ -165,12 +160,13 @@ async function readPlace(
   const cursor = readFeedCursor(after ?? "");
   if (cursor === undefined)
     throw new ConfigurationError("That is no position of the feed.", { fix: NOT_A_POSITION });
-  if (cursor.epoch !== (await readFeedEpoch(pool))) {
-    throw new ConfigurationError("That position is from before the database was restored.", {
-      fix: "Say --since with an instant instead.",
+  const place = await findFeedPlace(pool, { sourceId, cursor });
+  if (place === undefined) {
+    throw new ConfigurationError("The database no longer has that position.", {
+      fix: "Give --since with an instant instead.",
     });
   }
-  return cursor.at;
+  return place;
 }
 
 async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEndpoint> {

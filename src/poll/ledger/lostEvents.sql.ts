@@ -1,3 +1,4 @@
+import { readFeedFence } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { inTransaction } from "../../database/transaction.ts";
 
@@ -22,19 +23,18 @@ export interface LedgerReport {
 }
 
 /*
- * The feed is read below pg_snapshot_xmin only: a smaller position may commit later. A new order counts when it
+ * The feed is read up to its fence only: a smaller position may commit later. A new order counts when it
  * changed after the source was configured here; one from before was never to be announced to us. The spec lists no
  * event for creation, so `created` is never expected.
  */
 const COLLECT = `
 with cursor as (
-  select tx, position from mirror.lost_event_cursor where source_id = $1
+  select position from mirror.lost_event_cursor where source_id = $1
 ),
 fresh as materialized (
   select c.* from mirror.changes c
-  where c.source_id = $1 and c.tx < pg_snapshot_xmin(pg_current_snapshot())
-    and ((select tx from cursor) is null or (c.tx, c.position) > (select tx, position from cursor))
-  order by c.tx, c.position limit $2
+  where c.source_id = $1 and c.position > coalesce((select position from cursor), 0) and c.position <= $4::bigint
+  order by c.position limit $2
 ),
 learned as (
   insert into mirror.announced_statuses as a (source_id, status, event_type, events, first_at, last_at)
@@ -66,9 +66,9 @@ found as (
   returning 1
 ),
 moved as (
-  insert into mirror.lost_event_cursor (source_id, tx, position)
-  select $1, tx, position from fresh order by tx desc, position desc limit 1
-  on conflict (source_id) do update set tx = excluded.tx, position = excluded.position
+  insert into mirror.lost_event_cursor (source_id, position)
+  select $1, position from fresh order by position desc limit 1
+  on conflict (source_id) do update set position = excluded.position
 )
 select (select count(*) from fresh)::int as read, (select count(*) from found)::int as found`;
 
@@ -132,10 +132,12 @@ export async function advanceLostEvents(
     await client.query("select pg_advisory_xact_lock(hashtext('order-mirror lost events'), hashtext($1))", [
       sourceId,
     ]);
+    const fence = await readFeedFence(client);
     const collected = await client.query<{ read: number; found: number }>(COLLECT, [
       sourceId,
       FEED_LIMIT,
       DELAY_BOUNDS,
+      String(fence),
     ]);
     const judged = await client.query<{ late: number; lost: number }>(JUDGE, [
       sourceId,

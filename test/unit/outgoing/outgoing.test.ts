@@ -43,7 +43,8 @@ describe("the answer of an endpoint", () => {
 
 it("a message is the change as the feed tells it, under an id that stays the same", () => {
   const change: Change = {
-    at: { tx: 7n, position: 12n },
+    position: 12n,
+    digest: "0a1b2c3d",
     sourceId: "live",
     reference: "A",
     revision: 2,
@@ -58,18 +59,24 @@ it("a message is the change as the feed tells it, under an id that stays the sam
     before: '{"reference":"A","n": 1.0}',
     after: '{"reference":"A","n": 12345678901234567890}',
   };
-  const { id, body } = writeMessage({
-    kind: "claimed",
-    epoch: "0123456789ab",
-    type: "order.status_changed",
-    change,
-  });
-  expect(id).toBe("msg_0123456789ab_12");
+  const write = (epoch: string, changed: Change) =>
+    writeMessage({ kind: "claimed", epoch, type: "order.status_changed", change: changed });
+  const { id, body } = write("0123456789ab", change);
+  expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
+  expect(write("ba9876543210", { ...change, position: 3n, digest: "00000000" }).id).toBe(id);
+  for (const other of [{ reference: "B" }, { revision: 3 }, { version: 1n }, { sourceId: "test" }]) {
+    expect(write("0123456789ab", { ...change, ...other }).id).not.toBe(id);
+  }
   expect(body.toString()).toContain('"after":{"reference":"A","n": 12345678901234567890}');
   expect(JSON.parse(body.toString())).toMatchObject({
     type: "order.status_changed",
     timestamp: "2026-03-01T09:00:02Z",
     source: "live",
-    data: { position: "0123456789ab.7.12", revision: 2, previousStatus: "created", changedFields: ["/n"] },
+    data: {
+      position: "0123456789ab.12.0a1b2c3d",
+      revision: 2,
+      previousStatus: "created",
+      changedFields: ["/n"],
+    },
   });
 });

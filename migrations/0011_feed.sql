@@ -1,0 +1,143 @@
+-- What positions in the change feed hold for, and up to where it can be read without a gap.
+
+create table mirror.feed (
+  only_row       boolean primary key default true check (only_row),
+  server         text not null default mirror.server_identity(),
+  server_started timestamptz not null default pg_postmaster_start_time()
+);
+comment on table  mirror.feed                is 'One row: the server that the feed was last written on.';
+comment on column mirror.feed.server         is 'Server and timeline, as mirror.server_identity() names them.';
+comment on column mirror.feed.server_started is 'When that server process started: while it is the same, so is the server, and nobody needs to ask.';
+insert into mirror.feed default values;
+
+create table mirror.feed_epochs (
+  epoch_number   integer generated always as identity primary key,
+  epoch          text not null unique default left(replace(gen_random_uuid()::text, '-', ''), 12),
+  after_position bigint not null,
+  server         text not null,
+  begun_at       timestamptz not null default clock_timestamp()
+);
+comment on table  mirror.feed_epochs                is 'Each server that the feed was written on, in turn. A change up to after_position is the same in the epochs before; a later one that a reader of an earlier epoch saw may have been lost with that server.';
+comment on column mirror.feed_epochs.epoch          is 'Part of every position that readers keep.';
+comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
+comment on column mirror.feed_epochs.server         is 'Server and timeline, as mirror.server_identity() names them.';
+insert into mirror.feed_epochs (after_position, server) select 0, server from mirror.feed;
+
+create table mirror.feed_removals (
+  source_id text primary key references mirror.sources,
+  position  bigint not null
+);
+comment on table mirror.feed_removals is 'Up to which position changes of a source were removed by retention: a reader that has not read them must begin anew.';
+
+create function mirror.newest_feed_position() returns bigint
+language sql volatile as $$
+  select case when is_called then last_value else last_value - 1 end from mirror.changes_position_seq
+$$;
+comment on function mirror.newest_feed_position is 'The last position that was given out, committed or not; 0 when there was none.';
+
+-- The first look at a new server, before its first change is written or read: so after_position is exact. The row lock
+-- makes all wait until the epoch is committed; the server's own restart begins none.
+create function mirror.begin_feed_epoch() returns boolean
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  known record;
+  present text := mirror.server_identity();
+begin
+  select * into known from mirror.feed for update;
+  if known.server_started = pg_postmaster_start_time() then
+    return false;
+  end if;
+  update mirror.feed set server = present, server_started = pg_postmaster_start_time();
+  if known.server = present then
+    return false;
+  end if;
+  insert into mirror.feed_epochs (after_position, server)
+  select coalesce(max(position), 0), present from (
+    select max(position) as position from mirror.changes union all select max(position) from mirror.feed_removals) kept;
+  return true;
+end
+$$;
+comment on function mirror.begin_feed_epoch is 'Begins a new epoch of the change feed, and returns true, when the database moved to another server, or back in time; otherwise does nothing.';
+
+-- Each writer shows, by a lock that ends with its transaction, which position was the last before its own. Strangers'
+-- transactions show nothing and hold up nothing. A lock has room for 31 bits of the position: enough to tell it from all
+-- others that a transaction of today can have begun behind.
+create function mirror.enter_feed() returns trigger
+language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+begin
+  if not exists (select from mirror.feed where server_started = pg_postmaster_start_time()) then
+    perform mirror.begin_feed_epoch();
+  end if;
+  perform pg_advisory_xact_lock_shared(
+    'mirror.changes'::regclass::oid::integer, (mirror.newest_feed_position() % 2147483648)::integer);
+  return null;
+end
+$$;
+comment on function mirror.enter_feed is 'Locks, before a statement takes positions, the last position before them.';
+create trigger changes_enter_feed before insert on mirror.changes for each statement execute function mirror.enter_feed();
+
+-- A login that cannot write changes can hold such a lock, but says nothing by it.
+create function mirror.feed_writers() returns table (pid integer, after_position_bits bigint)
+language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
+  select l.pid, l.objid::bigint
+  from pg_locks l left join lateral pg_stat_get_activity(l.pid) a on l.pid is not null
+  where l.locktype = 'advisory' and l.objsubid = 2 and l.classid = 'mirror.changes'::regclass and l.granted
+    and l.database = (select oid from pg_database where datname = current_database())
+    and (a.usesysid is null or exists (
+      select from pg_roles r
+      where pg_has_role(a.usesysid, r.oid, 'MEMBER') and has_table_privilege(r.oid, 'mirror.changes', 'INSERT')))
+$$;
+comment on function mirror.feed_writers is 'The transactions that are writing changes: process, and the lowest 31 bits of the position before their first.';
+
+-- First the newest position, then the locks: whoever took a position up to it had its lock before, and holds it still or
+-- has ended. The position is read again because a lock may be younger than the first reading.
+create function mirror.feed_fence() returns bigint
+language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
+declare
+  newest bigint := mirror.newest_feed_position();
+  held bigint[] := array(select after_position_bits from mirror.feed_writers());
+  later bigint;
+begin
+  if held = '{}' then
+    return newest;
+  end if;
+  later := mirror.newest_feed_position();
+  return least(newest, (select min(later - (later - bits) % 2147483648) from unnest(held) as bits));
+end
+$$;
+comment on function mirror.feed_fence is 'Up to which position (inclusive) every change is committed, or never will be. A statement that begins after the answer sees them all.';
+
+create function mirror.change_digest(changes mirror.changes) returns text
+language sql stable as $$
+  select left(encode(sha256(convert_to(
+    changes.reference || ' ' || changes.revision || ' ' || changes.version || ' ' || extract(epoch from changes.changed_at), 'UTF8')), 'hex'), 8)
+$$;
+comment on function mirror.change_digest is 'Tells a change from another one that later took its position, on a server that did not have it.';
+
+create function mirror.feed_place(of_source text, of_epoch text, after_position bigint, digest text) returns bigint
+language plpgsql stable as $$
+declare
+  epoch_known integer;
+  place bigint;
+  removed bigint;
+begin
+  select epoch_number into epoch_known from mirror.feed_epochs where epoch = of_epoch;
+  if epoch_known is null then
+    return case when of_epoch is null then 0 end;
+  end if;
+  select least(feed_place.after_position, min(e.after_position)) into place
+  from mirror.feed_epochs e where e.epoch_number > epoch_known;
+  select position into removed from mirror.feed_removals where source_id = of_source;
+  if removed > place then
+    return null;
+  end if;
+  if place = feed_place.after_position and place > coalesce(removed, 0) and digest <> '' and not exists (
+    select from mirror.changes c
+    where c.source_id = of_source and c.position = place and mirror.change_digest(c) = digest
+  ) then
+    return null;
+  end if;
+  return place;
+end
+$$;
+comment on function mirror.feed_place is 'Behind which position a reader goes on that keeps this epoch, position and digest: the same one, or an earlier one when the server that told the rest was lost. Null when changes behind it were removed, and when it cannot be told what the reader has seen. Without an epoch the beginning.';
