@@ -153,9 +153,9 @@ describe("a stream of changes", () => {
     const { next } = await openStream(server);
     await next();
     for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
-    await pool.query("delete from mirror.changes where reference = 'B'");
-    await pool.query("delete from mirror.orders where reference = 'B'");
-    await pool.query("update mirror.feed set server = '1/1', server_started = 'epoch'");
+    // In one transaction: nobody sees one server without the change.
+    await pool.query(`delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B';
+      update mirror.feed set server = '1/1', server_started = 'epoch'`);
     await see({ reference: "C", updatedAt: at(1) });
     expect(referenceOf(await next())).toBe("C");
     await see({ reference: "B", updatedAt: at(2) });
