@@ -28,7 +28,10 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
     folders: "domain wire runtime database provider sources health apply changes",
     packages: "node:* node-cron",
   },
-  outgoing: { folders: "domain runtime database provider queue changes", packages: "bullmq zod" },
+  outgoing: {
+    folders: "domain runtime database provider queue changes",
+    packages: "bullmq node:crypto zod",
+  },
   ops: {
     folders: "domain runtime database sources quarantine health apply changes poll",
     packages: "node:* express @bull-board/*",
