@@ -1,4 +1,4 @@
-FROM node:20-slim AS build
+FROM node:24-slim AS build
 WORKDIR /app
 COPY package.json package-lock.json ./
 RUN npm ci
@@ -6,7 +6,7 @@ COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && rm dist/.tsbuildinfo && npm prune --omit=dev
 
-FROM node:20-slim
+FROM node:24-slim
 # HOST: inside a container the loopback address would answer nobody.
 # DATA_DIR: only the embedded Postgres writes there; with DATABASE_URL the image runs read-only.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data

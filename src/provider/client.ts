@@ -63,10 +63,10 @@ export interface OrdersPage extends RawPage {
 }
 
 /** Branches, with the exact text of each in the same order. */
-type BranchesPage = ListBranchesResponse & { readonly raws: readonly string[] };
+export type BranchesPage = ListBranchesResponse & { readonly raws: readonly string[] };
 
 /** A preview, with the subscription's warning header: `past_due` or null. */
-type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
+export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
 
 /**
  * Every endpoint of the spec, typed. Each waits for its turn in the budget; reads are sent again after failures of

@@ -5,6 +5,23 @@ import { makeProviderClient } from "./client.ts";
 import type { ProviderClient } from "./client.ts";
 import { SPEC_LIMITS } from "./rate/policies.ts";
 
+// The package's front door: whatever its functions take and return has a name here.
+export type { Instant } from "../domain/order/instant.ts";
+export type { OrderFields, Snapshot } from "../domain/order/order.ts";
+export type {
+  CreateOrderRequest,
+  ListBranchesResponse,
+  ListOrdersResponse,
+  QuoteResponse,
+  UpdateOrderRequest,
+  ValidateAddressResponse,
+  WireAddress,
+} from "../wire/api.ts";
+export type { WireOrder } from "../wire/order.ts";
+export type { BranchesPage, ListOrdersQuery, OrdersPage, ProviderClient, QuoteAnswer } from "./client.ts";
+export type { RequestOptions } from "./http/request.ts";
+export type { OrderAnswer } from "./orderAnswer.ts";
+
 export interface ClientOptions {
   /** Of the provider, or of a mirror. */
   readonly baseUrl: string;

@@ -24,8 +24,9 @@ const LOST_SHARE = 0.1;
 const TRAFFIC_PER_MINUTE = 20;
 /** An order lives about 80 s: long enough for a poll to see what its events did not tell. */
 const FLEET_SPEED = 20;
-/** Orders of the last day that a new sandbox starts with; some are still on their way, so events come at once. */
+/** Orders that a new sandbox starts with, of so many hours: dense enough that a dozen are on their way and send events at once. */
 const PAST_ORDERS = 600;
+const PAST_HOURS = 24;
 /** The sandbox sends at once, and a poll reads no change younger than the settle time: no event is still to come. */
 const EVENT_GRACE_SECONDS = 0;
 const MODES = ["live", "test"] as const;
@@ -99,10 +100,11 @@ async function giveAPast(sandboxUrl: string): Promise<void> {
   const world = await fetch(`${sandboxUrl}/_sandbox/orders?limit=1`);
   const { orders } = (await world.json()) as { orders: readonly unknown[] };
   if (orders.length > 0) return;
+  const since = new Date(Date.now() - PAST_HOURS * 3_600_000);
   const made = await fetch(`${sandboxUrl}/_sandbox/seed`, {
     method: "POST",
     headers: { "content-type": "application/json" },
-    body: JSON.stringify({ orders: PAST_ORDERS }),
+    body: JSON.stringify({ orders: PAST_ORDERS, since: since.toISOString() }),
   });
   if (!made.ok) throw new Error(`the sandbox made no past: status ${made.status}`);
 }

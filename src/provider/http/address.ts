@@ -42,7 +42,8 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
       };
       // The key must never follow a redirect to another address, so none is followed.
       const init = { method, headers, redirect: "manual" } as const;
-      const sent = bytes ?? (body === undefined ? undefined : JSON.stringify(body));
+      const text = body === undefined ? undefined : JSON.stringify(body);
+      const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
       if (sent === undefined) return { url, init };
       const typed = { ...headers, "content-type": "application/json" };
       return { url, init: { ...init, headers: typed, body: sent } };
