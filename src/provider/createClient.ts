@@ -7,7 +7,8 @@ import { SPEC_LIMITS } from "./rate/policies.ts";
 
 // The package's front door: whatever its functions take and return has a name here.
 export type { Instant } from "../domain/order/instant.ts";
-export type { OrderFields, Snapshot } from "../domain/order/order.ts";
+export type { Snapshot } from "../domain/order/order.ts";
+export type { OrderFields } from "../domain/order/orderColumns.ts";
 export type {
   CreateOrderRequest,
   ListBranchesResponse,
