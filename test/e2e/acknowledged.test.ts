@@ -52,7 +52,7 @@ it(`every event answered 200 is in the mirror, though the receiver is killed ${K
     const before = acknowledged.size;
     // Killed in the middle of traffic: after a number of further answers that differs from round to round.
     await expect
-      .poll(() => acknowledged.size, { timeout: 30_000, interval: 1 })
+      .poll(() => acknowledged.size, { timeout: 60_000, interval: 1 })
       .toBeGreaterThan(before + 10 + kill * 7);
     await web.stop("SIGKILL");
     web = startProgram(["web"], env);

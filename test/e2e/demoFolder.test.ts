@@ -126,5 +126,5 @@ describe("a database that the demo did not make", () => {
     });
     expect(stderr).toContain("Source live belongs to the sandbox of order-mirror demo");
     expect(code).toBe(2);
-  }, 120_000);
+  });
 });

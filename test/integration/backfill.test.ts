@@ -67,7 +67,7 @@ async function startWorld(more: Partial<PollDeps> = {}) {
   return { database, pool, provider, startPoller, ask, state, references, progress };
 }
 
-describe("a backfill that was asked for", { timeout: 120_000 }, () => {
+describe("a backfill that was asked for", () => {
   it("reads the period and lowers the start of what is complete to it", async () => {
     const world = await startWorld();
     for (const days of [1, 5, 9.9, 10.1]) {

@@ -77,7 +77,7 @@ it(
 it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_MS }, async () => {
   const isAsked = async () =>
     expect
-      .poll(async () => (await pool.query("select from mirror.backfills")).rowCount, { timeout: 30_000 })
+      .poll(async () => (await pool.query("select from mirror.backfills")).rowCount, { timeout: 60_000 })
       .toBe(1);
   const left = await run(["--from", "P9D"], isAsked);
   expect(left.code).toBe(130);

@@ -88,7 +88,7 @@ async function pollUntil(poller: Poller, reached: () => Promise<boolean>): Promi
       await poller.runOnce();
       return reached();
     },
-    { timeout: 20_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   );
 }
 const isSafe = async () => Number(systemClock.now() - BigInt((await readSync()).safe ?? 0)) / 1e9 < 20;

@@ -220,5 +220,5 @@ describe("windows that were read long ago", () => {
       ),
       { numRuns: 30, seed: 20_261_121 },
     );
-  }, 120_000);
+  });
 });

@@ -111,7 +111,7 @@ async function startWebOf(env: Record<string, string>): Promise<Record<string, s
 async function seeCalls(outcome: string, count: number): Promise<void> {
   const read = async () =>
     (await pool.query("select calls::int from mirror.webhook_calls where outcome = $1", [outcome])).rows;
-  await expect.poll(read, { timeout: 30_000 }).toEqual([{ calls: count }]);
+  await expect.poll(read, { timeout: 60_000 }).toEqual([{ calls: count }]);
 }
 
 describe("doctor", () => {

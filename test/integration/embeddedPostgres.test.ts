@@ -16,7 +16,7 @@ import type {
 import { isPidAlive } from "../../src/runtime/postgres/processIdentity.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../support/postgresUser.ts");
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 
 let dataDir: string;
 let cleanUps: (() => Promise<unknown>)[];

@@ -109,7 +109,7 @@ describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", 
     await rm(copies[0]!.pg_ctl);
     const mended = await copyPrograms(installed, { parent, user });
     expect(say(mended.pg_ctl)).toMatch(/^pg_ctl/);
-  }, 60_000);
+  });
 
   it("runs no program from a folder that others may write to", async () => {
     const parent = path.join(locked, "open");

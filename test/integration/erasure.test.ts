@@ -232,7 +232,7 @@ describe("an erased order", () => {
         "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
       );
       expect(rows).toHaveLength(1);
-    }, 15_000);
+    }, 60_000);
     await client.query("commit");
     client.release();
     await erasing;
@@ -261,7 +261,7 @@ describe("an erased order", () => {
         "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
       );
       expect(rows).toHaveLength(1);
-    }, 15_000);
+    }, 60_000);
     await client.query("commit");
     client.release();
     await applying;
@@ -290,7 +290,7 @@ describe("the command", () => {
       erased: { observations: 1, events: 1, quarantined: 0 },
     });
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
-  }, 120_000);
+  });
 
   it("says what to do about an order that it does not know", async () => {
     const unknown = await run("ORD-9", "--yes");
@@ -299,5 +299,5 @@ describe("the command", () => {
     expect(kept.code).toBe(0);
     await take({ do: "tell", apply: true, reference: "ORD-9", version: 1, status: "created" });
     expect(await findAnywhere(pool, secretOf("ORD-9"))).toEqual([]);
-  }, 120_000);
+  });
 });

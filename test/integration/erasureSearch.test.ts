@@ -189,7 +189,7 @@ describe("erasing an order", () => {
     expect(await findAnywhere(pool, "canary-own-id")).toEqual([]);
     expect(await findAnywhere(pool, "canary-case")).toEqual([]);
     expect(await findAnywhere(pool, "canary-other")).not.toEqual([]);
-  }, 120_000);
+  });
 
   it("holds up batches only shortly, however much there is to search", async () => {
     await pool.query(`

@@ -6,7 +6,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
 import { redisAvailable } from "../support/redis.ts";
 
-const PATIENCE = { timeout: 20_000, interval: 20 };
+const PATIENCE = { timeout: 60_000, interval: 20 };
 /** For what may be lost. */
 const SHORT = { timeout: 500, interval: 2 };
 const isEmpty = (list: readonly unknown[]) => list.length === 0;

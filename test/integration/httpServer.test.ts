@@ -113,7 +113,7 @@ describe("a client that does not take its answer", () => {
     );
     const connection = await openRaw(port, { reads: false });
     connection.write(makeHead("GET /", []));
-    await expect.poll(() => open?.destroyed, { timeout: 10_000 }).toBe(true);
+    await expect.poll(() => open?.destroyed, { timeout: 60_000 }).toBe(true);
     expect(lines.join("")).toContain("answer_not_taken");
     connection.abort();
   });

@@ -147,7 +147,7 @@ describe("text that a recipient, a provider or a visitor made up", () => {
     } finally {
       await browser.close();
     }
-  }, 120_000);
+  });
 });
 
 describe("the login's way onwards", () => {

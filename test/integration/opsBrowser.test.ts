@@ -5,7 +5,7 @@ import type { Look } from "../support/browser.ts";
 import { findChromium } from "../support/chromium.ts";
 import { PASSWORDS, serveOpsPages } from "../support/opsTour.ts";
 
-const PATIENCE = { timeout: 30_000 };
+const PATIENCE = { timeout: 60_000 };
 const TIMEOUT_MS = 240_000;
 const DESKTOP = { viewport: { width: 1280, height: 900 } };
 const PHONE = { viewport: { width: 360, height: 740 }, colorScheme: "dark" } as const;

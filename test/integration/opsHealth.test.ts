@@ -142,7 +142,7 @@ describe("readiness", () => {
     const get = await start({ pool: openPool(url.href) });
     expect((await get("/readyz")).status).toBe(503);
     await database.pool.query("grant insert on mirror.inbox to health_reader");
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 5_000 }).toBe(200);
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
     await database.pool.query("drop owned by health_reader; drop role health_reader");
   });
 
@@ -159,10 +159,10 @@ describe("readiness", () => {
     });
     await admin.query(`alter database ${name} allow_connections false`);
     await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 5_000 }).toBe(503);
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(503);
     expect((await get("/livez")).status).toBe(200);
     await admin.query(`alter database ${name} allow_connections true`);
-    await expect.poll(async () => (await get("/readyz")).status, { timeout: 5_000 }).toBe(200);
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
     await admin.end();
   });
 

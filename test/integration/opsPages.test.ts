@@ -11,7 +11,7 @@ import type { TestDatabase } from "../support/database.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
 
-const PATIENCE = { timeout: 30_000 };
+const PATIENCE = { timeout: 60_000 };
 const CONFIG = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
 let database: TestDatabase;
@@ -148,5 +148,5 @@ describe.skipIf(chromium === undefined)("in a browser (not run: no chromium foun
     } finally {
       await browser.close();
     }
-  }, 90_000);
+  });
 });

@@ -59,10 +59,10 @@ describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
     redis.freeze();
     await expectTrouble();
     redis.thaw();
-    await expect.poll(listQueues, { timeout: 20_000 }).toMatchObject(shown);
+    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
     await redis.kill();
     await expectTrouble();
     await redis.restart();
-    await expect.poll(listQueues, { timeout: 20_000 }).toMatchObject(shown);
+    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
   });
 });

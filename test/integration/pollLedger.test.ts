@@ -127,7 +127,7 @@ describe("writes under a lease that is held no more", () => {
           "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
         )
       ).rowCount;
-    await vi.waitFor(async () => expect(await waits()).toBe(1));
+    await vi.waitFor(async () => expect(await waits()).toBe(1), 60_000);
     await taker.query("commit");
     taker.release();
     expect(await late).toBeInstanceOf(LeaseLostError);
@@ -165,7 +165,10 @@ describe("a cycle", () => {
     await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
     expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
     await endCycle(pool, lease, { sourceId: "live", failure: null });
-    await vi.waitFor(async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5));
+    await vi.waitFor(
+      async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5),
+      60_000,
+    );
   });
   it("keeps the sentence of its failure until one succeeds", async () => {
     const lease = await lead();

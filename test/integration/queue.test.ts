@@ -11,7 +11,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../support/queueServers.ts";
 import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";
 
-const PATIENCE = { timeout: 15_000, interval: 20 };
+const PATIENCE = { timeout: 60_000, interval: 20 };
 const DOOMED_WORKER = path.resolve(import.meta.dirname, "../support/doomedWorker.ts");
 
 const servers = useQueueServers();

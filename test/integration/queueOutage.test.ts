@@ -11,7 +11,7 @@ import type { TestRedis } from "../support/redis.ts";
 
 /** What Postgres answers while it recovers: the code 57P03. */
 const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
-const PATIENCE = { timeout: 20_000, interval: 20 };
+const PATIENCE = { timeout: 60_000, interval: 20 };
 /** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 

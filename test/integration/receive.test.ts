@@ -351,7 +351,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
         receiving.server.getConnections((_, count) => resolve(count)),
       );
       expect(open).toBe(1);
-    });
+    }, 60_000);
     connection.abort();
     await expect.poll(() => receiving.receiver.counts().aborted).toBe(1);
     expect(receiving.lines).toEqual([]);

@@ -10,7 +10,7 @@ import { refuseEvents } from "../support/refuseEvents.ts";
 
 /** Senders give up after 3 to 5 s; the receiver after 2. */
 const ANSWER_LIMIT_MS = 2_700;
-const PATIENCE = { timeout: 15_000, interval: 50 };
+const PATIENCE = { timeout: 60_000, interval: 50 };
 
 let database: TestDatabase;
 let receiving: Receiving;

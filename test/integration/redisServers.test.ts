@@ -12,7 +12,7 @@ import { SHORT_LIVED_WORKER } from "../support/queueTimes.ts";
 import { canStartRedis, REDIS_BINARY, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
 
-const PATIENCE = { timeout: 20_000, interval: 20 };
+const PATIENCE = { timeout: 60_000, interval: 20 };
 /** Close may take this long whatever the servers do: 3 s for the worker, 2 and 2 for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 

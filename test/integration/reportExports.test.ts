@@ -176,7 +176,7 @@ describe("GET /v1/orders.ndjson", () => {
     const reader = response.body!.getReader();
     await reader.read();
     abort.abort();
-    await vi.waitFor(async () => expect((await get("/orders.csv?status=none")).status).toBe(200), 5_000);
+    await vi.waitFor(async () => expect((await get("/orders.csv?status=none")).status).toBe(200), 60_000);
   });
 
   it("answers 503 while other exports hold all connections", async () => {
@@ -208,7 +208,7 @@ describe("exportOrders", () => {
     const stop = new AbortController();
     const done = exportOrders({ ...options, pool: exportPool, out, signal: stop.signal });
     done.catch(() => undefined);
-    await vi.waitFor(() => expect(out.writableNeedDrain).toBe(true));
+    await vi.waitFor(() => expect(out.writableNeedDrain).toBe(true), 60_000);
     expect(out.readableLength + out.writableLength).toBeLessThan(3_000_000);
     stop.abort(new Error("enough"));
     await expect(done).rejects.toThrow(/abort/i);

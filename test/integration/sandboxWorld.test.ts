@@ -187,7 +187,7 @@ describe("real time", () => {
     await open({ clock: "real", speed: 6_000, trafficPerMinute: 600, webhooks });
     await vi.waitFor(
       () => expect(receiver.received.map(({ event }) => event.type)).toContain("order.delivered"),
-      { timeout: 20_000, interval: 50 },
+      { timeout: 60_000, interval: 50 },
     );
   });
 
@@ -255,13 +255,13 @@ describe("the database", () => {
       );
       await vi.waitFor(
         async () => expect((await world.ask("POST", "/v1/orders", { body: orderBody() })).status).toBe(201),
-        { timeout: 10_000 },
+        { timeout: 60_000 },
       );
     }
     const known = (await world.steer("GET", "/orders")).orders.length;
     await vi.waitFor(
       async () => expect((await world.steer("GET", "/orders")).orders.length).toBeGreaterThan(known + 3),
-      { timeout: 10_000 },
+      { timeout: 60_000 },
     );
     await sandbox.close();
     await database.drop();

@@ -17,7 +17,7 @@ import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { serve } from "../support/serve.ts";
 
 const FORMER = "https://api.former.example";
-const PATIENCE = { timeout: 20_000 };
+const PATIENCE = { timeout: 60_000 };
 
 let url: string;
 let pool: Pool;
@@ -143,7 +143,7 @@ describe("a source", () => {
   });
 });
 
-it("is refused by every role before it sends a request", { timeout: 60_000 }, async () => {
+it("is refused by every role before it sends a request", async () => {
   let requests = 0;
   const other = await serve((_request, response) => {
     requests += 1;
@@ -169,70 +169,64 @@ describe("order-mirror source adopt", () => {
       env: { DELIVERY_BASE_URL: NEXT, DELIVERY_LIVE_API_KEY: "dos_live_x" },
     });
 
-  it(
-    "proves nothing of the new provider by what was read of the former, and compares the orders that stay",
-    { timeout: 90_000 },
-    async () => {
-      await record(sourceAt(FORMER));
-      const former = makeMemoryProvider();
-      former.put("SANDBOX-1", secondsAgo(300));
-      const first = startPoller(former);
-      const proved = async () => {
-        await first.runOnce();
-        return (await readLive()).safeThrough;
-      };
-      await expect.poll(proved, PATIENCE).not.toBeNull();
+  it("proves nothing of the new provider by what was read of the former, and compares the orders that stay", async () => {
+    await record(sourceAt(FORMER));
+    const former = makeMemoryProvider();
+    former.put("SANDBOX-1", secondsAgo(300));
+    const first = startPoller(former);
+    const proved = async () => {
+      await first.runOnce();
+      return (await readLive()).safeThrough;
+    };
+    await expect.poll(proved, PATIENCE).not.toBeNull();
 
-      // While a poller leads, nothing may change under it.
-      const tooEarly = await adopt("--yes");
-      expect(tooEarly.stderr).toContain("A poller still reads source live.");
-      expect(tooEarly.code).toBe(2);
-      await first.close();
-      const unasked = await adopt();
-      expect(unasked.stderr).toContain("say --yes");
+    // While a poller leads, nothing may change under it.
+    const tooEarly = await adopt("--yes");
+    expect(tooEarly.stderr).toContain("A poller still reads source live.");
+    expect(tooEarly.code).toBe(2);
+    await first.close();
+    const unasked = await adopt();
+    expect(unasked.stderr).toContain("say --yes");
 
-      const { code, stdout } = await adopt("--yes");
-      expect(stdout).toContain(`Source live belongs to ${NEXT} now, and no longer to ${FORMER}.`);
-      expect(code).toBe(0);
-      expect(await readLive()).toMatchObject({ orders: 1, safeThrough: null, polledThrough: null });
-      const { rows: proofs } = await pool.query("select from mirror.proved");
-      expect(proofs).toHaveLength(0);
-      const { rows: audit } = await pool.query(
-        "select action, target, note, affected from mirror.ops_actions",
+    const { code, stdout } = await adopt("--yes");
+    expect(stdout).toContain(`Source live belongs to ${NEXT} now, and no longer to ${FORMER}.`);
+    expect(code).toBe(0);
+    expect(await readLive()).toMatchObject({ orders: 1, safeThrough: null, polledThrough: null });
+    const { rows: proofs } = await pool.query("select from mirror.proved");
+    expect(proofs).toHaveLength(0);
+    const { rows: audit } = await pool.query("select action, target, note, affected from mirror.ops_actions");
+    expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "1" }]);
+    expect((audit[0] as { note: string }).note).toMatch(
+      /^before: https:\/\/api\.former\.example, proved from 20\d\d-.* to 20\d\d-/,
+    );
+    await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
+    await record(sourceAt(NEXT));
+    expect((await adopt()).stdout).toBe(`Source live belongs to ${NEXT} already.\n`);
+
+    const next = makeMemoryProvider();
+    for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
+    const second = startPoller(next);
+    // What is claimed, and whether the orders that the claim is about are there.
+    const falseClaims: number[] = [];
+    const claims = async () => {
+      await second.runOnce();
+      const { safeThrough } = await readLive();
+      const found = await countOrders("REAL-%");
+      if (safeThrough !== null && safeThrough > secondsAgo(3_600) && found < 20) falseClaims.push(found);
+      return safeThrough !== null && safeThrough > secondsAgo(60);
+    };
+    await expect.poll(claims, PATIENCE).toBe(true);
+    expect(falseClaims).toEqual([]);
+    const compared = async () => {
+      await second.runOnce();
+      const { rows } = await pool.query<{ state: string; extra: string }>(
+        "select state, extra from mirror.verifications",
       );
-      expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "1" }]);
-      expect((audit[0] as { note: string }).note).toMatch(
-        /^before: https:\/\/api\.former\.example, proved from 20\d\d-.* to 20\d\d-/,
-      );
-      await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
-      await record(sourceAt(NEXT));
-      expect((await adopt()).stdout).toBe(`Source live belongs to ${NEXT} already.\n`);
-
-      const next = makeMemoryProvider();
-      for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
-      const second = startPoller(next);
-      // What is claimed, and whether the orders that the claim is about are there.
-      const falseClaims: number[] = [];
-      const claims = async () => {
-        await second.runOnce();
-        const { safeThrough } = await readLive();
-        const found = await countOrders("REAL-%");
-        if (safeThrough !== null && safeThrough > secondsAgo(3_600) && found < 20) falseClaims.push(found);
-        return safeThrough !== null && safeThrough > secondsAgo(60);
-      };
-      await expect.poll(claims, PATIENCE).toBe(true);
-      expect(falseClaims).toEqual([]);
-      const compared = async () => {
-        await second.runOnce();
-        const { rows } = await pool.query<{ state: string; extra: string }>(
-          "select state, extra from mirror.verifications",
-        );
-        return rows;
-      };
-      await expect.poll(compared, { timeout: 40_000 }).toEqual([{ state: "done", extra: "1" }]);
-      expect(next.singleReads).toContain("SANDBOX-1");
-    },
-  );
+      return rows;
+    };
+    await expect.poll(compared, { timeout: 60_000 }).toEqual([{ state: "done", extra: "1" }]);
+    expect(next.singleReads).toContain("SANDBOX-1");
+  });
 
   it("wants the source configured, and of the same mode", async () => {
     await record(sourceAt(FORMER));

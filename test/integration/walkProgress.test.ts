@@ -53,7 +53,7 @@ async function makeWorld(): Promise<World> {
     await onServer(`alter database ${live} with allow_connections false`);
     await onServer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
     // Broken connections are out of the pool before anybody takes one for good.
-    await vi.waitUntil(() => pool.totalCount === 0, { timeout: 5_000 });
+    await vi.waitUntil(() => pool.totalCount === 0, { timeout: 60_000 });
   };
   return {
     pool,
@@ -115,7 +115,7 @@ const pollUntilSafe = (pool: Pool, poller: Poller) =>
         .catch(() => ({ rows: [] }));
       return rows[0]?.age !== null && rows[0]?.age !== undefined && rows[0].age < 30;
     },
-    { timeout: 30_000, interval: 5 },
+    { timeout: 60_000, interval: 5 },
   );
 
 const readGaps = async (pool: Pool) => (await pool.query("select * from reporting.coverage_gaps")).rows;
@@ -146,7 +146,7 @@ it("reads a page again that a restore in place has lost, when the database was a
   };
   const poller = world.makeSut();
   const failed = () =>
-    vi.waitUntil(async () => (await poller.runOnce()).outcome === "failed", { timeout: 10_000, interval: 5 });
+    vi.waitUntil(async () => (await poller.runOnce()).outcome === "failed", { timeout: 60_000, interval: 5 });
   await failed();
   // The lease of the copy must run out, and this process' trust in it.
   await sleep(LEASE_MS * 1.2);
@@ -164,13 +164,13 @@ it("goes on with the walk of a leader that died, and reads none of its pages aga
   void makeSut(options)
     .runOnce()
     .catch(() => undefined);
-  await vi.waitUntil(() => provider.reads.length === FIRST_PAGE + 1, { timeout: 10_000 });
+  await vi.waitUntil(() => provider.reads.length === FIRST_PAGE + 1, { timeout: 60_000 });
   const [, firstPage, unanswered] = provider.reads.map(({ query }) => query);
   expect(await readReferences(pool)).toEqual(["R0", "R1"]);
   // What a killed process leaves: a lease that runs out.
   await pool.query("update mirror.leases set expires_at = clock_timestamp()");
   const second = makeSut({ ...options, holder: "second" });
-  await vi.waitUntil(async () => (await second.runOnce()).outcome === "polled", { timeout: 20_000 });
+  await vi.waitUntil(async () => (await second.runOnce()).outcome === "polled", { timeout: 60_000 });
   const later = provider.reads.slice(FIRST_PAGE + 1).map(({ query }) => query);
   expect(later).toContainEqual(unanswered);
   expect(later).not.toContainEqual(firstPage);

@@ -111,7 +111,7 @@ it("takes back what the windows with the change had claimed and nothing else, un
     ),
     { numRuns: 120, seed: 20_261_122 },
   );
-}, 120_000);
+});
 
 it("takes back the second around a change whose windows are forgotten", async () => {
   await commit(seconds(0, 40));
@@ -135,7 +135,7 @@ it("is not undone by a window that is committed at the same time", async () => {
       "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
     );
     expect(rowCount).toBe(1);
-  });
+  }, 60_000);
   await finder.query("commit");
   finder.release();
   expect((await late).safeThrough).toBe(0n);

@@ -277,7 +277,7 @@ describe("a creation whose outcome is unknown", () => {
     leaving.abort();
     await expect(left).rejects.toThrow(/abort/);
     await expect
-      .poll(async () => (await ask("GET", "/v1/orders/DO-GONE")).status, { timeout: 20_000 })
+      .poll(async () => (await ask("GET", "/v1/orders/DO-GONE")).status, { timeout: 60_000 })
       .toBe(200);
     expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-gone", "POST /v1/orders"]);
   });

@@ -104,7 +104,7 @@ export async function openContractMirror(
   const catchUp = async () => {
     await control.settleEvents();
     // Also called where no test is running, which expect.poll refuses.
-    await vi.waitFor(async () => expect(await countPending(database)).toBe(0), { timeout: 30_000 });
+    await vi.waitFor(async () => expect(await countPending(database)).toBe(0), { timeout: 60_000 });
     for (const { sourceId, client } of clients) await readBranches(database, { sourceId, client });
   };
   await catchUp();

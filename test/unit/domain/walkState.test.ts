@@ -54,7 +54,7 @@ it("goes on after it was stored as it would have gone on in memory, page for pag
     { numRuns: 300, seed: 20_261_122 },
   );
   expect(stored).toBeGreaterThan(600);
-}, 120_000);
+});
 
 it("is begun anew when it was stored by a program that knew another form of it", () => {
   const walk = startWalk({ window: { since: 0n, until: 10n }, limit: 200, pagesMax: 500 });

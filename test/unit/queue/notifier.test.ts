@@ -24,7 +24,7 @@ function setUp({
     isReachable: () => state.reachable,
     clock,
   });
-  const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count));
+  const enqueued = (count: number) => vi.waitFor(() => expect(jobs).toHaveLength(count), 60_000);
   return { notifier, jobs, lines, state, enqueued };
 }
 
@@ -95,7 +95,7 @@ describe("the notifier", () => {
   it("does not even try while the queue cannot be reached", async () => {
     const { notifier, jobs, lines, state, enqueued } = setUp({ reachable: false });
     notifier.notify([1]);
-    await vi.waitFor(() => expect(lines).toHaveLength(1));
+    await vi.waitFor(() => expect(lines).toHaveLength(1), 60_000);
     state.reachable = true;
     notifier.notify([2]);
     await enqueued(1);

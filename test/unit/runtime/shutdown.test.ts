@@ -81,7 +81,7 @@ it("closes what is added during a shutdown before what is older, and what is add
   await run("test");
   expect(order).toEqual(["server", "late", "pool"]);
   onShutdown("later", async () => void order.push("later"));
-  await vi.waitFor(() => expect(order).toContain("later"));
+  await vi.waitFor(() => expect(order).toContain("later"), 60_000);
 });
 
 it("ends the process with 1 when a close hangs beyond the deadline, and names it", async () => {
@@ -97,7 +97,7 @@ it("ends the process with 1 when a close hangs beyond the deadline, and names it
   const { onShutdown, run } = makeShutdown({ logger, host, deadlineMs: 20 });
   onShutdown("stuck server", gate.close);
   const running = run("test");
-  await vi.waitFor(() => expect(ended).toEqual(["exit 1"]));
+  await vi.waitFor(() => expect(ended).toEqual(["exit 1"]), 60_000);
   expect(lines.at(-1)).toContain("stuck server");
   gate.open();
   await running;
@@ -126,7 +126,7 @@ it("ends by the signal it got, after everything closed", async () => {
     await Promise.resolve();
     expect(ended).toEqual([]);
     gate.open();
-    await vi.waitFor(() => expect(ended).toEqual([`killed by ${signal}`]));
+    await vi.waitFor(() => expect(ended).toEqual([`killed by ${signal}`]), 60_000);
     // Else the signal would come back to us and the process would never end.
     expect([listeners.has("SIGINT"), listeners.has("SIGTERM")]).toEqual([false, false]);
   }
@@ -136,7 +136,7 @@ it("exits with the shell's code where a signal to oneself does nothing", async (
   const { host, ended, send } = makeHost();
   makeShutdown({ logger: silentLogger, host }).listen();
   send("SIGTERM");
-  await vi.waitFor(() => expect(ended).toEqual(["killed by SIGTERM", "exit 143"]));
+  await vi.waitFor(() => expect(ended).toEqual(["killed by SIGTERM", "exit 143"]), 60_000);
 });
 
 it("ends at once at a second signal", () => {
@@ -191,8 +191,8 @@ it("shows the parent of a real process the signal that ended it, after the close
   let output = "";
   child.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
   const ended = once(child, "exit");
-  await vi.waitFor(() => expect(output).toContain("ready"), 10_000);
+  await vi.waitFor(() => expect(output).toContain("ready"), 60_000);
   child.kill("SIGTERM");
   expect(await ended).toEqual([null, "SIGTERM"]);
   expect(output).toContain("closed");
-}, 20_000);
+});
