@@ -21,7 +21,7 @@ import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
-import { shedWhenBusy } from "../runtime/http/shedding.ts";
+import { eventsFirst } from "../runtime/http/eventsFirst.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { loadVerifier } from "../signature/verifier.ts";
@@ -82,7 +82,7 @@ export async function startWeb(
   const readers = { receivePool, readPool, replicaPool, exportPool, opsPool };
   const app = composeApp(deps, { ...readers, hub, orderWait, health });
   const { host, publicUrls } = config;
-  const answer = checkAddress(shedWhenBusy(app), { host, publicUrls });
+  const answer = checkAddress(eventsFirst(app), { host, publicUrls });
   const listeners = await openListeners(deps, { receive, answer });
   shutdown.onShutdown("web server", async () => {
     await receiver.drain();

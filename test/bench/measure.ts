@@ -14,6 +14,8 @@ export interface Subject {
   readonly name: string;
   /** What is asked of it, in words; shown beside the figure. */
   readonly goal?: string;
+  /** Where it is not that of the comparison: then there is no ratio to the limit. */
+  readonly unit?: string;
   readonly run: () => Promise<Sample>;
 }
 
@@ -50,7 +52,7 @@ export async function compare({ section, unit, subjects, limit }: Comparison): P
       const sample = await subject.run();
       if (sample.errors > 0)
         throw new Error(`${section}: ${subject.name} had ${sample.errors} errors in run ${run}`);
-      const shown = `${formatValue(sample.value)} ${unit}`;
+      const shown = `${formatValue(sample.value)} ${subject.unit ?? unit}`;
       process.stderr.write(`  ${section} · run ${run} of ${RUNS} · ${subject.name}: ${shown}\n`);
       if (run > 0) samples.get(subject)?.push(sample);
     }
@@ -58,7 +60,8 @@ export async function compare({ section, unit, subjects, limit }: Comparison): P
   const limits = limit ? (samples.get(limit) ?? []) : [];
   return all.map((subject) => {
     const own = samples.get(subject) ?? [];
-    return { section, unit, ...toFigure(subject, own, subject === limit ? [] : limits) };
+    const isCompared = subject !== limit && subject.unit === undefined;
+    return { section, unit: subject.unit ?? unit, ...toFigure(subject, own, isCompared ? limits : []) };
   });
 }
 

@@ -17,12 +17,14 @@ export interface ServerLimits {
   /** How often those two are looked at. */
   readonly connectionsCheckingInterval: number;
   readonly keepAliveTimeout: number;
+  /** Instead of it for a connection that has sent requests without waiting for answers, which no balancer does. */
+  readonly pipelinedKeepAliveTimeout: number;
   /** A client that takes no byte of its answer for so long is let go. */
   readonly answerTimeout: number;
 }
 
-/** Requests that may stand behind another one of their connection. */
-const WAITING_MAX = 64;
+/** Requests that may stand behind another one of their connection: senders, browsers and balancers let none wait. */
+const WAITING_MAX = 8;
 const HEADER_BYTES_MAX = 16_384;
 const LOG_INTERVAL_MS = 10_000;
 
@@ -39,6 +41,7 @@ export const SERVER_LIMITS: ServerLimits = {
   // Longer than what load balancers keep idle connections for (60 s), so that they close them and not we: a
   // request that meets our close half-way is lost.
   keepAliveTimeout: 65_000,
+  pipelinedKeepAliveTimeout: 5_000,
   answerTimeout: 30_000,
 };
 
@@ -50,13 +53,22 @@ export function makeHttpServer(
   listener: RequestListener,
   deps: { readonly limits?: Partial<ServerLimits>; readonly clock: Clock; readonly logger: Logger },
 ): Server {
-  const { connectionsMax, connectionsPerAddressMax, answerTimeout, ...nodeLimits } = {
-    ...SERVER_LIMITS,
-    ...deps.limits,
-  };
+  const limits = { ...SERVER_LIMITS, ...deps.limits };
+  const {
+    connectionsMax,
+    connectionsPerAddressMax,
+    answerTimeout,
+    pipelinedKeepAliveTimeout,
+    ...nodeLimits
+  } = limits;
   const logClosed = makeCloseLog(deps);
-  const { listener: receive, isAnswering } = oneAtATime(listener, {
+  const {
+    listener: receive,
+    isAnswering,
+    hasPipelined,
+  } = oneAtATime(listener, {
     waitingMax: WAITING_MAX,
+    onIdle: (socket) => void socket.setTimeout(pipelinedKeepAliveTimeout),
     onFlood: () => logClosed("too_many_pipelined_requests"),
   });
   const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
@@ -64,10 +76,12 @@ export function makeHttpServer(
   server.on("drop", () => logClosed("too_many_connections"));
   limitAddresses(server, connectionsPerAddressMax, () => logClosed("too_many_connections_of_an_address"));
   server.setTimeout(answerTimeout, (socket: Socket) => {
-    // Between requests this is keepAliveTimeout; and an answer that is still being made has nothing to take.
-    if (!isAnswering(socket)) socket.destroy();
-    else if (socket.writableLength > 0) {
-      // A reset, since what the kernel holds for this client would stay there after a close.
+    // A reset where answers may not have been taken, since what the kernel holds for this client would stay after a close.
+    // Between requests the time-out is that of keep-alive; and an answer that is still being made has nothing to take.
+    if (!isAnswering(socket)) {
+      if (hasPipelined(socket)) socket.resetAndDestroy();
+      else socket.destroy();
+    } else if (socket.writableLength > 0) {
       socket.resetAndDestroy();
       logClosed("answer_not_taken");
     }

@@ -7,10 +7,19 @@ interface Waiting {
   readonly response: ServerResponse;
 }
 
+interface OneAtATimeOptions {
+  readonly waitingMax: number;
+  readonly onFlood: (socket: Socket) => void;
+  /** Told when a connection that has pipelined has all its answers, as far as the kernel took them. */
+  readonly onIdle: (socket: Socket) => void;
+}
+
 interface OneAtATime {
   readonly listener: RequestListener;
   /** True while a request of this connection has no complete answer. */
   readonly isAnswering: (socket: Socket) => boolean;
+  /** True once a connection has sent a request before it had the answer to another. */
+  readonly hasPipelined: (socket: Socket) => boolean;
 }
 
 /**
@@ -22,9 +31,10 @@ interface OneAtATime {
  */
 export function oneAtATime(
   listener: RequestListener,
-  { waitingMax, onFlood }: { waitingMax: number; onFlood: (socket: Socket) => void },
+  { waitingMax, onFlood, onIdle }: OneAtATimeOptions,
 ): OneAtATime {
   const queues = new WeakMap<Socket, Waiting[]>();
+  const pipelining = new WeakSet<Socket>();
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
@@ -33,6 +43,7 @@ export function oneAtATime(
       queues.set(socket, []);
       serve({ request, response });
     } else if (queue.length < waitingMax) {
+      pipelining.add(socket);
       queue.push({ request, response });
       // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
       if (queue.length === 1) process.nextTick(pauseWhileWaiting, socket);
@@ -51,8 +62,10 @@ export function oneAtATime(
       const next = queue.shift();
       // Before the last one is served, as its body may not have come yet.
       if (queue.length === 0) socket.resume();
-      if (next === undefined) queues.delete(socket);
-      else serve(next);
+      if (next !== undefined) return serve(next);
+      queues.delete(socket);
+      // In the next tick, when Node has set its own time-out.
+      if (pipelining.has(socket)) process.nextTick(onIdle, socket);
     });
     listener(request, response);
   }
@@ -61,5 +74,9 @@ export function oneAtATime(
     if ((queues.get(socket)?.length ?? 0) > 0) socket.pause();
   }
 
-  return { listener: receive, isAnswering: (socket) => queues.has(socket) };
+  return {
+    listener: receive,
+    isAnswering: (socket) => queues.has(socket),
+    hasPipelined: (socket) => pipelining.has(socket),
+  };
 }

@@ -1,0 +1,59 @@
+import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
+
+/** A process that is killed for being slow to say that it lives would lose more than time. */
+const HEALTH_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
+/** So long may readers hold up an event that came in the same turn of the event loop. */
+const SLICE_MS = 5;
+const WAIT_MAX_MS = 1_000;
+const BODY = '{"error":{"code":"temporarily_unavailable","message":"The server is busy."}}';
+const HEADERS = {
+  "Content-Type": "application/json",
+  "Content-Length": Buffer.byteLength(BODY),
+  "Cache-Control": "no-store",
+  "Retry-After": "5",
+};
+
+interface Waiting {
+  readonly request: IncomingMessage;
+  readonly response: ServerResponse;
+  readonly sinceMs: number;
+}
+
+/**
+ * Passes requests to `listener` for 5 ms in each turn of the event loop, so that webhook events, which do not come this way,
+ * are read in between: hundreds of requests that arrive together would otherwise be one piece of work. The others wait for
+ * the next turns, first come, first served; who has waited for a second gets 503. Health checks never wait.
+ */
+export function eventsFirst(
+  listener: RequestListener,
+  { sliceMs = SLICE_MS, waitMaxMs = WAIT_MAX_MS }: { sliceMs?: number; waitMaxMs?: number } = {},
+): RequestListener {
+  const waiting: Waiting[] = [];
+  let sliceEndsAtMs: number | undefined;
+
+  /** True while this turn's time lasts; the first call of a turn begins it. */
+  function hasTime(): boolean {
+    const nowMs = performance.now();
+    if (sliceEndsAtMs === undefined) {
+      sliceEndsAtMs = nowMs + sliceMs;
+      setImmediate(beginTurn);
+    }
+    return nowMs < sliceEndsAtMs;
+  }
+
+  function beginTurn(): void {
+    sliceEndsAtMs = undefined;
+    while (waiting.length > 0 && hasTime()) {
+      const next = waiting.shift();
+      if (next === undefined || next.response.destroyed) continue;
+      if (performance.now() - next.sinceMs > waitMaxMs) next.response.writeHead(503, HEADERS).end(BODY);
+      else listener(next.request, next.response);
+    }
+  }
+
+  return (request, response) => {
+    if (HEALTH_PATH.test(request.url ?? "") || (waiting.length === 0 && hasTime()))
+      listener(request, response);
+    else waiting.push({ request, response, sinceMs: performance.now() });
+  };
+}
