@@ -1,6 +1,7 @@
 import express from "express";
 import { makeHealthRouter } from "../ops/health/healthRouter.ts";
 import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
+import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
 import { openPool } from "./role.ts";
@@ -18,7 +19,13 @@ export async function startHealthServer(deps: RoleDeps): Promise<void> {
   app.use(makeHealthRouter({ pool, databaseUrl, signal: shutdown.signal, logger }));
   app.use(makeMetricsRouter({ ...config, metrics, logger }));
   const { healthPort: port } = config;
-  const server = await listen(app, { config, port, portVariable: "HEALTH_PORT", clock, logger });
+  const server = await listen(checkAddress(app, config), {
+    config,
+    port,
+    portVariable: "HEALTH_PORT",
+    clock,
+    logger,
+  });
   shutdown.onShutdown("health server", () => server.close());
   logger.info({ url: server.url }, "health and metrics are served");
 }

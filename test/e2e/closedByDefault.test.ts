@@ -209,3 +209,21 @@ describe("the address of a request", () => {
     expect(await sendEvent(`${url}/webhooks/live`, { id: "evt_1", body })).toBe(200);
   });
 });
+
+it("the health server of a worker answers metrics under names of ours only, and with a token", async () => {
+  const port = await findFreePort();
+  const worker = startProgram(["worker"], {
+    ...env,
+    HEALTH_PORT: String(port),
+    METRICS_TOKEN: "a-token-for-the-metrics",
+    PUBLIC_URL: "https://mirror.business.example",
+  });
+  await worker.waitFor(/worker is ready/);
+  const metrics = `http://127.0.0.1:${port}/metrics`;
+  const token = bearer("a-token-for-the-metrics");
+  expect(await statusOf(metrics, token)).toBe(200);
+  expect(await statusOf(metrics)).toBe(401);
+  expect(await statusOf(metrics, { ...token, Host: "attacker.example" })).toBe(421);
+  expect(await statusOf(`http://127.0.0.1:${port}/livez`, { Host: "10.0.0.1" })).toBe(200);
+  await worker.stop();
+});
