@@ -17,8 +17,11 @@ const BYTE_ORDER_MARK = "\u{feff}";
 
 const COLUMNS = Object.entries(EXPORT_COLUMNS);
 
-/** A spreadsheet runs a cell that begins like this as a formula, whatever made it. */
-const FORMULA = /^[=+\-@\t\r]/;
+/**
+ * A spreadsheet runs a cell that begins like this as a formula, whatever made it; some skip white space first, and some
+ * take the full-width signs of East Asian keyboards for the others.
+ */
+const FORMULA = /^\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/;
 /** What Excel would make a number or a date of, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4, SEP-2. */
 const LOOKS_NUMERIC =
   /^\d[\d.,:/ eE+-]*$|^(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ ./-]?\d+$/i;

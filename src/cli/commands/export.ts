@@ -20,7 +20,7 @@ import { runUntilInterrupted } from "../input/interrupts.ts";
 import { makeProgressLine } from "../output/progressLine.ts";
 import { withMirror } from "../input/session.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
-import { formatSpan, printJson, printNotice } from "../output/terminal.ts";
+import { openOutput, formatSpan, printJson, printNotice } from "../output/terminal.ts";
 
 /** Options that are parameters of GET /v1/orders, by their names there. */
 const FILTERS = {
@@ -97,7 +97,7 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   try {
     await runUntilInterrupted(async (signal) => {
       const write = (out: Writable) => writeOrders({ pool, exportPool, filter, out, options, signal });
-      const orders = await (output === undefined ? write(process.stdout) : writeFile(output, write)).catch(
+      const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
         (error: unknown) => {
           // Ctrl-C, or a reader that has enough: no failure, and nothing to tell.
           if (!signal.aborted) throw error;

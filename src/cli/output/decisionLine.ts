@@ -1,7 +1,7 @@
 import type { Decision } from "../../apply/applySubjects.ts";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { formatSpan } from "./terminal.ts";
+import { escapeControls, formatSpan } from "./terminal.ts";
 import type { Paint } from "./terminal.ts";
 
 const VIA_WIDTH = 8;
@@ -44,8 +44,8 @@ export function formatDecision(
   const columns = [
     paint("dim", time),
     decision.via.padEnd(VIA_WIDTH),
-    (decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
-    describeMove(decision).padEnd(MOVE_WIDTH),
+    escapeControls(decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
+    escapeControls(describeMove(decision)).padEnd(MOVE_WIDTH),
     paint(STYLES[outcome], outcome.padEnd(OUTCOME_WIDTH)),
     paint("dim", explain(decision, outcome, now)),
   ];

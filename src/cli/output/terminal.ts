@@ -1,16 +1,56 @@
+import { Transform } from "node:stream";
+import type { Writable } from "node:stream";
 import { styleText } from "node:util";
 import { wantsColor } from "../../runtime/config/environment.ts";
 
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
+/**
+ * What a terminal obeys instead of showing: control characters, and those that turn the direction of writing around. An
+ * order's text could otherwise clear the screen, rename the window, or look like another line.
+ */
+const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
+/** The codes of our own styles, which set colour and weight and nothing else. */
+const STYLE_CODE = /(\u001b\[(?:1|2|22|3[1-6]|39)m)/;
+
+/** The text with control characters as `\u001b`, also line breaks unless `lines` keeps them. Also valid in JSON. */
+export function escapeControls(text: string, { lines = false } = {}): string {
+  return text.replace(CONTROLS, (character) =>
+    lines && (character === "\n" || character === "\t")
+      ? character
+      : `\\u${character.charCodeAt(0).toString(16).padStart(4, "0")}`,
+  );
+}
+
+function escapeAround(line: string): string {
+  // Every second part is a style code.
+  return line
+    .split(STYLE_CODE)
+    .map((part, place) => (place % 2 === 1 ? part : escapeControls(part, { lines: true })))
+    .join("");
+}
+
+/** Where to write text for stdout: to it as it is, or, where it is a terminal, with its control characters escaped. */
+export function openOutput(): Writable {
+  if (!process.stdout.isTTY) return process.stdout;
+  const escaping = new Transform({
+    decodeStrings: false,
+    transform(chunk: string | Buffer, _encoding, done) {
+      done(null, escapeControls(String(chunk).replaceAll("\r\n", "\n"), { lines: true }));
+    },
+  });
+  escaping.pipe(process.stdout, { end: false });
+  return escaping;
+}
+
 /** Writes a line of a command's result: stdout carries data only. */
 export function printLine(line = ""): void {
-  process.stdout.write(`${line}\n`);
+  process.stdout.write(`${escapeAround(line)}\n`);
 }
 
 /** Writes a line for the person in front of the terminal. */
 export function printNotice(line = ""): void {
-  process.stderr.write(`${line}\n`);
+  process.stderr.write(`${escapeAround(line)}\n`);
 }
 
 /** One JSON document on stdout, bigints as decimal text. */
@@ -24,15 +64,19 @@ export function printJson(value: unknown): void {
   );
 }
 
-/** Styles text where `stream` is a terminal and NO_COLOR is not set (no-color.org). */
+/** Styles the text of one line, where `stream` is a terminal and NO_COLOR is not set (no-color.org). */
 export function makePaint(stream: { isTTY?: boolean }) {
   const plain = stream.isTTY !== true || !wantsColor();
-  return (style: Style, text: string) => (plain ? text : styleText(style, text));
+  return (style: Style, text: string) =>
+    plain ? escapeControls(text) : styleText(style, escapeControls(text));
 }
 export type Paint = ReturnType<typeof makePaint>;
 
-/** Rows as columns, two spaces apart, the last one unpadded. */
-export function alignColumns(rows: readonly (readonly string[])[]): string[] {
+/** Rows as columns, two spaces apart, the last one unpadded; a cell that is not painted has no line breaks. */
+export function alignColumns(table: readonly (readonly string[])[]): string[] {
+  const rows = table.map((row) =>
+    row.map((cell) => cell.replace(/[\n\r\t]/g, (each) => escapeControls(each))),
+  );
   const widths: number[] = [];
   for (const row of rows) {
     row.forEach((cell, column) => (widths[column] = Math.max(widths[column] ?? 0, cell.length)));

@@ -29,7 +29,7 @@ export function admitEvent(
   const { sourceId, verifier, clock, body } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
-  const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });
+  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });
   if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
   const bodyHash = hash("sha256", body, "buffer");
   const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });
@@ -39,4 +39,17 @@ export function admitEvent(
 /** A header that is there twice proves nothing, whichever of its values is the right one. */
 function outcomeOf(reason: Refusal): ReceiveOutcome {
   return reason.endsWith("_repeated") ? "ambiguous_headers" : "unauthorized";
+}
+
+/**
+ * Every value of every header, by its name in lower case. Node's own list is not asked for: in some of
+ * the releases that are supported (20.19 among them) it throws when a header is called `__proto__`.
+ */
+export function listHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): NodeJS.Dict<string[]> {
+  const headers = Object.create(null) as NodeJS.Dict<string[]>;
+  for (let place = 0; place + 1 < rawHeaders.length; place += 2) {
+    const name = (rawHeaders[place] ?? "").toLowerCase();
+    (headers[name] ??= []).push(rawHeaders[place + 1] ?? "");
+  }
+  return headers;
 }

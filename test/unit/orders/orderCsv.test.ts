@@ -32,16 +32,27 @@ describe("the lines of an export", () => {
     expect(writeCsvRows([["a;b"]], { excel: false, separator: "semicolon" })).toMatch(/^"a;b";/);
   });
 
-  it.each(["=cmd|' /C calc'!A0", "+1", "-2", "@SUM(A1)", "\t=1", "\r=1"])(
-    "write the text %j so that no spreadsheet runs it",
-    (text) => {
-      for (const options of [PLAIN, EXCEL]) {
-        const written = cell("external_order_id", text, options);
-        expect(written.replace(/^"/, "")).toMatch(/^'/);
-        expect(written.replaceAll(/^"|"$/g, "")).toBe(`'${text}`);
-      }
-    },
-  );
+  it.each([
+    "=cmd|' /C calc'!A0",
+    "+1",
+    "-2",
+    "@SUM(A1)",
+    "\t=1",
+    "\r=1",
+    "\n=1",
+    " =1",
+    "\u{3000}=1",
+    "\u{ff1d}1+1",
+    "\u{ff0b}1",
+    "\u{ff0d}1",
+    "\u{ff20}SUM(A1)",
+  ])("write the text %j so that no spreadsheet runs it", (text) => {
+    for (const options of [PLAIN, EXCEL]) {
+      const written = cell("external_order_id", text, options);
+      expect(written.replace(/^"/, "")).toMatch(/^'/);
+      expect(written.replaceAll(/^"|"$/g, "")).toBe(`'${text}`);
+    }
+  });
 
   it("leave other texts, numbers and negative numbers as they are", () => {
     expect(cell("external_order_id", "a=b")).toBe("a=b");

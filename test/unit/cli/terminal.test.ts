@@ -1,0 +1,47 @@
+import { describe, expect, it } from "vitest";
+import {
+  alignColumns,
+  escapeControls,
+  makePaint,
+  printJson,
+  printLine,
+} from "../../../src/cli/output/terminal.ts";
+import { vi } from "vitest";
+
+const HOSTILE = "created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\r\nOrder R2 · delivered";
+
+function capture(write: () => void): string {
+  const spy = vi.spyOn(process.stdout, "write").mockReturnValue(true);
+  write();
+  return spy.mock.calls.map(([text]) => String(text)).join("");
+}
+
+describe("text of an order on a terminal", () => {
+  it("shows control characters instead of sending them", () => {
+    expect(escapeControls(HOSTILE)).toBe(
+      String.raw`created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\u000d\u000aOrder R2 · delivered`,
+    );
+    expect(escapeControls("Zoë · 東京 → ok")).toBe("Zoë · 東京 → ok");
+  });
+
+  it("leaves a line only what our own styles write", () => {
+    const paint = makePaint({ isTTY: true });
+    const line = capture(() => printLine(paint("bold", `Order ${HOSTILE}`) + HOSTILE));
+    const codes = line.match(/[\p{Cc}\u202e][^A-Za-z]*./gu) ?? [];
+    expect(codes.filter((code) => !/^(?:\u001b\[\d+m|\n)/.test(code))).toEqual([]);
+  });
+
+  it("cannot begin a line of its own in a table", () => {
+    expect(
+      alignColumns([["R1", HOSTILE]])
+        .join("\n")
+        .split("\n"),
+    ).toHaveLength(1);
+  });
+
+  it("is JSON all the same", () => {
+    const text = capture(() => printJson({ status: HOSTILE }));
+    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    expect(JSON.parse(text)).toEqual({ status: HOSTILE });
+  });
+});

@@ -1,0 +1,25 @@
+import { expect, it } from "vitest";
+import { listHeaders } from "../../../src/receive/endpoint/admit.ts";
+
+it("lists every value of a header, and takes __proto__ for a name like any other", () => {
+  const rawHeaders = [
+    "Webhook-Id",
+    "a",
+    "__proto__",
+    "x",
+    "webhook-id",
+    "b",
+    "__PROTO__",
+    "y",
+    "constructor",
+    "z",
+  ];
+  const headers = listHeaders({ rawHeaders });
+  expect(Object.entries(headers)).toEqual([
+    ["webhook-id", ["a", "b"]],
+    ["__proto__", ["x", "y"]],
+    ["constructor", ["z"]],
+  ]);
+  expect(headers["toString"]).toBeUndefined();
+  expect(Object.getPrototypeOf(headers)).toBeNull();
+});
