@@ -218,7 +218,7 @@ it("the health server of a worker answers metrics under names of ours only, and 
     METRICS_TOKEN: "a-token-for-the-metrics",
     PUBLIC_URL: "https://mirror.business.example",
   });
-  await worker.waitFor(/worker is ready/);
+  await worker.waitFor(/health and metrics are served/);
   const metrics = `http://127.0.0.1:${port}/metrics`;
   const token = bearer("a-token-for-the-metrics");
   expect(await statusOf(metrics, token)).toBe(200);
