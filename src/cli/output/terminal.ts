@@ -11,7 +11,7 @@ type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
  */
 const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
 /** The codes of our own styles, which set colour and weight and nothing else. */
-const STYLE_CODE = /(\u001b\[(?:1|2|22|3[1-6]|39)m)/;
+const STYLE_CODE = new RegExp(`(${"\u001b"}${String.raw`\[(?:1|2|22|3[1-6]|39)m`})`);
 
 /** The text with control characters as `\u001b`, also line breaks unless `lines` keeps them. Also valid in JSON. */
 export function escapeControls(text: string, { lines = false } = {}): string {

@@ -1,4 +1,4 @@
-import { describe, expect, it } from "vitest";
+import { describe, expect, it, vi } from "vitest";
 import {
   alignColumns,
   escapeControls,
@@ -6,7 +6,6 @@ import {
   printJson,
   printLine,
 } from "../../../src/cli/output/terminal.ts";
-import { vi } from "vitest";
 
 const HOSTILE = "created\u001b]0;owned\u0007\u001b[2J\u009b31m\u202egnirts\u0008\r\nOrder R2 · delivered";
 
@@ -28,7 +27,7 @@ describe("text of an order on a terminal", () => {
     const paint = makePaint({ isTTY: true });
     const line = capture(() => printLine(paint("bold", `Order ${HOSTILE}`) + HOSTILE));
     const codes = line.match(/[\p{Cc}\u202e][^A-Za-z]*./gu) ?? [];
-    expect(codes.filter((code) => !/^(?:\u001b\[\d+m|\n)/.test(code))).toEqual([]);
+    expect(codes.filter((code) => code !== "\n" && !/^\[\d+m/.test(code.slice(1)))).toEqual([]);
   });
 
   it("cannot begin a line of its own in a table", () => {
@@ -41,7 +40,7 @@ describe("text of an order on a terminal", () => {
 
   it("is JSON all the same", () => {
     const text = capture(() => printJson({ status: HOSTILE }));
-    expect(text).not.toMatch(/[\u0000-\u0009\u000b-\u001f\u007f-\u009f\u202e]/);
+    expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
     expect(JSON.parse(text)).toEqual({ status: HOSTILE });
   });
 });
