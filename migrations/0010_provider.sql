@@ -46,7 +46,7 @@ create table mirror.provider_requests (
 );
 comment on table  mirror.provider_requests          is 'Requests sent to the provider, of all processes, by the minute in which they were written down. Kept for two days.';
 comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
-comment on column mirror.provider_requests.purpose  is 'live, refetch, backfill, verify or write.';
+comment on column mirror.provider_requests.purpose  is 'poll, refetch, backfill, verify or write.';
 comment on column mirror.provider_requests.source_id is 'Source that they were sent for.';
 comment on column mirror.provider_requests.minute    is 'Minute in which they were written down, by the database''s clock.';
 comment on column mirror.provider_requests.requests  is 'How many were sent.';

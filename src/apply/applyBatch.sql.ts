@@ -2,7 +2,7 @@ import type { Queryable } from "../database/database.ts";
 import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
 import { GIVEN_COLUMNS, packRows, READ_COLUMNS } from "./batchRow.sql.ts";
-import type { BatchOutcome, BatchRow } from "./batchRow.sql.ts";
+import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
 
 /** What an observation says of an order, its key first. */
 const OVERWRITTEN = ["horizon", "version", "settled", "observed_at", "rank", "hash", "updated_at"].concat(
@@ -41,7 +41,7 @@ const writes = (incoming: string, stored: string, present?: string) => `
  * - upserted: the guard of domain/order/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
  *   The state before an update is carried in the row (previous_*), because only the locked row knows it for sure.
  *   Positions in the feed are taken after it (announced), so those of one order are in the order of its changes.
- * - a read that changes nothing leaves no trace; an event always leaves its outcome.
+ * - a read that changes nothing leaves no trace; an event always leaves its verdict.
  */
 const STATEMENT = `
 with incoming as materialized (
@@ -114,7 +114,7 @@ decided as materialized (
       when coalesce(u.hash, b.hash) = s.hash then 'duplicate'
       when s.version > coalesce(u.version, b.version) then 'refuted'
       else 'stale'
-    end as outcome,
+    end as final_verdict,
     s.verdict is null and (
       coalesce(b.version = s.version and b.hash <> s.hash, false)
       or coalesce(u.version = s.version and u.hash <> s.hash, false)
@@ -127,21 +127,21 @@ decided as materialized (
 quarantined_before as (
   select source_id, raw_hash from mirror.quarantine
   where inbox_seq is null and (source_id, raw_hash) in (
-    select source_id, sha256(quarantined_raw) from decided where outcome = 'quarantined')
+    select source_id, sha256(quarantined_raw) from decided where final_verdict = 'quarantined')
 ),
 recorded as (
   insert into mirror.history (
     history_id, source_id, reference, via, verdict, conflict, reason, inbox_seq, event_id, event_type,
     horizon, version, settled, observed_at, rank, hash, status, previous_status, raw)
   select
-    history_id, source_id, reference, via, outcome, conflict, reason, inbox_seq, event_id, event_type,
+    history_id, source_id, reference, via, final_verdict, conflict, reason, inbox_seq, event_id, event_type,
     horizon, version, settled, observed_at, rank, hash, status,
-    case when outcome in ('applied', 'corrected') then previous_status end,
-    case when outcome in ('applied', 'corrected', 'stale', 'refuted') or conflict then kept end
+    case when final_verdict in ('applied', 'corrected') then previous_status end,
+    case when final_verdict in ('applied', 'corrected', 'stale', 'refuted') or conflict then kept end
   from decided
   where inbox_seq is not null
-    or (outcome = 'quarantined' and (source_id, sha256(quarantined_raw)) not in (select * from quarantined_before))
-    or (outcome <> 'quarantined' and (conflict or outcome <> 'duplicate'))
+    or (final_verdict = 'quarantined' and (source_id, sha256(quarantined_raw)) not in (select * from quarantined_before))
+    or (final_verdict <> 'quarantined' and (conflict or final_verdict <> 'duplicate'))
 ),
 announced as (
   insert into mirror.changes (
@@ -149,14 +149,14 @@ announced as (
     event_id, event_type, version, verdict)
   select
     source_id, reference, revision, history_id, previous_history_id, status, previous_status, via,
-    event_id, event_type, version, outcome
-  from decided where outcome in ('applied', 'corrected') order by n
+    event_id, event_type, version, final_verdict
+  from decided where final_verdict in ('applied', 'corrected') order by n
 ),
 quarantined as (
   insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, version, raw)
   select source_id, via, inbox_seq, reference, reason, detail, version,
     case when inbox_seq is null then quarantined_raw end
-  from decided where outcome = 'quarantined' order by n
+  from decided where final_verdict = 'quarantined' order by n
   on conflict do nothing
 ),
 blanked as (
@@ -171,21 +171,21 @@ asked_again as (
   select source_id, reference, 'conflict' from contender
   where (source_id, reference) not in (select source_id, reference from upserted)
   union
-  select source_id, reference, 'dated ahead' from decided where outcome = 'quarantined' and reason = 'dated_ahead'
+  select source_id, reference, 'dated ahead' from decided where final_verdict = 'quarantined' and reason = 'dated_ahead'
   on conflict (source_id, reference) do nothing
 )
-select n, outcome as verdict, conflict, previous_status, revision, stored_version from decided order by n`;
+select n, final_verdict as verdict, conflict, previous_status, revision, stored_version from decided order by n`;
 
 /**
  * Decides on a batch in one statement: claims events, upserts the greatest observation of each order under the
- * guard, and writes history, change feed, quarantine and refetch requests. Returns the outcome of each row that
+ * guard, and writes history, change feed, quarantine and refetch requests. Returns the verdict of each row that
  * was decided here; an event that another worker holds, or that was decided before, is left out.
  *
  * At most one row per order may be `greatest`. Rejects with the database's error, and then nothing was written.
  */
-export async function applyBatch(database: Queryable, rows: readonly BatchRow[]): Promise<BatchOutcome[]> {
+export async function applyBatch(database: Queryable, rows: readonly BatchRow[]): Promise<BatchDecision[]> {
   if (rows.length === 0) return [];
-  const result = await database.query<BatchOutcome>({
+  const result = await database.query<BatchDecision>({
     name: "apply-batch",
     text: STATEMENT,
     values: packRows(rows),

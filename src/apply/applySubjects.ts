@@ -1,6 +1,6 @@
 import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
-import type { BatchOutcome, BatchRow, Verdict } from "./batchRow.sql.ts";
+import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 import { atSavepoint, inTransaction, undone } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
@@ -79,7 +79,7 @@ export async function applySubjects(
 }
 
 /** Runs one batch, all or nothing. */
-type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchOutcome[]>;
+type RunBatch = (rows: readonly BatchRow[]) => Promise<BatchDecision[]>;
 type Run = Pick<ApplyDeps, "logger"> & { readonly runBatch: RunBatch };
 
 async function applyAll(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
@@ -92,9 +92,9 @@ async function applyAll(run: Run, subjects: readonly Subject[]): Promise<Decisio
 
 async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Decision[]> {
   const rows = toBatchRows(subjects);
-  let outcomes: BatchOutcome[];
+  let decided: BatchDecision[];
   try {
-    outcomes = await run.runBatch(rows);
+    decided = await run.runBatch(rows);
   } catch (error) {
     const fault = classifyDatabaseError(error);
     if (fault === "transient") {
@@ -103,7 +103,7 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Dec
     if (fault === "other") throw error;
     return splitOrQuarantine(run, subjects, error);
   }
-  return outcomes.map((outcome) => toDecision(outcome, rows));
+  return decided.map((decision) => toDecision(decision, rows));
 }
 
 async function splitOrQuarantine(
@@ -141,21 +141,21 @@ async function splitOrQuarantine(
   ]);
 }
 
-function toDecision(outcome: BatchOutcome, rows: readonly BatchRow[]): Decision {
-  const row = rows[outcome.n];
+function toDecision(decision: BatchDecision, rows: readonly BatchRow[]): Decision {
+  const row = rows[decision.n];
   if (row === undefined) throw new TypeError("the database answered for a row that was not asked");
   return {
     sourceId: row.source_id,
     reference: row.reference,
     via: row.via,
-    verdict: outcome.verdict,
-    conflict: outcome.conflict,
+    verdict: decision.verdict,
+    conflict: decision.conflict,
     reason: row.reason,
     eventId: row.event_id,
     eventType: row.event_type,
     status: typeof row.status === "string" ? row.status : null,
-    previousStatus: outcome.previous_status,
+    previousStatus: decision.previous_status,
     version: row.version === null ? null : BigInt(row.version),
-    storedVersion: outcome.stored_version === null ? null : BigInt(outcome.stored_version),
+    storedVersion: decision.stored_version === null ? null : BigInt(decision.stored_version),
   };
 }

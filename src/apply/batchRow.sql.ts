@@ -23,7 +23,7 @@ export type Verdict = (typeof VERDICTS)[number];
  * holds; exact from 1685 to 2255.
  */
 export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | boolean | null>>> {
-  /** Place in the batch, 0 first; comes back with the outcome. */
+  /** Place in the batch, 0 first; comes back with the verdict. */
   readonly n: number;
   readonly source_id: string;
   readonly via: Via;
@@ -52,7 +52,7 @@ export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | 
   readonly raw: string | null;
 }
 
-export interface BatchOutcome {
+export interface BatchDecision {
   readonly n: number;
   readonly verdict: Verdict;
   readonly conflict: boolean;

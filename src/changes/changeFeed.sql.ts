@@ -48,7 +48,7 @@ export interface FeedPage {
   /** The epoch of the positions of `changes`. */
   readonly epoch: string;
   /** False when the server is another one than the feed was last written on: beginFeedEpoch must run first. */
-  readonly settled: boolean;
+  readonly current: boolean;
   /**
    * Behind which position the page begins: the asked one, or an earlier one when that was lost with its server.
    * Null when the cursor does not hold.
@@ -83,7 +83,7 @@ const PAGE = `
     window walk as (order by f.position)
   )
   select (select epoch from mirror.feed_epochs order by epoch_number desc limit 1) as epoch,
-    feed.server_started = pg_postmaster_start_time() as settled, place.position as place,
+    feed.server_started = pg_postmaster_start_time() as current, place.position as place,
     page.position, page.digest, page.reference, page.revision, page.status, page.previous_status, page.verdict, page.via,
     page.event_id, page.event_type, page.version, page.after, page.before, page.found,
     (extract(epoch from page.changed_at) * 1000000)::bigint as changed_micros
@@ -93,7 +93,7 @@ const PAGE = `
 
 interface FeedRow {
   readonly epoch: string;
-  readonly settled: boolean;
+  readonly current: boolean;
   readonly place: string | null;
 }
 
@@ -143,9 +143,9 @@ export async function readChanges(
   const changes = rows.flatMap((row) =>
     row.position === null ? [] : [toChange(sourceId, row.position, row)],
   );
-  const { epoch, settled } = first;
+  const { epoch, current } = first;
   const place = first.place === null ? null : BigInt(first.place);
-  return { epoch, settled, place, changes, hasMore: Number(first.found ?? 0) > changes.length };
+  return { epoch, current, place, changes, hasMore: Number(first.found ?? 0) > changes.length };
 }
 
 /** The cursor behind the last change up to `fence`, or behind what was removed; its epoch is the present one. */

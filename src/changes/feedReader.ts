@@ -41,7 +41,7 @@ export async function readFeed(
   const { after } = query;
   const read = async () => readChanges(pool, { ...query, fence: await readFeedFence(pool) });
   let page = await readOrUnavailable(read());
-  if (!page.settled) {
+  if (!page.current) {
     await readOrUnavailable(beginFeedEpoch(pool));
     page = await readOrUnavailable(read());
   }

@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { findText } from "../runtime/config/environment.ts";
 import { makeBareProgram } from "./bareProgram.ts";
-import { addRoleCommands, ROLES } from "./commands/roles.ts";
+import { addRoleCommands, PROCESS_ROLES } from "./commands/roles.ts";
 import { reportFailure } from "./input/failure.ts";
 
 // Whoever reads our output may have enough of it (`| head`): that is no failure.
@@ -23,7 +23,7 @@ try {
  * which they would hold a third more memory.
  */
 async function loadProgram(name: string | undefined): Promise<Command> {
-  if (ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
+  if (PROCESS_ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
   if (name === "export") {
     const { addExportCommand } = await import("./commands/export.ts");
     return addExportCommand(makeBareProgram());

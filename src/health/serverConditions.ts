@@ -45,7 +45,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "queue",
     measures: "jobs failed for good within the last 15 minutes",
     forSeconds: 0,
-    remedy: "/ops/queues shows why they failed. Their events are applied by the sweep.",
+    remedy: "/ops/queues shows why they failed. Their events are applied by the overdue check.",
     page: "/ops/queues",
     find: ({ queues, now }) =>
       queues?.flatMap(({ name, newestDeadAt }) =>

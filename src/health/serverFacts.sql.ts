@@ -46,7 +46,7 @@ export async function readNewestReference(pool: Pool, sourceId: string): Promise
 }
 
 /** How many orders each source has, without those that are gone. Counts them all: for a person's look, not for a loop. */
-export async function countOrders(pool: Pool): Promise<ReadonlyMap<string, number>> {
+export async function countMirroredOrders(pool: Pool): Promise<ReadonlyMap<string, number>> {
   const { rows } = await pool.query<{ source_id: string; orders: number }>(
     "select source_id, count(*)::float8 as orders from mirror.orders where gone_at is null group by source_id",
   );

@@ -23,7 +23,7 @@ import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeQueueBoard } from "./lists/queueBoard.ts";
 import type { BoardQueue } from "./lists/queueBoard.ts";
-import { readText } from "./html/requestText.ts";
+import { readField } from "./html/requestText.ts";
 import { guardWrites } from "./auth/writeGuard.ts";
 
 export interface OpsDeps {
@@ -38,11 +38,11 @@ export interface OpsDeps {
   readonly clock?: Clock;
   /** The rate of order lists that is ours; the spec's where absent. */
   readonly listRate?: RateRule;
-  /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
+  /** Makes workers look at these positions at once; without it the overdue check finds them within seconds. */
   readonly notify?: (seqs: readonly number[]) => void;
   /** What the whole process says of the mirror's state; one of the page's own where absent. */
   readonly health?: HealthReader;
-  /** Aborted when the process begins to shut down: live pages are let go then. */
+  /** Aborted when the process begins to shut down: pages that are being updated are let go then. */
   readonly signal?: AbortSignal;
 }
 
@@ -85,7 +85,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.use(makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
-    const before = /^\d{1,18}$/.exec(readText(query["before"]))?.[0] ?? null;
+    const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
     const actions = await readActions(pool, { before, limit: LIST_LINES });
     response.type("html").send(renderActions(actions, viewerOf(response)));
   });

@@ -48,7 +48,7 @@ export async function* readOrderTexts(pool: Pool, filter: OrderFilter): AsyncGen
 }
 
 /** How many orders a filter finds. Counts them one by one: for what is to be read whole anyway. */
-export async function countOrders(pool: Pool, filter: OrderFilter): Promise<number> {
+export async function countExportedOrders(pool: Pool, filter: OrderFilter): Promise<number> {
   const values: unknown[] = [];
   const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
   const text = `select count(*) as count from mirror.orders where ${conditions.join(" and ")}`;

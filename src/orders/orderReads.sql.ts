@@ -92,7 +92,7 @@ const FRESHNESS = `p.safe_through,
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
 /** One order, and how far what is said of it can be trusted. */
-export interface OrderAnswer {
+export interface OrderText {
   /** The order object's JSON text exactly as the provider sent it; undefined when there is no such order. */
   readonly raw: string | undefined;
   /** Of the same snapshot as the order, so it claims nothing that the order does not show. */
@@ -119,7 +119,7 @@ const ORDER = `
 export async function selectOrder(
   pool: Pool,
   order: { sourceId: string; reference: string },
-): Promise<OrderAnswer> {
+): Promise<OrderText> {
   const { rows } = await pool.query<FreshnessRow & { raw: string | null }>({
     name: "select-order",
     text: ORDER,

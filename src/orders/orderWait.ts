@@ -62,7 +62,7 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
       if (waiters.size >= WAITERS_MAX) return Promise.reject(refuseWait());
       return new Promise<boolean>((resolve, reject) => {
         const over = new AbortController();
-        const settle = (report: () => void) => {
+        const finish = (report: () => void) => {
           waiters.delete(waiter);
           over.abort();
           report();
@@ -70,8 +70,8 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
         const waiter: Waiter = {
           order,
           expired: timeoutMs === 0,
-          end: (arrived) => settle(() => resolve(arrived)),
-          fail: (error) => settle(() => reject(error as Error)),
+          end: (arrived) => finish(() => resolve(arrived)),
+          fail: (error) => finish(() => reject(error as Error)),
         };
         waiters.add(waiter);
         signal.addEventListener("abort", () => waiter.end(false), { signal: over.signal });

@@ -12,7 +12,7 @@ export type SendResult =
   | { readonly kind: "failed"; readonly code: string };
 
 /** Signs a message and posts it; never throws. */
-export type Send = (message: OutgoingMessage) => Promise<SendResult>;
+export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
 /** Waits after the first failure, the second, and so on; after the last a delivery is dead. Two and a half days in all. */
 const RETRY_SECONDS = [5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 57_600, 86_400];
@@ -33,7 +33,7 @@ export type DeliverResult = "over" | { readonly againAfterMs: number };
  */
 export function makeDeliver(deps: {
   pool: Pool;
-  endpoints: ReadonlyMap<string, Send>;
+  endpoints: ReadonlyMap<string, SendMessage>;
   logger: Logger;
   random: () => number;
   /** For tests, which do not wait for the product's spans. */
@@ -54,7 +54,7 @@ export function makeDeliver(deps: {
     const answer = await send(writeMessage(claim));
     const attempt: AttemptOutcome = {
       deliveryId,
-      ...judge(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),
+      ...judgeAnswer(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),
     };
     await recordAttempt(pool, attempt);
     logAttempt(logger, claim, attempt);
@@ -66,7 +66,7 @@ export function makeDeliver(deps: {
  * What an answer means. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0 to
  * 1, makes it longer.
  */
-export function judge(
+export function judgeAnswer(
   answer: SendResult,
   { waitSeconds, chance }: { waitSeconds: number | undefined; chance: number },
 ): Pick<AttemptOutcome, "outcome" | "result"> {

@@ -13,10 +13,10 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 const PLAN_LIMIT = 500;
 const LOOK_MIN_MS = 100;
 const LOOK_MAX_MS = 1_000;
-const SWEEP_INTERVAL_MS = 15_000;
+const OVERDUE_INTERVAL_MS = 15_000;
 /** Younger ones are left to their jobs. */
 const OVERDUE_SECONDS = 30;
-const SWEEP_LIMIT = 500;
+const OVERDUE_LIMIT = 500;
 const CLEAN_INTERVAL_MS = 3_600_000;
 const KEPT_DAYS = 7;
 
@@ -36,7 +36,7 @@ interface DispatchDeps {
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
   readonly overdueSeconds?: number;
-  readonly sweepIntervalMs?: number;
+  readonly overdueIntervalMs?: number;
 }
 
 /**
@@ -44,7 +44,7 @@ interface DispatchDeps {
  * number of processes may run it.
  */
 export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
-  const { pool, subscriptions, clock, logger, sweepIntervalMs = SWEEP_INTERVAL_MS } = deps;
+  const { pool, subscriptions, clock, logger, overdueIntervalMs = OVERDUE_INTERVAL_MS } = deps;
   const closing = new AbortController();
   const isDue = makeTimes(clock);
   let prepared = false;
@@ -58,7 +58,7 @@ export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
     }
     let count = 0;
     for (const subscription of subscriptions) count += await planAll(deps, subscription, closing.signal);
-    if (isDue("sweep", sweepIntervalMs)) count += await sweepOverdue(deps);
+    if (isDue("overdue", overdueIntervalMs)) count += await enqueueOverdue(deps);
     if (isDue("clean", CLEAN_INTERVAL_MS)) await forgetDelivered(pool, KEPT_DAYS);
     return count;
   }
@@ -110,14 +110,14 @@ async function planAll(
   return count;
 }
 
-async function sweepOverdue({
+async function enqueueOverdue({
   pool,
   subscriptions,
   enqueue,
   overdueSeconds = OVERDUE_SECONDS,
 }: DispatchDeps): Promise<number> {
   const endpointIds = [...new Set(subscriptions.map(({ endpointId }) => endpointId))];
-  const query = { endpointIds, overdueSeconds, limit: SWEEP_LIMIT };
+  const query = { endpointIds, overdueSeconds, limit: OVERDUE_LIMIT };
   const overdue = await takeOverdueDeliveries(pool, query);
   await enqueue(overdue);
   return overdue.length;

@@ -28,7 +28,7 @@ interface QueuedDelivery {
 }
 
 export interface OutgoingQueue {
-  /** Has workers work on these deliveries. Never throws; what cannot be enqueued is found again by the sweep. */
+  /** Has workers work on these deliveries. Never throws; what cannot be enqueued is found again by the overdue check. */
   readonly enqueue: (deliveries: readonly QueuedDelivery[]) => Promise<void>;
   /** Runs `deliver` for every job, and again after as long as it says. */
   readonly consume: (
@@ -50,7 +50,7 @@ const QUEUE_OPTIONS = {
     attempts: 1_000,
     backoff: { type: "custom" },
     stackTraceLimit: 1,
-    // One that is kept would be in the way of another with its id, which the sweep may need. What became of each
+    // One that is kept would be in the way of another with its id, which the overdue check may need. What became of each
     // delivery stands in the database.
     removeOnComplete: true,
     removeOnFail: true,
@@ -83,7 +83,7 @@ class DueLaterError extends Error {
 
 /**
  * The queue that has outgoing webhooks sent when they are due. Like the other one it only notifies: it may lose
- * everything, and the sweep over the database brings it back.
+ * everything, and the overdue check brings it back.
  *
  * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not migrated.
  */
@@ -112,7 +112,7 @@ export async function makeOutgoingQueue(deps: {
         if (suppressed !== undefined)
           logger.warn(
             { err: error, suppressed },
-            "outgoing webhooks could not be enqueued; the sweep finds them",
+            "outgoing webhooks could not be enqueued; the overdue check finds them",
           );
       }
     },

@@ -2,7 +2,7 @@ import { millisFromInstant } from "../domain/order/instant.ts";
 import { parseRetryAfter } from "../provider/rate/retryAfter.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
-import type { Send, SendResult } from "./outgoingDelivery.ts";
+import type { SendMessage, SendResult } from "./outgoingDelivery.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
 
 /** The endpoint has this long to answer; Standard Webhooks asks for 15 to 30 s. */
@@ -16,7 +16,7 @@ export type Sign = (message: OutgoingMessage & { nowSeconds: number }) => Record
  * Makes the function that posts signed messages to one endpoint. A redirect counts as an answer like any other, which
  * is a failure: what is signed for one address is not handed to another.
  */
-export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutMs?: number }): Send {
+export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutMs?: number }): SendMessage {
   const { url, sign, clock, timeoutMs = TIMEOUT_MS } = deps;
   return async (message) => {
     const nowSeconds = Math.floor(millisFromInstant(clock.now()) / MILLIS_PER_SECOND);

@@ -31,7 +31,13 @@ import type { RateAnswer } from "./rate/rateHeaders.ts";
 import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./http/transport.ts";
-import type { Answer, Answered, ProviderRequest, RequestOptions, Send } from "./http/request.ts";
+import type {
+  ProviderAnswer,
+  Answered,
+  ProviderRequest,
+  RequestOptions,
+  SendRequest,
+} from "./http/request.ts";
 
 /** Filters of GET /v1/orders (spec). Periods are half-open: `…Since`/`…From` included, `…Until` excluded. */
 export interface ListOrdersQuery {
@@ -138,7 +144,7 @@ type OrderRequests = Pick<
 >;
 
 /** The endpoints that answer with one order. */
-function makeOrderRequests(send: Send): OrderRequests {
+function makeOrderRequests(send: SendRequest): OrderRequests {
   const ask = async (request: ProviderRequest, options: RequestOptions = {}) =>
     readOrderAnswer(`${request.method} ${request.route}`, await send(request, options));
   const write = { method: "POST", policy: "sustained", safe: false } as const;
@@ -162,7 +168,7 @@ function makeOrderRequests(send: Send): OrderRequests {
 type Reads = Pick<ProviderClient, "quoteOrder" | "listOrders" | "validateAddress" | "listBranches">;
 
 /** The endpoints that change nothing, other than the reading of one order. */
-function makeReads(send: Send): Reads {
+function makeReads(send: SendRequest): Reads {
   return {
     async quoteOrder(body, options = {}) {
       const route = "/v1/orders/quote";
@@ -188,7 +194,7 @@ function makeReads(send: Send): Reads {
   };
 }
 
-function readOrdersPage(answer: Answer): OrdersPage {
+function readOrdersPage(answer: ProviderAnswer): OrdersPage {
   const endpoint = "GET /v1/orders";
   const { requestedAt, requestId } = answer;
   const readOrders = () => parseAnswer(listOrdersResponseSchema, endpoint, answer);

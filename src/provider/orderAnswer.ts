@@ -6,7 +6,7 @@ import { orderResponseSchema, readOrderResponse } from "../wire/order.ts";
 import type { WireOrder } from "../wire/order.ts";
 import { ProviderUnavailableError } from "./errors.ts";
 import type { RawAnswer } from "./errors.ts";
-import type { Answer } from "./http/request.ts";
+import type { ProviderAnswer } from "./http/request.ts";
 
 /** The answer of an endpoint that returns one order. */
 export interface OrderAnswer {
@@ -24,7 +24,7 @@ export interface OrderAnswer {
 }
 
 /** Throws ProviderUnavailableError when the answer is no order at all. `endpoint` such as `POST /v1/orders`. */
-export function readOrderAnswer(endpoint: string, answer: Answer): OrderAnswer {
+export function readOrderAnswer(endpoint: string, answer: ProviderAnswer): OrderAnswer {
   return {
     snapshot: readSnapshotOf(endpoint, answer),
     requestedAt: answer.requestedAt,
@@ -39,7 +39,7 @@ export function readOrderAnswer(endpoint: string, answer: Answer): OrderAnswer {
 export function parseAnswer<Schema extends z.ZodType>(
   schema: Schema,
   endpoint: string,
-  answer: Answer,
+  answer: ProviderAnswer,
 ): z.infer<Schema> {
   const result = schema.safeParse(answer.value);
   if (result.success) return result.data;
@@ -47,17 +47,21 @@ export function parseAnswer<Schema extends z.ZodType>(
   throw makeUnreadable(endpoint, answer, mistakes.join(", "));
 }
 
-export function makeUnreadable(endpoint: string, answer: Answer, mistake: string): ProviderUnavailableError {
+export function makeUnreadable(
+  endpoint: string,
+  answer: ProviderAnswer,
+  mistake: string,
+): ProviderUnavailableError {
   const facts = { status: answer.status, code: null, requestId: answer.requestId };
   const text = `${endpoint} was answered unreadably: ${mistake}`;
   return new ProviderUnavailableError(text, facts, { reason: "unreadable" });
 }
 
-export function readSubscriptionState({ headers }: Answer): string | null {
+export function readSubscriptionState({ headers }: ProviderAnswer): string | null {
   return headers.get("service-subscription-state");
 }
 
-function readSnapshotOf(endpoint: string, answer: Answer): Snapshot {
+function readSnapshotOf(endpoint: string, answer: ProviderAnswer): Snapshot {
   // readOrderResponse scans the text of an object.
   if (typeof answer.value !== "object" || answer.value === null || Array.isArray(answer.value)) {
     throw makeUnreadable(endpoint, answer, "not an object");

@@ -17,7 +17,7 @@ import {
 import type { AnswerFacts, ProviderError, RawAnswer } from "./errors.ts";
 
 /** The parts of an error body that are read; null where they are missing or not what they should be. */
-export interface Refusal {
+export interface ProviderRefusal {
   readonly code: string | null;
   /** Names the policy of a 429 (spec, "Limits"); never shown. */
   readonly message: string | null;
@@ -30,7 +30,7 @@ export interface RefusedAnswer {
   /** Its path names one order, so that "not found" speaks of that order. */
   readonly namesOrder: boolean;
   readonly status: number;
-  readonly refusal: Refusal;
+  readonly refusal: ProviderRefusal;
   /** From Retry-After, bounded; null when a 5xx came without one. */
   readonly retryAfterMs: number | null;
   /** The exceeded policy of a 429. */
@@ -39,7 +39,7 @@ export interface RefusedAnswer {
 }
 
 /** The body was missing, or said nothing that can be read. */
-export const NO_REFUSAL: Refusal = { code: null, message: null, requestId: null };
+export const NO_REFUSAL: ProviderRefusal = { code: null, message: null, requestId: null };
 
 // Short plain words only: they are shown, and text of another kind might be personal data.
 const code = z
@@ -82,7 +82,7 @@ const GONE = 410;
 const TOO_MANY_REQUESTS = 429;
 
 /** Reads the body of a refused request; `value` is its JSON, or undefined where it was none. */
-export function readRefusal(value: unknown): Refusal {
+export function readRefusal(value: unknown): ProviderRefusal {
   const result = refusalBody.safeParse(value);
   if (!result.success) return NO_REFUSAL;
   const body = result.data;

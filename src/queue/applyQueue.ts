@@ -29,7 +29,7 @@ const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
 const QUEUE_OPTIONS = {
   defaultJobOptions: {
-    // With the doubling wait about two minutes; after that the sweep goes on.
+    // With the doubling wait about two minutes; after that the overdue check goes on.
     attempts: 8,
     backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
     removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
@@ -44,7 +44,7 @@ const COMPLETED_IN_POSTGRES = { count: 20 };
 export interface ApplyQueue {
   /**
    * Has workers apply the events at these inbox positions: hints at them at once, and enqueues a job a little later.
-   * Never throws and never waits; what cannot be enqueued is logged and forgotten, as the sweep finds it.
+   * Never throws and never waits; what cannot be enqueued is logged and forgotten, as the overdue check finds it.
    */
   readonly notify: (seqs: readonly number[]) => void;
   /** Runs `apply` for each hint that comes to this process. What fails, or comes while too much is under way, is left to its job. */

@@ -50,7 +50,7 @@ export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
   worker.on("failed", (job, error) => {
     if (job && isOver(job)) {
       const fields = { job_id: job.id, attempts: job.attemptsMade, err: error };
-      logger.error(fields, "a job failed for good; the sweep goes on trying its events");
+      logger.error(fields, "a job failed for good; the overdue check keeps trying its events");
     }
   });
   return {

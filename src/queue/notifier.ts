@@ -36,7 +36,7 @@ export interface NotifierOptions {
 /**
  * Sends one message at a time, about all that was notified meanwhile.
  *
- * Nothing is kept for later: what cannot be sent now is forgotten, because the sweep finds it in the inbox. So the
+ * Nothing is kept for later: what cannot be sent now is forgotten, because the overdue check finds it in the inbox. So the
  * queue may be away, frozen or full without anybody noticing but by some seconds' delay.
  */
 export function makeNotifier(
@@ -106,6 +106,6 @@ export function logForgotten({ clock, logger }: { clock: Clock; logger: Logger }
     const suppressed = sample(reason);
     if (suppressed === undefined) return;
     const fields = { events, reason, suppressed, ...(error === undefined ? {} : { err: error }) };
-    logger.warn(fields, "no job was enqueued for some events; the sweep will find them");
+    logger.warn(fields, "no job was enqueued for some events; the overdue check will find them");
   };
 }

@@ -11,7 +11,7 @@ const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
   const { config, clock, queue, outgoingQueue } = deps;
   const sources = [...config.sources];
-  deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
+  deps.reloadableSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const queues = queue && [queue, ...(outgoingQueue === undefined ? [] : [outgoingQueue])];
   return makeHealthReader({
     pool: openPool(deps, HEALTH_POOL),

@@ -65,8 +65,8 @@ export function meterDecisions(
   return (decisions) => {
     const now = clock.now();
     countDecisions(metrics, decisions);
-    for (const { sourceId: source, via, verdict: outcome, version } of decisions) {
-      if (outcome !== "applied" || version === null) continue;
+    for (const { sourceId: source, via, verdict, version } of decisions) {
+      if (verdict !== "applied" || version === null) continue;
       // The provider's clock may be ahead; and what a backfill brings is old by nature.
       const lag = Math.max(0, Number(now - version) / Number(NANOS_PER_SECOND));
       if (via !== "backfill") metrics.record("order_mirror_apply_lag_seconds", lag, { source, via });
@@ -85,8 +85,8 @@ function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void 
     else groups.set(key, { decision, count: 1 });
   }
   for (const { decision, count } of groups.values()) {
-    const { sourceId: source, via, verdict: outcome } = decision;
-    metrics.count("order_mirror_events_applied_total", { source, via, outcome }, count);
+    const { sourceId: source, via, verdict } = decision;
+    metrics.count("order_mirror_events_applied_total", { source, via, verdict }, count);
   }
 }
 

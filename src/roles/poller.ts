@@ -9,7 +9,7 @@ import { makeProviderClient } from "../provider/client.ts";
 import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
-import { isSameSource } from "./liveSources.ts";
+import { isSameSource } from "./reloadableSources.ts";
 import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
@@ -45,7 +45,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
   }
 
   await poll(config.sources);
-  deps.liveSources?.follow(async (sources) => {
+  deps.reloadableSources?.follow(async (sources) => {
     await recordConfiguredSources(pool, { sources });
     await poll(sources);
   });

@@ -8,7 +8,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
-import type { LiveSources } from "./liveSources.ts";
+import type { ReloadableSources } from "./reloadableSources.ts";
 
 /** What every role of the product is started with. */
 export interface RoleDeps {
@@ -22,7 +22,7 @@ export interface RoleDeps {
   /** Undefined: nobody asked for traces. */
   readonly tracing?: Tracing | undefined;
   /** Sources that may change while the process runs; undefined: those of the configuration stay. */
-  readonly liveSources?: LiveSources | undefined;
+  readonly reloadableSources?: ReloadableSources | undefined;
   /** Logs the first operator in, where nobody configured a password; see provideCredentials. */
   readonly loginCode?: LoginCode | undefined;
   /** How long an event may come after the read that found its change; the poller's default where absent. */

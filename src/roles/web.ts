@@ -126,7 +126,7 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const sources = new Map(loadVerifiers(config.sources, logger));
-  deps.liveSources?.follow(async (changed) => {
+  deps.reloadableSources?.follow(async (changed) => {
     await recordConfiguredSources(pool, { sources: changed });
     const verifiers = loadVerifiers(changed, logger);
     sources.clear();
@@ -173,7 +173,7 @@ function composeApp(
   app.use(setAnswerHeaders);
   const { apiTokens, localTrust } = config;
   const sources = [...config.sources];
-  deps.liveSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
+  deps.reloadableSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
   // First of the routers, since each one before it costs every read.

@@ -1,7 +1,7 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeGroupApply } from "../apply/groupApply.ts";
 import { skipApplied } from "../apply/skipApplied.ts";
-import { makeSweep, OVERDUE_AFTER_SECONDS } from "../apply/sweep.ts";
+import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.ts";
 import { takeOverdue } from "../receive/commit/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint } from "../runtime/telemetry/tracing.ts";
@@ -13,28 +13,28 @@ import { recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
-/** Starts applying events, by every hint and job of the queue, and by the sweep what neither brought; outgoing webhooks; and retention. */
+/** Starts applying events, by every hint and job of the queue, and by the overdue check what neither brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
   await recordConfiguredSources(pool, config);
   const modes = new Map(modesOf(config));
-  deps.liveSources?.follow(async (sources) => {
+  deps.reloadableSources?.follow(async (sources) => {
     await recordConfiguredSources(pool, { sources });
     modes.clear();
     for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
   });
   const apply = makeApply({ pool, logger, modes, onDecisions });
-  const sweep = makeSweep({
+  const overdueCheck = makeOverdueCheck({
     takeOverdue: (query) =>
       takeOverdue(pool, { ...query, sourceIds: [...modes.keys()], olderThanSeconds: OVERDUE_AFTER_SECONDS }),
     applyEvents: apply.applyEvents,
     clock,
     logger,
   });
-  sweep.start();
-  shutdown.onShutdown("sweep", () => sweep.close());
+  overdueCheck.start();
+  shutdown.onShutdown("overdue check", () => overdueCheck.close());
   const { applyHint, applyJob } = skipApplied(makeGroupApply(apply));
   const traced = (events: number, follows: readonly TracePoint[], work: () => Promise<void>) =>
     inSpan(tracing, "apply", { attributes: { "order_mirror.events": events }, follows }, work);

@@ -16,7 +16,7 @@ export interface SignedRequest {
   readonly nowSeconds: number;
 }
 
-export type Refusal =
+export type SignatureRefusal =
   | "signature_missing"
   | "signature_repeated"
   | "signature_malformed"
@@ -41,7 +41,7 @@ type Verdict =
   | {
       readonly valid: false;
       /** For logs and counters only: told to the sender it would help a forger. */
-      readonly reason: Refusal;
+      readonly reason: SignatureRefusal;
     };
 
 export interface Verifier {
@@ -98,7 +98,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   const findMatch = makeMatcher(scheme, keys);
   const delimiter = findIdDelimiter(parts);
 
-  const readId = (values: string[] | undefined): { id: string } | Refusal => {
+  const readId = (values: string[] | undefined): { id: string } | SignatureRefusal => {
     const id = values?.[0];
     if (values === undefined || id === undefined) return "id_missing";
     if (values.length > 1) return "id_repeated";
@@ -127,7 +127,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   return { verify, bodyBytesMax, warnings };
 }
 
-function readHeader(values: string[] | undefined): { text: string } | Refusal {
+function readHeader(values: string[] | undefined): { text: string } | SignatureRefusal {
   const text = values?.[0];
   if (values === undefined || text === undefined) return "signature_missing";
   return values.length > 1 ? "signature_repeated" : { text };

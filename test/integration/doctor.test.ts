@@ -3,7 +3,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished }
 import { startWeb } from "../../src/roles/web.ts";
 import { diagnose } from "../../src/cli/doctor/diagnose.ts";
 import { examine } from "../../src/cli/doctor/examine.ts";
-import type { Check, Finding, Patient } from "../../src/cli/doctor/check.ts";
+import type { Check, CheckFinding, Patient } from "../../src/cli/doctor/check.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeApplyQueue } from "../../src/queue/applyQueue.ts";
@@ -83,7 +83,7 @@ async function run(env = makeEnv(), publicUrl: string | null = null) {
   return diagnose({ readConfig: readConfigOf(env), publicUrl });
 }
 /** What is worse than the server of these tests, which is not durable on purpose. */
-function troubles(findings: readonly Finding[]): string[] {
+function troubles(findings: readonly CheckFinding[]): string[] {
   return findings
     .filter(
       ({ level, condition, sentence }) =>

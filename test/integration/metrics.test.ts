@@ -60,7 +60,7 @@ describe("the registry", () => {
     onDecisions([decision, { ...decision, verdict: "stale" }, { ...decision, via: "backfill" }]);
     expect(forwarded).toHaveLength(3);
     const lines = await read();
-    const applied = 'order_mirror_events_applied_total{source="live",via="webhook",outcome="applied"} 1';
+    const applied = 'order_mirror_events_applied_total{source="live",via="webhook",verdict="applied"} 1';
     expect(lines).toContain(applied);
     expect(lines).toContain(applied.replace('"applied"', '"stale"'));
     const lag = lines.filter((line) => line.startsWith("order_mirror_apply_lag_seconds_"));

@@ -122,7 +122,7 @@ describe("text that a recipient, a provider or a visitor made up", () => {
 
   it("is shown as text by the live stream too", async () => {
     const stopping = new AbortController();
-    const response = await fetch(`${server.url}/ops/live`, { signal: stopping.signal });
+    const response = await fetch(`${server.url}/ops/updates`, { signal: stopping.signal });
     let text = "";
     for await (const chunk of response.body ?? []) {
       text += Buffer.from(chunk).toString();

@@ -5,7 +5,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeHealthReader } from "../../src/health/health.ts";
 import { makeHealthRouter } from "../../src/ops/health/healthRouter.ts";
-import type { HealthDeps } from "../../src/ops/health/healthRouter.ts";
+import type { HealthRouterDeps } from "../../src/ops/health/healthRouter.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { withDatabase } from "../support/createDatabase.ts";
@@ -45,7 +45,7 @@ function openPool(url: string): Pool {
   return opened;
 }
 
-async function start(deps: Partial<HealthDeps> = {}) {
+async function start(deps: Partial<HealthRouterDeps> = {}) {
   const server = await serve(
     makeHealthRouter({
       pool,

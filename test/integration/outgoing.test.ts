@@ -124,7 +124,7 @@ async function start(
     subscriptions,
     enqueue: queue.enqueue,
     overdueSeconds: 0.5,
-    sweepIntervalMs: 500,
+    overdueIntervalMs: 500,
     ...common,
   });
   closes.push(

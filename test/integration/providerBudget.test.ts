@@ -36,7 +36,7 @@ describe.each(["fixed", "sliding"] as const)("against a provider with %s rate wi
       order.push(priority);
     };
     const startedAtMs = performance.now();
-    const lists = Array.from({ length: 14 }, () => [list("backfill"), list("live")]).flat();
+    const lists = Array.from({ length: 14 }, () => [list("backfill"), list("poll")]).flat();
     const reads = Array.from({ length: 200 }, () =>
       client.getOrder("no-such-order", { priority: "verify" }).catch(() => undefined),
     );
@@ -47,6 +47,6 @@ describe.each(["fixed", "sliding"] as const)("against a provider with %s rate wi
     expect(tookMs).toBeGreaterThanOrEqual(27 * 556 - 50);
     expect(tookMs).toBeLessThan(25_000);
     // The first backfill found the way free.
-    expect(order.slice(1, 15)).toEqual(Array.from({ length: 14 }, () => "live"));
+    expect(order.slice(1, 15)).toEqual(Array.from({ length: 14 }, () => "poll"));
   });
 });

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { findBranchId } from "../../src/orders/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { countOrders, readOrderRows, readOrderTexts } from "../../src/orders/orderExport.sql.ts";
+import { countExportedOrders, readOrderRows, readOrderTexts } from "../../src/orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../src/orders/orderFilter.sql.ts";
 import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../src/orders/orderReads.sql.ts";
 import type { OrderPosition, OrdersQuery, OrderSort } from "../../src/orders/orderReads.sql.ts";
@@ -169,7 +169,7 @@ describe.each(NARROW)("an export of %s", (_, filter) => {
 
   it("is counted by an index", async () => {
     const { wholeTables, rowsLookedAt } = await watch((pool) =>
-      countOrders(pool, { sourceId: "live", ...filter }),
+      countExportedOrders(pool, { sourceId: "live", ...filter }),
     );
     expect(wholeTables).toEqual([]);
     expect(rowsLookedAt).toBeLessThan(ORDERS / 5);

@@ -33,19 +33,19 @@ it("adds up what several processes sent for a source, and loses nothing while Po
   const flaky = { query: (...args: Parameters<typeof pool.query>) => (down ? gone : pool).query(...args) };
   const poller = open(flaky as typeof pool);
   const writer = open(pool, "write");
-  await send(poller, "order-list", "live");
-  await send(poller, "order-list", "live");
+  await send(poller, "order-list", "poll");
+  await send(poller, "order-list", "poll");
   await send(poller, "sustained", "refetch");
-  await send(writer, "geocoding", "live");
+  await send(writer, "geocoding", "poll");
   await expect(poller.flush()).rejects.toThrow("after calling end on the pool");
   expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([]);
   down = false;
-  await send(poller, "order-list", "live");
+  await send(poller, "order-list", "poll");
   await poller.flush();
   await poller.flush();
   await writer.flush();
   expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([
-    { policy: "order-list", purpose: "live", requests: 3 },
+    { policy: "order-list", purpose: "poll", requests: 3 },
     { policy: "geocoding", purpose: "write", requests: 1 },
     { policy: "sustained", purpose: "refetch", requests: 1 },
   ]);

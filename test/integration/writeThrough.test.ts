@@ -348,4 +348,4 @@ describe("the provider's rates", () => {
   });
 });
 
-const countWaiting = (budget: Budget) => budget.spent().reduce((sum, { waiting }) => sum + waiting.live, 0);
+const countWaiting = (budget: Budget) => budget.spent().reduce((sum, { waiting }) => sum + waiting.poll, 0);

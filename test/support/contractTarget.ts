@@ -234,7 +234,7 @@ function makeCaller(baseUrl: string, apiKey: string | null): Caller {
       logger: silentLogger,
     }),
     async ask(method, path, body) {
-      const permit = await budget.acquire({ policy: policyOf(method, path), priority: "live" });
+      const permit = await budget.acquire({ policy: policyOf(method, path), priority: "poll" });
       const response = await fetch(baseUrl + path, {
         method,
         headers: {

@@ -120,8 +120,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "receive/commit/groupCommit.ts",
-        find: 'if (classifyDatabaseError(error) !== "refused-content") settleAll(batch, unavailable(error));',
-        replace: 'if (classifyDatabaseError(error) !== "refused-content") settleStored(batch, []);',
+        find: 'if (classifyDatabaseError(error) !== "refused-content") failAll(batch, unavailable(error));',
+        replace: 'if (classifyDatabaseError(error) !== "refused-content") finishStored(batch, []);',
       },
     ],
     caughtBy: {

@@ -31,7 +31,9 @@ class BackfillEndedError extends OrderMirrorError {
 export function addBackfillCommand(program: Command): void {
   program
     .command("backfill")
-    .description("have a period of the past read from the provider, newest part first, beside live polling")
+    .description(
+      "have a period of the past read from the provider, newest part first, beside the polling of current changes",
+    )
     .option("--from <when>", "start, inclusive: an instant, or a duration back from now such as P90D")
     .option("--to <when>", "end, exclusive; default now")
     .option("--source <id>", "of this source; needed when there are several")

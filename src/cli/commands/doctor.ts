@@ -1,7 +1,7 @@
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { findAddressProblem, trimAddress } from "../../runtime/config/providerAddress.ts";
-import type { Finding, Level } from "../doctor/check.ts";
+import type { CheckFinding, Level } from "../doctor/check.ts";
 import { diagnose } from "../doctor/diagnose.ts";
 import type { Examination } from "../doctor/examine.ts";
 import { ProblemsFoundError } from "../input/failure.ts";
@@ -65,7 +65,7 @@ function mark(level: Level, paint: Paint): string {
   return level === "warning" ? paint("yellow", "!") : paint("red", "✖");
 }
 
-function countLevels(findings: readonly Finding[]) {
+function countLevels(findings: readonly CheckFinding[]) {
   const count = (wanted: Level) => findings.filter(({ level }) => level === wanted).length;
   return { problems: count("problem"), warnings: count("warning") };
 }

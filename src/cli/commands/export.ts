@@ -6,7 +6,7 @@ import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
-import { countOrders } from "../../orders/orderExport.sql.ts";
+import { countExportedOrders } from "../../orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../orders/orderFilter.sql.ts";
 import { resolveBranch } from "../../orders/branchFilter.ts";
 import { RefusedRequestError } from "../../http/errors.ts";
@@ -141,7 +141,7 @@ async function writeOrders(work: {
 }): Promise<number> {
   const { pool, exportPool, filter, out, options, signal } = work;
   const { format, excel = false, separator } = options;
-  const total = await countOrders(pool, filter);
+  const total = await countExportedOrders(pool, filter);
   const startedMs = systemClock.monotonicMs();
   const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
   let shownMs = startedMs;

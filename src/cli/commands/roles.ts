@@ -5,7 +5,7 @@ import type { RoleDeps } from "../../roles/role.ts";
 import { requireSources } from "../../runtime/config/config.ts";
 import { readConfig, runService } from "../input/session.ts";
 
-export const ROLES = ["up", "web", "worker", "poller"] as const;
+export const PROCESS_ROLES = ["up", "web", "worker", "poller"] as const;
 
 /**
  * `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. Each loads its code when it

@@ -5,7 +5,7 @@ import { judgeWebhooks, lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { SourceFacts } from "../../health/condition.ts";
 import type { Holding } from "../../health/judge.ts";
-import { countOrders } from "../../health/serverFacts.sql.ts";
+import { countMirroredOrders } from "../../health/serverFacts.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
 import { readBehaviour } from "../../poll/ledger/providerBehaviour.sql.ts";
@@ -32,7 +32,7 @@ export function addStatusCommand(program: Command): void {
     .action(async (options: { json?: boolean }) => {
       const { sources, holding } = await withMirror(async (mirror) => {
         const health = await readHealth(mirror);
-        const orders = await countOrders(mirror.pool);
+        const orders = await countMirroredOrders(mirror.pool);
         const shown = health.facts.sources.map((standing) => {
           const count = orders.get(standing.sourceId) ?? 0;
           return addDetails(mirror.pool, { standing, orders: count, holding: health.holding });

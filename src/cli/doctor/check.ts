@@ -11,7 +11,7 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 export type Level = "ok" | "warning" | "problem";
 
 /** What a check found: one sentence, and what to do about it unless all is well. Neither holds a secret. */
-export interface Finding {
+export interface CheckFinding {
   readonly check: string;
   readonly level: Level;
   readonly sentence: string;
@@ -20,7 +20,7 @@ export interface Finding {
   readonly condition?: string;
 }
 
-export type Remark = Omit<Finding, "check">;
+export type Remark = Omit<CheckFinding, "check">;
 
 /** What the checks look at. */
 export interface Patient {

@@ -10,7 +10,7 @@ import { configureHere } from "../demo/demoFolder.ts";
 import type { Health } from "../../health/health.ts";
 import { readHealth } from "../input/health.ts";
 import { toRemark } from "./check.ts";
-import type { Check, Finding } from "./check.ts";
+import type { Check, CheckFinding } from "./check.ts";
 import { examine } from "./examine.ts";
 import type { Examination } from "./examine.ts";
 import {
@@ -102,7 +102,7 @@ export async function diagnose({
   }
 }
 
-function describeConfiguration(config: Config): Finding {
+function describeConfiguration(config: Config): CheckFinding {
   const set = describeConfig(config, ENVIRONMENT).filter(({ source }) => source !== "default").length;
   const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "no source";
   return {
@@ -113,7 +113,7 @@ function describeConfiguration(config: Config): Finding {
 }
 
 /** A line of the configuration's problems says what is wrong, then in a second sentence what to do. */
-function toConfigFinding(line: string): Finding {
+function toConfigFinding(line: string): CheckFinding {
   const at = line.indexOf(". ");
   const check = "configuration";
   return at === -1

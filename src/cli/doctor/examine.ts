@@ -1,9 +1,9 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { problem, toRemark } from "./check.ts";
-import type { Check, Finding, Patient, Remark } from "./check.ts";
+import type { Check, CheckFinding, Patient, Remark } from "./check.ts";
 
 export interface Examination {
-  readonly findings: readonly Finding[];
+  readonly findings: readonly CheckFinding[];
   /** Names of checks that were left out because what they need is not there. */
   readonly skipped: readonly string[];
 }
@@ -35,7 +35,7 @@ export async function examine(
   };
 }
 
-async function runCheck(check: Check, patient: Patient, deadlineMs: number): Promise<Finding[]> {
+async function runCheck(check: Check, patient: Patient, deadlineMs: number): Promise<CheckFinding[]> {
   const over = new AbortController();
   const remarks = await Promise.race([
     check.run(patient, over.signal).catch((error: unknown): Remark[] => [toRemark(error)]),

@@ -1,6 +1,6 @@
 import { assertMigrated, migrateAll, openDatabase } from "../../roles/openDatabase.ts";
-import { makeLiveSources } from "../../roles/liveSources.ts";
-import type { LiveSources } from "../../roles/liveSources.ts";
+import { makeReloadableSources } from "../../roles/reloadableSources.ts";
+import type { ReloadableSources } from "../../roles/reloadableSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
@@ -61,8 +61,18 @@ export async function runService(options: {
     else await assertMigrated(database.url);
     const metrics = makeMetrics({ version: VERSION });
     const databaseUrl = database.url;
-    const liveSources = options.readSources && listenForSources(options.readSources, { config, logger });
-    await start({ config, databaseUrl, clock: systemClock, logger, shutdown, metrics, tracing, liveSources });
+    const reloadableSources =
+      options.readSources && listenForSources(options.readSources, { config, logger });
+    await start({
+      config,
+      databaseUrl,
+      clock: systemClock,
+      logger,
+      shutdown,
+      metrics,
+      tracing,
+      reloadableSources,
+    });
   } catch (error) {
     // A signal during the start closes what the start was still using: that is no failure of its own.
     if (shutdown.signal.aborted) return;
@@ -74,10 +84,10 @@ export async function runService(options: {
 function listenForSources(
   readSources: () => readonly SourceConfig[],
   { config, logger }: { config: Config; logger: Logger },
-): LiveSources {
-  const liveSources = makeLiveSources({ sources: config.sources, readSources, logger });
-  process.on("SIGHUP", () => void liveSources.reload());
-  return liveSources;
+): ReloadableSources {
+  const reloadableSources = makeReloadableSources({ sources: config.sources, readSources, logger });
+  process.on("SIGHUP", () => void reloadableSources.reload());
+  return reloadableSources;
 }
 
 /** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */

@@ -7,7 +7,7 @@ import type { Paint } from "./terminal.ts";
 const VIA_WIDTH = 8;
 const REFERENCE_WIDTH = 12;
 const MOVE_WIDTH = 42;
-const OUTCOME_WIDTH = 11;
+const LABEL_WIDTH = 11;
 
 /** More new orders than this in one page are a history that is read in, and get one line together. */
 const NEW_LINES_MAX = 8;
@@ -15,7 +15,7 @@ const NEW_LINES_MAX = 8;
 /** What a line shows of a decision. */
 type ShownDecision = Omit<Decision, "storedVersion">;
 
-type Outcome =
+type Label =
   | "applied"
   | "new"
   | "repaired"
@@ -38,16 +38,16 @@ export function formatDecision(
   context: { now: Instant; paint: Paint },
 ): string | undefined {
   const { now, paint } = context;
-  const outcome = outcomeOf(decision);
-  if (outcome === undefined) return undefined;
+  const label = labelOf(decision);
+  if (label === undefined) return undefined;
   const time = new Date(millisFromInstant(now)).toTimeString().slice(0, 8);
   const columns = [
     paint("dim", time),
     decision.via.padEnd(VIA_WIDTH),
     escapeControls(decision.reference ?? "–").padEnd(REFERENCE_WIDTH),
     escapeControls(describeMove(decision)).padEnd(MOVE_WIDTH),
-    paint(STYLES[outcome], outcome.padEnd(OUTCOME_WIDTH)),
-    paint("dim", explain(decision, outcome, now)),
+    paint(STYLES[label], label.padEnd(LABEL_WIDTH)),
+    paint("dim", explain(decision, label, now)),
   ];
   return columns.join("  ").trimEnd();
 }
@@ -57,7 +57,7 @@ export function formatDecisions(
   decisions: readonly ShownDecision[],
   context: { now: Instant; paint: Paint },
 ): string[] {
-  const fresh = decisions.filter((decision) => outcomeOf(decision) === "new");
+  const fresh = decisions.filter((decision) => labelOf(decision) === "new");
   const counted = fresh.length > NEW_LINES_MAX ? fresh : [];
   const lines = decisions
     .filter((decision) => !counted.includes(decision))
@@ -69,7 +69,7 @@ export function formatDecisions(
   return [...lines, formatDecision(summary, context) ?? ""];
 }
 
-const STYLES: Readonly<Record<Outcome, Parameters<Paint>[0]>> = {
+const STYLES: Readonly<Record<Label, Parameters<Paint>[0]>> = {
   applied: "green",
   new: "cyan",
   repaired: "magenta",
@@ -82,7 +82,7 @@ const STYLES: Readonly<Record<Outcome, Parameters<Paint>[0]>> = {
   gone: "magenta",
 };
 
-function outcomeOf({ verdict, via, status, previousStatus }: ShownDecision): Outcome | undefined {
+function labelOf({ verdict, via, status, previousStatus }: ShownDecision): Label | undefined {
   switch (verdict) {
     case "applied":
       if (via === "webhook" || via === "write" || previousStatus === status) return "applied";
@@ -110,10 +110,10 @@ function describeMove({ status, previousStatus }: ShownDecision): string {
   return `${previousStatus} → ${status ?? "–"}`;
 }
 
-function explain(decision: ShownDecision, outcome: Outcome, now: Instant): string {
+function explain(decision: ShownDecision, label: Label, now: Instant): string {
   const age =
     decision.version === null ? "" : formatSpan(Math.max(0, millisFromInstant(now - decision.version)));
-  switch (outcome) {
+  switch (label) {
     case "applied":
       return age;
     case "new":
@@ -134,7 +134,7 @@ function explain(decision: ShownDecision, outcome: Outcome, now: Instant): strin
     case "ignored":
       return decision.reason ?? "";
     default: {
-      const never: never = outcome;
+      const never: never = label;
       return never;
     }
   }

@@ -11,7 +11,7 @@ export type Via = (typeof VIAS)[number];
  * Place of an observation in the total order, compared by `compareKeys`.
  *
  * A read of ours shows every change up to its _horizon_: the provider-clock instant of its request less a margin. What it
- * shows is settled knowledge as far as that; an event, and a version beyond a read's own horizon, is a _claim_: authentic,
+ * shows is certain as far as that; an event, and a version beyond a read's own horizon, is a _claim_: authentic,
  * but perhaps early, late, out of order or false.
  */
 export interface OrderKey {

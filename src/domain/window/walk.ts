@@ -108,11 +108,11 @@ export function receivePage(walk: Walk, page: WalkPage): Walk {
   const keys = page.rows.map((row) => row.key);
   const { seen, fresh } = addSeen(walk.seen, keys);
   const next = advance({ ...walk, seen, fresh, pages: walk.pages + 1 }, task, page);
-  const outcome = next.outcome ?? settleOutcome(next);
+  const outcome = next.outcome ?? concludeWalk(next);
   return outcome === undefined ? next : { ...next, tasks: [], outcome };
 }
 
-function settleOutcome(walk: Walk): WalkOutcome | undefined {
+function concludeWalk(walk: Walk): WalkOutcome | undefined {
   if (walk.tasks.length === 0) return { kind: "read", proved: walk.proved };
   if (walk.pages >= walk.pagesMax) return { kind: "too_large" };
   return undefined;

@@ -3,7 +3,7 @@ import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.t
 /** A viewer sees everything and changes nothing. */
 export type Role = "operator" | "viewer";
 
-export const ROLES: readonly Role[] = ["operator", "viewer"];
+export const OPS_ROLES: readonly Role[] = ["operator", "viewer"];
 
 /** What each role logs in with; null: that role does not exist. */
 export type PasswordByRole = Readonly<Record<Role, string | null>>;
@@ -14,11 +14,11 @@ export type PasswordByRole = Readonly<Record<Role, string | null>>;
  */
 export function makePasswordCheck(passwords: PasswordByRole) {
   const nothing = digestSecret("");
-  const digests = ROLES.map((role) => {
+  const digests = OPS_ROLES.map((role) => {
     const password = passwords[role];
     return { role, exists: password !== null, digest: password === null ? nothing : digestSecret(password) };
   });
-  return function findRole(password: string, wanted: readonly Role[] = ROLES): Role | undefined {
+  return function findRole(password: string, wanted: readonly Role[] = OPS_ROLES): Role | undefined {
     const matching = digests.filter(({ digest }) => matchesDigest(password, digest));
     return matching.find(({ role, exists }) => exists && wanted.includes(role))?.role;
   };

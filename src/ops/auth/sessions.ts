@@ -3,7 +3,7 @@ import type { CookieOptions, Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { deleteSession, findSession, insertSession } from "./opsSessions.sql.ts";
 import type { SessionKey } from "./opsSessions.sql.ts";
-import { ROLES } from "./passwords.ts";
+import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
 
 /** Who logged in with a browser, by a cookie that only this browser and this host know. */
@@ -37,7 +37,7 @@ const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
  */
 export function makeSessions({ pool, passwords }: { pool: Pool; passwords: PasswordByRole }): Sessions {
   const makeKeys = (token: string): SessionKey[] =>
-    ROLES.flatMap((role) => {
+    OPS_ROLES.flatMap((role) => {
       const password = passwords[role];
       return password === null
         ? []

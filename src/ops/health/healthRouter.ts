@@ -8,7 +8,7 @@ import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
-export interface HealthDeps {
+export interface HealthRouterDeps {
   readonly pool: Pool;
   readonly databaseUrl: string;
   /** Aborted when this process begins to shut down. */
@@ -41,7 +41,7 @@ const HOLD_MS = 1_000;
  * begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the conditions that
  * hold by name and severity: nothing that a stranger could use.
  */
-export function makeHealthRouter(deps: HealthDeps): Router {
+export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const { signal, logger, clock = systemClock, health } = deps;
   const hold = (probe: Probe) => holdProbe(probe, clock);
   const deciding = makeDecidingProbes(deps).map(hold);
@@ -92,7 +92,7 @@ async function listConditions(health: HealthReader | undefined): Promise<{ condi
   }
 }
 
-function makeDecidingProbes({ pool, databaseUrl }: HealthDeps): Probe[] {
+function makeDecidingProbes({ pool, databaseUrl }: HealthRouterDeps): Probe[] {
   let current = false;
   return [
     {

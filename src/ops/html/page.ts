@@ -1,4 +1,4 @@
-import { CHART_ASSET, CHART_STYLE_ASSET, LIVE_ASSET, STYLE_ASSET } from "./assets.ts";
+import { CHART_ASSET, CHART_STYLE_ASSET, OVERVIEW_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
 import type { Viewer } from "../auth/login.ts";
@@ -23,11 +23,11 @@ export interface PageParts {
   /** What was searched for. */
   readonly query?: string;
   /** The overview keeps itself up to date and draws charts. */
-  readonly live?: boolean;
+  readonly updates?: boolean;
 }
 
 /** A whole document. The empty icon keeps browsers from asking for one. */
-export function renderPage({ title, body, viewer, query = "", live = false }: PageParts): string {
+export function renderPage({ title, body, viewer, query = "", updates = false }: PageParts): string {
   return html`<!doctype html>
     <html lang="en">
       <head>
@@ -36,7 +36,7 @@ export function renderPage({ title, body, viewer, query = "", live = false }: Pa
         <meta name="robots" content="noindex" />
         <link rel="icon" href="data:," />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
-        ${live ? LIVE_HEAD : html``}
+        ${updates ? OVERVIEW_HEAD : html``}
         <title>${title} · order-mirror</title>
       </head>
       <body>
@@ -46,9 +46,9 @@ export function renderPage({ title, body, viewer, query = "", live = false }: Pa
     </html> `.markup;
 }
 
-const LIVE_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
+const OVERVIEW_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
   <script src="${CHART_ASSET.path}" defer></script>
-  <script src="${LIVE_ASSET.path}" defer></script>`;
+  <script src="${OVERVIEW_SCRIPT_ASSET.path}" defer></script>`;
 
 function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
   return html`<a class="skip" href="#main">Skip to the page</a>

@@ -55,7 +55,7 @@ ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ul.diff { list-style: none; margin: 0.25rem 0; padding: 0 0 0 0.75rem; border-left: 3px solid var(--line); }
 .badge { font-size: 0.75rem; font-weight: 600; border: 1px solid var(--dim); border-radius: 999px; padding: 0.05rem 0.5rem; vertical-align: 0.1em; }
-.verdict-line { font-size: 1.05rem; margin: 0.75rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--card); }
+.summary-line { font-size: 1.05rem; margin: 0.75rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--card); }
 .troubles > li { margin: 0.5rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--warn); background: var(--card); }
 .troubles > li.critical { border-left-color: var(--alert); }
 section.source { border-top: 1px solid var(--line); margin-top: 1rem; }

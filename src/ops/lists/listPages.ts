@@ -1,6 +1,13 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { SlowEvent } from "../../health/opsFigures.sql.ts";
-import type { LostEvent, SentRequests, WaitingEvent, WaitingRefetch, Walk, Task } from "./opsLists.sql.ts";
+import type {
+  LostEvent,
+  SentRequests,
+  WaitingEvent,
+  WaitingRefetch,
+  WalkedWindow,
+  Task,
+} from "./opsLists.sql.ts";
 import { html } from "../html/html.ts";
 import { renderList } from "./listPage.ts";
 import type { ListContext } from "./listPage.ts";
@@ -93,7 +100,7 @@ export function renderSentRequests(sent: readonly SentRequests[], context: ListC
   });
 }
 
-export function renderWalks(walks: readonly Walk[], context: ListContext): string {
+export function renderWalks(walks: readonly WalkedWindow[], context: ListContext): string {
   return renderList({
     title: "Windows read last",
     note: "Windows of updatedAt that were read whole from the provider. Proved ones move safe through.",

@@ -106,7 +106,7 @@ export async function readSentRequests(pool: Pool, { sourceId, limit }: ListQuer
 }
 
 /** A window that was read from the provider. */
-export interface Walk {
+export interface WalkedWindow {
   readonly sourceId: string;
   readonly sweep: string;
   readonly since: Instant;
@@ -118,8 +118,8 @@ export interface Walk {
 }
 
 /** Windows in the order in which they were read, the last one first. */
-export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Walk[]> {
-  const { rows } = await pool.query<Omit<Walk, "since" | "until"> & { since: string; until: string }>(
+export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Promise<WalkedWindow[]> {
+  const { rows } = await pool.query<Omit<WalkedWindow, "since" | "until"> & { since: string; until: string }>(
     `select source_id as "sourceId", sweep, since, until, proved, requests, orders,
        extract(epoch from clock_timestamp() - ended_at)::float8 as "endedAgeSeconds"
      from mirror.coverage where $1::text is null or source_id = $1 order by coverage_id desc limit $2`,

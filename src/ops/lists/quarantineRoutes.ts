@@ -15,7 +15,7 @@ import {
   renderQuarantined,
 } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
-import { readText } from "../html/requestText.ts";
+import { readField } from "../html/requestText.ts";
 
 const ROWS_PER_STATEMENT = 500;
 const NUMBER = /^\d{1,18}$/;
@@ -23,7 +23,7 @@ const FORM_SIZE_MAX = "8kb";
 
 export interface QuarantineDeps {
   readonly pool: Pool;
-  /** Makes workers look at these positions at once; without it the sweep finds them within seconds. */
+  /** Makes workers look at these positions at once; without it the overdue check finds them within seconds. */
   readonly notify: (seqs: readonly number[]) => void;
 }
 
@@ -62,7 +62,7 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   });
   router.post("/dismiss", form, async (request, response) => {
     const choice = readChoice(request);
-    const because = readText(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
+    const because = readField(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
     if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
     await dismissQuarantined(pool, { ...choice, role: roleOf(response), because });
     response.redirect(303, "/ops/actions");
@@ -93,7 +93,7 @@ async function retryAll(
 
 function readView({ query }: Request): QuarantineView {
   const state = QUARANTINE_STATES.find((each) => each === query["state"]) ?? "open";
-  return { state, sourceId: readText(query["source"]) || null, reason: readText(query["reason"]) || null };
+  return { state, sourceId: readField(query["source"]) || null, reason: readField(query["reason"]) || null };
 }
 
 /** What a form is about: one row, or those that fit, up to a number. Null when it does not say so. */
@@ -106,8 +106,8 @@ function readChoice(
   const quarantineId = readNumber(form["id"]);
   const filter = {
     quarantineId,
-    sourceId: readText(form["source"]) || null,
-    reason: readText(form["reason"]) || null,
+    sourceId: readField(form["source"]) || null,
+    reason: readField(form["reason"]) || null,
   };
   const many = `quarantine ${filter.reason ?? "all reasons"}, through ${throughId}`;
   return { filter, throughId, target: quarantineId === null ? many : `quarantine ${quarantineId}` };

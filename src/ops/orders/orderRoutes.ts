@@ -8,7 +8,7 @@ import { findOrders, readTimeline } from "./timeline.sql.ts";
 import { roleOf, viewerOf } from "../auth/login.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
-import { readText } from "../html/requestText.ts";
+import { readField } from "../html/requestText.ts";
 import { renderSearch, soleAddress } from "./searchPage.ts";
 
 const ENTRIES_MAX = 200;
@@ -19,7 +19,7 @@ const QUERY_LENGTH_MAX = 512;
 export function makeOrderRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/search", async (request, response) => {
-    const query = readText(request.query["q"]).trim().slice(0, QUERY_LENGTH_MAX);
+    const query = readField(request.query["q"]).trim().slice(0, QUERY_LENGTH_MAX);
     const hits = query === "" ? [] : await searchMirror(pool, query);
     const address = soleAddress(hits);
     if (address !== undefined) response.redirect(303, address);
@@ -56,5 +56,5 @@ export function makeOrderRoutes(pool: Pool): Router {
 }
 
 function readOrderName({ params }: Request): { sourceId: string; reference: string } {
-  return { sourceId: readText(params["source"]), reference: readText(params["reference"]) };
+  return { sourceId: readField(params["source"]), reference: readField(params["reference"]) };
 }

@@ -2,7 +2,7 @@ import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { Overview } from "./readOverview.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
-import { TAIL_DECISIONS } from "./liveFeed.ts";
+import { TAIL_DECISIONS } from "./overviewUpdates.ts";
 import type { Viewer } from "../auth/login.ts";
 import { renderPage } from "../html/page.ts";
 import { renderAlert, renderTime } from "./phrases.ts";
@@ -25,7 +25,10 @@ export interface OverviewPage {
 export function renderOverview({ overview, lines, filter, asOf, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
     <p class="dim">
-      <span id="live-word" data-live="/ops/live${writeTailFilter(filter)}">as of ${renderTime(asOf)}</span> ·
+      <span id="updates-word" data-updates="/ops/updates${writeTailFilter(filter)}"
+        >as of ${renderTime(asOf)}</span
+      >
+      ·
       <a href="/ops${writeTailFilter(filter)}">Refresh</a>
     </p>
     <div id="state">${renderState(overview)}</div>
@@ -36,7 +39,7 @@ export function renderOverview({ overview, lines, filter, asOf, viewer }: Overvi
       Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
-  return renderPage({ title: "Overview", body, viewer, live: true });
+  return renderPage({ title: "Overview", body, viewer, updates: true });
 }
 
 function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {

@@ -28,13 +28,13 @@ import {
   renderWalks,
   renderTaskList,
 } from "../lists/listPages.ts";
-import { makeLiveFeed } from "./liveFeed.ts";
+import { makeOverviewUpdates } from "./overviewUpdates.ts";
 import { viewerOf } from "../auth/login.ts";
 import { renderOverview } from "./overviewPage.ts";
-import { readText } from "../html/requestText.ts";
+import { readField } from "../html/requestText.ts";
 import { parseTailFilter } from "./tailLine.ts";
 
-/** The overview, its live feed, and the lists behind its figures. */
+/** The overview, its updates, and the lists behind its figures. */
 export function makeOverviewRoutes(deps: {
   pool: Pool;
   clock: Clock;
@@ -45,7 +45,7 @@ export function makeOverviewRoutes(deps: {
 }): Router {
   const { pool, clock } = deps;
   const overviewReader = makeOverviewReader(deps);
-  const feed = makeLiveFeed({ ...deps, overviewReader });
+  const feed = makeOverviewUpdates({ ...deps, overviewReader });
   const router = Router();
   router.get("/", async (request, response) => {
     const filter = parseTailFilter(request.query);
@@ -55,7 +55,7 @@ export function makeOverviewRoutes(deps: {
     const viewer = viewerOf(response);
     response.type("html").send(renderOverview({ overview, lines, filter, asOf, viewer }));
   });
-  router.get("/live", feed.stream);
+  router.get("/updates", feed.stream);
 
   function addList<Row>(
     path: string,
@@ -80,6 +80,6 @@ export function makeOverviewRoutes(deps: {
 
 /** Null when the list is to be of every source. */
 function readSource({ query }: Request): string | null {
-  const text = readText(query["source"]);
+  const text = readField(query["source"]);
   return text === "" ? null : text;
 }

@@ -30,11 +30,11 @@ const HUNDRED = 100;
 export function renderState(overview: Overview): Html {
   const { sources } = overview;
   if (sources.length === 0) return html`<p>No source is configured yet.</p>`;
-  return html`${renderVerdict(overview)}${sources.map(renderSource)}`;
+  return html`${renderSummary(overview)}${sources.map(renderSource)}`;
 }
 
 /** What holds, the most urgent first; without any, up to when everything is here. */
-function renderVerdict({ sources, holding, now }: Overview): Html {
+function renderSummary({ sources, holding, now }: Overview): Html {
   if (holding.length === 0) return renderAllGood(sources, now);
   return html`<ul class="plain troubles" aria-label="What is wrong">
     ${holding.map(({ condition, subject, since, cause, remedy }) => {
@@ -57,13 +57,13 @@ function renderAllGood(sources: readonly SourceView[], now: Instant): Html {
   const unproved = sources.filter(({ standing }) => standing.safeThrough === null);
   if (unproved.length > 0) {
     const names = unproved.map(({ standing }) => standing.sourceId).join(", ");
-    return html`<p class="verdict-line"><span class="warn">Starting</span>: ${names} not verified yet.</p>`;
+    return html`<p class="summary-line"><span class="warn">Starting</span>: ${names} not verified yet.</p>`;
   }
   const safe = sources.map(({ standing }) => standing.safeThrough ?? now);
   const earliest = safe.reduce((least, each) => (each < least ? each : least));
   const exact = formatInstant(earliest);
   const age = describeAge(secondsSince(now, earliest));
-  return html`<p class="verdict-line">
+  return html`<p class="summary-line">
     ${renderGood("All good.")} Complete up to
     <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time> UTC
     (${age}).

@@ -11,7 +11,7 @@ const CAUGHT_UP_NANOS = 3_600n * 1_000_000_000n;
 /** From so little the rest cannot be estimated. */
 const SHARE_SHOWN_MIN = 0.02;
 
-/** What is being read beside the live polling, with its progress. */
+/** What is being read beside the polling of current changes, with its progress. */
 export function renderTasks({ standing, tasks }: { standing: Standing; tasks: readonly OpenTask[] }): Html {
   const history = renderHistory(standing);
   const { sourceId } = standing;

@@ -44,7 +44,7 @@ export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): P
       book = { known: Object.fromEntries(stored.map(({ aspect, value }) => [aspect, value])), doubts: {} };
       readFor = term;
     }
-    // One probe at most, so that the next live window is not kept waiting.
+    // One probe at most, so that the next window of the fast sweep is not kept waiting.
     const probed = deps.pace === "request" ? {} : await probes.runNext(book.known, signal);
     const news = take([...measured, measureSkew(client.providerClock.skewSeconds()), probed]);
     measured = [];

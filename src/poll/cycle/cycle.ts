@@ -18,12 +18,12 @@ import { makeVerifySweep } from "../sweeps/verifySweep.ts";
 /** What a cycle did. */
 export interface CycleCounts extends CourseCounts {
   readonly refetches: number;
-  /** What went wrong beside the live window, which was read all the same. */
+  /** What went wrong beside the fast window, which was read all the same. */
   readonly spareError: unknown;
 }
 
 export interface Cycle {
-  /** First the live window, then the proof, then requested refetches, then what can wait, for as long as there is time. */
+  /** First the fast window, then the proof, then requested refetches, then what can wait, for as long as there is time. */
   readonly run: (context: CycleContext) => Promise<CycleCounts>;
 }
 
@@ -33,7 +33,7 @@ export interface CycleWatch {
   readonly noteRead: (read: CommittedWindow) => void;
 }
 
-/** Live windows that may prove too large in one cycle, each next one half as long. */
+/** Windows of the fast sweep that may prove too large in one cycle, each next one half as long. */
 const TOO_LARGE_MAX = 12;
 
 export function makeCycle(
@@ -45,7 +45,7 @@ export function makeCycle(
   const readPage = makeReadPage(deps, awaitTurn, showPage);
   const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage, noteRead });
 
-  const live = makeRunner(makeFastSweep(deps));
+  const fast = makeRunner(makeFastSweep(deps));
   const delayed = makeRunner(makeDelayedSweep(deps));
   const backfill = makeRunner(
     makeBackfillSweep(deps, (within, limit) => readGaps(pool, { sourceId, within, limit })),
@@ -57,10 +57,10 @@ export function makeCycle(
   // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
   const spare = makeSpareWork(deps, [backfill, requested, verify]);
 
-  async function runLive(course: Course): Promise<void> {
+  async function runFast(course: Course): Promise<void> {
     for (let tooLarge = 0; ;) {
       try {
-        if ((await course.take(live)) === undefined) return;
+        if ((await course.take(fast)) === undefined) return;
       } catch (error) {
         tooLarge += 1;
         if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
@@ -72,7 +72,7 @@ export function makeCycle(
   return {
     async run(context) {
       const course = startCourse(deps, context);
-      await runLive(course);
+      await runFast(course);
       const proofError = await proof.run(context, course);
       const refetched = await refetchOrders(deps, context);
       course.countApplied(refetched.applied);

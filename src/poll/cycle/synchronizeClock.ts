@@ -14,7 +14,7 @@ export async function synchronizeClock(
 ): Promise<void> {
   if (client.providerClock.isSynchronized()) return;
   try {
-    await client.listBranches({}, { priority: "live", signal });
+    await client.listBranches({}, { priority: "poll", signal });
   } catch (error) {
     signal.throwIfAborted();
     // Any answer tells the time; but with a key that is refused there is nothing to tell it for.

@@ -3,7 +3,7 @@ import { BOUND_GRANULE } from "../../domain/window/window.ts";
 import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
 import type { PollState } from "../ledger/pollState.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
-import { describeFailure } from "./describeFailure.ts";
+import { describePollFailure } from "./describePollFailure.ts";
 import { ArrivalLog } from "../behaviour/arrivalLog.ts";
 import { makeSourceTasks } from "../tasks/leaderTasks.ts";
 import type { LeaderTasks } from "../tasks/leaderTasks.ts";
@@ -42,7 +42,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     } catch (error) {
       // However it ended: the next leader reads here how long ago the last request was. The error that counts is
       // the first one.
-      const failure = signal.aborted ? "cut_short" : describeFailure(error);
+      const failure = signal.aborted ? "cut_short" : describePollFailure(error);
       await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
       throw error;
     }
@@ -69,7 +69,7 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
     return { kind: "polled", counts };
   }
 
-  /** A source that was never polled begins now: live from this instant on, and back to backfillSince from it. */
+  /** A source that was never polled begins now: from this instant on, and back to backfillSince from it. */
   async function begin(term: Term): Promise<PollState> {
     const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
     const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);

@@ -15,7 +15,7 @@ const SKEW_SHOWN_SECONDS = 5;
 
 /** Says once what is wrong, and once that it is right again: a line for every attempt would bury the others. */
 export function makePollLog(logger: Logger): PollLog {
-  const live = makeChange();
+  const polling = makeChange();
   const spare = makeChange();
   const skew = makeChange();
   const pause = makeChange();
@@ -37,9 +37,9 @@ export function makePollLog(logger: Logger): PollLog {
     succeeded(counts, skewSeconds) {
       const { requests, windows, orders, applied, unreadable, unproved, refetches, spareError } = counts;
       logger.debug({ requests, windows, orders, applied, unreadable, unproved, refetches }, "polled");
-      if (live.is("") === "changed") logger.info("polling works again");
+      if (polling.is("") === "changed") logger.info("polling works again");
       if (spare.is(nameOf(spareError)) === "changed" && spareError !== undefined) {
-        logger.warn({ err: spareError }, "reading beside the live window failed; it is tried again later");
+        logger.warn({ err: spareError }, "reading beside the fast sweep failed; it is tried again later");
       }
       const skewed = skewSeconds !== null && Math.abs(skewSeconds) > SKEW_SHOWN_SECONDS;
       if (skew.is(skewed ? "skewed" : "") === "changed" && skewed) {
@@ -54,7 +54,7 @@ export function makePollLog(logger: Logger): PollLog {
       logger.info(paused ? "polling is paused" : "polling is resumed");
     },
     failed(error, waitMs) {
-      if (live.is(nameOf(error)) === "changed") sayTrouble(error, waitMs);
+      if (polling.is(nameOf(error)) === "changed") sayTrouble(error, waitMs);
     },
   };
 }

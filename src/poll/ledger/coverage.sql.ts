@@ -27,7 +27,7 @@ export interface WalkedWindow extends Window {
 }
 
 /** The cursor and the watermark after the commit. */
-export interface Progress {
+export interface CoverageProgress {
   readonly polledThrough: Instant;
   readonly safeThrough: Instant | undefined;
 }
@@ -40,7 +40,11 @@ export interface Progress {
  * stops at a gap, however much was read beyond it, and jumps when the gap is filled. It goes back by no commit, but
  * only by a breach: mirror.withdraw_proof takes a proof back when a change is found that it had missed.
  */
-export async function commitWindow(client: Queryable, lease: Lease, walked: WalkedWindow): Promise<Progress> {
+export async function commitWindow(
+  client: Queryable,
+  lease: Lease,
+  walked: WalkedWindow,
+): Promise<CoverageProgress> {
   await lockPollState(client, lease, walked.sourceId);
   const { rows } = await client.query<{ polled_through: string; safe_through: string | null }>(
     `with recorded as (

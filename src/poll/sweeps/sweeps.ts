@@ -79,7 +79,7 @@ export function makeFastSweep(options: SweepOptions): Sweep {
   return {
     name: "fast",
     via: "poll",
-    priority: "live",
+    priority: "poll",
     movesCursor: true,
     provesAfterSeconds: undefined,
     span,
@@ -118,7 +118,7 @@ export function makeDelayedSweep(
   return {
     name: "delayed",
     via: "poll",
-    priority: "live",
+    priority: "poll",
     movesCursor: false,
     get provesAfterSeconds() {
       return lateSeconds(options);

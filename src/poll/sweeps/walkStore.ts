@@ -8,7 +8,7 @@ import { NOTHING_READ } from "../cycle/readWindow.ts";
 import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
 import { commitWindow } from "../ledger/coverage.sql.ts";
-import type { Progress } from "../ledger/coverage.sql.ts";
+import type { CoverageProgress } from "../ledger/coverage.sql.ts";
 import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
 import { advanceWalk, beginWalk, endWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
@@ -16,7 +16,7 @@ import type { Sweep } from "./sweeps.ts";
 
 export interface CommittedWindow {
   readonly window: Window;
-  readonly progress: Progress;
+  readonly progress: CoverageProgress;
   /** Every order of the window was on a page, beyond doubt. */
   readonly whole: boolean;
   /** And the walk began so late that it proves the window. */

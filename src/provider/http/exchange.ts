@@ -9,9 +9,9 @@ import type { ProviderClock } from "../rate/providerClock.ts";
 import { readRateHeaders } from "../rate/rateHeaders.ts";
 import { discardBody, readJsonBody, UnreadableBodyError } from "./readBody.ts";
 import { makeRefusalError, NO_REFUSAL, readRefusal, readRequestId } from "../refusal.ts";
-import type { Refusal } from "../refusal.ts";
+import type { ProviderRefusal } from "../refusal.ts";
 import { describeEndpoint } from "./request.ts";
-import type { Answer, ProviderRequest } from "./request.ts";
+import type { ProviderAnswer, ProviderRequest } from "./request.ts";
 import { parseRetryAfter } from "../rate/retryAfter.ts";
 
 export interface ExchangeRequest {
@@ -25,10 +25,10 @@ export interface ExchangeRequest {
 export function makeExchange(deps: {
   clock: Clock;
   providerClock: ProviderClock;
-}): (exchange: ExchangeRequest) => Promise<Answer> {
+}): (exchange: ExchangeRequest) => Promise<ProviderAnswer> {
   const { clock, providerClock } = deps;
 
-  async function exchange({ request, prepared, permit, signal }: ExchangeRequest): Promise<Answer> {
+  async function exchange({ request, prepared, permit, signal }: ExchangeRequest): Promise<ProviderAnswer> {
     const startedAtMs = clock.monotonicMs();
     const response = await fetch(prepared.url, { ...prepared.init, signal });
     const { headers, status } = response;
@@ -79,7 +79,7 @@ function readRetryAfterMs({ status, headers }: Response, providerClock: Provider
   return parseRetryAfter(field, sentAt);
 }
 
-async function readRefusalOf(response: Response): Promise<{ refusal: Refusal; text: string | null }> {
+async function readRefusalOf(response: Response): Promise<{ refusal: ProviderRefusal; text: string | null }> {
   const unread = { refusal: NO_REFUSAL, text: null };
   if (response.status < 400) {
     await discardBody(response);

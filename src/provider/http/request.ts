@@ -29,7 +29,7 @@ export interface RequestOptions {
 }
 
 /** A success: 2xx with a JSON body. */
-export interface Answer {
+export interface ProviderAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
@@ -40,7 +40,7 @@ export interface Answer {
 }
 
 /** Sends one request, once. Throws a ProviderError, or the reason of the caller's signal. */
-export type Send = (request: ProviderRequest, options: RequestOptions) => Promise<Answer>;
+export type SendRequest = (request: ProviderRequest, options: RequestOptions) => Promise<ProviderAnswer>;
 
 /** How a request ended. */
 export interface Answered {

@@ -7,7 +7,7 @@ import { ProviderError } from "../errors.ts";
 import { makeExchange, toUnavailable } from "./exchange.ts";
 import type { ProviderClock } from "../rate/providerClock.ts";
 import { describeEndpoint } from "./request.ts";
-import type { Answered, Send } from "./request.ts";
+import type { Answered, SendRequest } from "./request.ts";
 
 export interface TransportDeps {
   readonly baseUrl: string;
@@ -23,13 +23,13 @@ export interface TransportDeps {
 }
 
 /** Throws ConfigurationError for a base address or a key that no request can carry. */
-export function makeTransport(deps: TransportDeps): Send {
+export function makeTransport(deps: TransportDeps): SendRequest {
   const { budget, clock, providerClock, logger, deadlineMs } = deps;
   const address = makeAddress(deps);
   const exchange = makeExchange({ clock, providerClock });
 
   return async function send(request, options) {
-    const { priority = "live", signal, turnSignal = signal } = options;
+    const { priority = "poll", signal, turnSignal = signal } = options;
     const prepared = address.prepare(request);
     const permit = await budget.acquire({ policy: request.policy, priority, signal: turnSignal });
     const startedAtMs = clock.monotonicMs();

@@ -5,7 +5,7 @@ const POLICIES = ["sustained", "order-list", "geocoding"] as const;
 export type PolicyName = (typeof POLICIES)[number];
 
 /** What requests are for, most urgent first; a waiting one is overtaken by every more urgent one. */
-export const PRIORITIES = ["live", "refetch", "backfill", "verify"] as const;
+export const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
 /** The limits of the spec, per organization and mode. */
@@ -30,5 +30,5 @@ export function mapPolicies<Value>(make: (policy: PolicyName) => Value): Record<
 
 /** A count of zero for each priority. */
 export function zeroCounts(): Record<Priority, number> {
-  return { live: 0, refetch: 0, backfill: 0, verify: 0 };
+  return { poll: 0, refetch: 0, backfill: 0, verify: 0 };
 }

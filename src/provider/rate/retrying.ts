@@ -1,6 +1,6 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { ProviderUnavailableError, RateLimitedError } from "../errors.ts";
-import type { ProviderRequest, Send } from "../http/request.ts";
+import type { ProviderRequest, SendRequest } from "../http/request.ts";
 
 /** First sending included; RequestOptions may ask for fewer. */
 export const ATTEMPTS_MAX = 4;
@@ -13,7 +13,7 @@ const WAIT_MAX_MS = 30_000;
  * Sends again, up to ATTEMPTS_MAX times: after a 429 anything, as it was not done; after a failed connection, a
  * timeout or a 5xx only what is safe. Never after an abort, another refusal, or an unreadable success.
  */
-export function makeRetrying(deps: { send: Send; clock: Clock; random: () => number }): Send {
+export function makeRetrying(deps: { send: SendRequest; clock: Clock; random: () => number }): SendRequest {
   const { send, clock, random } = deps;
   return async function sendPersistently(request, options) {
     const { attemptsMax = ATTEMPTS_MAX } = options;

@@ -23,7 +23,7 @@ export async function checkRedis(client: Redis | Cluster): Promise<readonly Queu
 }
 
 const NO_ANSWER: QueueProblem = {
-  problem: "Redis does not answer; events are applied by the sweep, some seconds later.",
+  problem: "Redis does not answer; events are applied by the overdue check, some seconds later.",
   fix: "Start Redis; see REDIS_URL.",
 };
 

@@ -67,7 +67,7 @@ export async function openPostgresBackend<Content>(
  * A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
  *
  * Its commits do not wait for the disk: a job stands for what the inbox holds durably, so one that a crash of the server
- * takes back is found by the sweep, and one that runs again finds its events decided.
+ * takes back is found by the overdue check, and one that runs again finds its events decided.
  */
 function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
   const url = new URL(databaseUrl);

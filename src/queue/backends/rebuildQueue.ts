@@ -31,6 +31,6 @@ export async function rebuildQueue(
 async function orFail(step: Promise<unknown>): Promise<void> {
   if ((await withDeadline(step, STEP_DEADLINE_MS)) !== "late") return;
   throw new UnavailableError("The queue's server does not answer.", {
-    fix: "Start it, then run this again. Until then the worker's own sweep applies what waits.",
+    fix: "Start it, then run this again. Until then the worker's overdue check applies what waits.",
   });
 }

@@ -19,19 +19,19 @@ export interface CommitQueueLimits {
 export interface Waiter {
   readonly event: IncomingEvent;
   /** Only the first call counts. */
-  readonly settle: (outcome: StoreReceipt | Error) => void;
-  readonly isSettled: () => boolean;
+  readonly finish: (outcome: StoreReceipt | Error) => void;
+  readonly isFinished: () => boolean;
 }
 
 /**
  * Where events wait for their commit, in the order they came, for no longer than the deadline.
- * Rows and bytes count until they are settled, so also while their commit is under way.
+ * Rows and bytes count until they are finished, so also while their commit is under way.
  */
 export class CommitQueue {
   readonly #limits: CommitQueueLimits;
   readonly #waiting: Waiter[] = [];
-  #unsettledRows = 0;
-  #unsettledBytes = 0;
+  #unfinishedRows = 0;
+  #unfinishedBytes = 0;
 
   constructor(limits: CommitQueueLimits) {
     this.#limits = limits;
@@ -41,27 +41,27 @@ export class CommitQueue {
   add(event: IncomingEvent): Promise<StoreReceipt> {
     const { waitingRowsMax, waitingBytesMax } = this.#limits;
     const bytes = event.body.length;
-    if (this.#unsettledRows >= waitingRowsMax || this.#unsettledBytes + bytes > waitingBytesMax) {
+    if (this.#unfinishedRows >= waitingRowsMax || this.#unfinishedBytes + bytes > waitingBytesMax) {
       return Promise.reject(new InboxUnavailableError("Too many events wait for the inbox."));
     }
-    this.#unsettledRows += 1;
-    this.#unsettledBytes += bytes;
+    this.#unfinishedRows += 1;
+    this.#unfinishedBytes += bytes;
     return new Promise((resolve, reject) => {
-      let settled = false;
-      const settle = (outcome: StoreReceipt | Error) => {
-        if (settled) return;
-        settled = true;
+      let finished = false;
+      const finish = (outcome: StoreReceipt | Error) => {
+        if (finished) return;
+        finished = true;
         clearTimeout(deadline);
-        this.#unsettledRows -= 1;
-        this.#unsettledBytes -= bytes;
+        this.#unfinishedRows -= 1;
+        this.#unfinishedBytes -= bytes;
         if (outcome instanceof Error) reject(outcome);
         else resolve(outcome);
       };
       const deadline = setTimeout(() => {
-        settle(new InboxUnavailableError("The inbox did not confirm the event in time."));
-        this.#forgetSettled();
+        finish(new InboxUnavailableError("The inbox did not confirm the event in time."));
+        this.#dropFinished();
       }, this.#limits.deadlineMs);
-      this.#waiting.push({ event, settle, isSettled: () => settled });
+      this.#waiting.push({ event, finish, isFinished: () => finished });
     });
   }
 
@@ -85,8 +85,8 @@ export class CommitQueue {
   }
 
   /** All wait equally long, so those that gave up stand in front. */
-  #forgetSettled(): void {
-    const firstWaiting = this.#waiting.findIndex((waiter) => !waiter.isSettled());
+  #dropFinished(): void {
+    const firstWaiting = this.#waiting.findIndex((waiter) => !waiter.isFinished());
     this.#waiting.splice(0, firstWaiting === -1 ? this.#waiting.length : firstWaiting);
   }
 }

@@ -77,10 +77,10 @@ export function makeGroupCommit(deps: {
 
   async function commit(batch: readonly Waiter[]): Promise<void> {
     try {
-      settleStored(batch, await insert(batch.map((waiter) => waiter.event)));
+      finishStored(batch, await insert(batch.map((waiter) => waiter.event)));
     } catch (error) {
-      if (classifyDatabaseError(error) !== "refused-content") settleAll(batch, unavailable(error));
-      else if (batch.length === 1) settleAll(batch, refused(error));
+      if (classifyDatabaseError(error) !== "refused-content") failAll(batch, unavailable(error));
+      else if (batch.length === 1) failAll(batch, refused(error));
       else await commitSingly(batch);
     }
   }
@@ -88,7 +88,7 @@ export function makeGroupCommit(deps: {
   /** One bad row must not fail the others of its batch. */
   async function commitSingly(batch: readonly Waiter[]): Promise<void> {
     for (const waiter of batch) {
-      if (!waiter.isSettled()) await commit([waiter]);
+      if (!waiter.isFinished()) await commit([waiter]);
     }
   }
 
@@ -101,13 +101,13 @@ export function makeGroupCommit(deps: {
   };
 }
 
-function settleStored(batch: readonly Waiter[], stored: readonly StoredEvent[]): void {
+function finishStored(batch: readonly Waiter[], stored: readonly StoredEvent[]): void {
   const seqs = new Map(stored.map(({ index, seq }) => [index, seq]));
-  for (const [index, waiter] of batch.entries()) waiter.settle({ seq: seqs.get(index) ?? null });
+  for (const [index, waiter] of batch.entries()) waiter.finish({ seq: seqs.get(index) ?? null });
 }
 
-function settleAll(batch: readonly Waiter[], error: Error): void {
-  for (const waiter of batch) waiter.settle(error);
+function failAll(batch: readonly Waiter[], error: Error): void {
+  for (const waiter of batch) waiter.finish(error);
 }
 
 function unavailable(cause: unknown): Error {

@@ -105,7 +105,7 @@ export interface OverdueQuery {
   readonly sourceIds: readonly string[];
   readonly olderThanSeconds: number;
   readonly limit: number;
-  /** Only beyond this position, so that a sweep walks on past events that nothing can be done with now. */
+  /** Only beyond this position, so that the overdue check goes on past events that nothing can be done with now. */
   readonly afterSeq?: number;
 }
 

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Refusal, Verifier } from "../../signature/verifier.ts";
+import type { SignatureRefusal, Verifier } from "../../signature/verifier.ts";
 import type { ReceiveOutcome } from "./answers.ts";
 import { chooseEventId } from "./eventId.ts";
 
@@ -11,7 +11,8 @@ const JSON_TYPE = /^\s*(?:application\/json|[\w.!#$&^+-]+\/[\w.!#$&^+-]+\+json)\
 
 /** An authenticated event, or why the request is refused. */
 export type Admission =
-  { readonly event: IncomingEvent } | { readonly outcome: ReceiveOutcome; readonly reason?: Refusal };
+  | { readonly event: IncomingEvent }
+  | { readonly outcome: ReceiveOutcome; readonly reason?: SignatureRefusal };
 
 /** What can be refused before the body is read: method, encoding and type. */
 export function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutcome | undefined {
@@ -37,7 +38,7 @@ export function admitEvent(
 }
 
 /** A header that is there twice proves nothing, whichever of its values is the right one. */
-function outcomeOf(reason: Refusal): ReceiveOutcome {
+function outcomeOf(reason: SignatureRefusal): ReceiveOutcome {
   return reason.endsWith("_repeated") ? "ambiguous_headers" : "unauthorized";
 }
 

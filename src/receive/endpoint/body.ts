@@ -22,7 +22,7 @@ interface ReadBodyOptions {
  * is lost, as its bytes cannot be had back, and gives "body_already_read". "overloaded" is a body that the budget has no room for,
  * or no longer has. Never rejects.
  */
-export function readBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
+export function receiveBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
   const { limitBytes, budget } = options;
   const { body } = req as { body?: unknown };
   if (Buffer.isBuffer(body)) {

@@ -3,11 +3,11 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { Refusal, Verifier } from "../../signature/verifier.ts";
+import type { SignatureRefusal, Verifier } from "../../signature/verifier.ts";
 import { admitEvent, refuseByHead } from "./admit.ts";
 import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
 import type { ReceiveOutcome } from "./answers.ts";
-import { readBody } from "./body.ts";
+import { receiveBody } from "./body.ts";
 import { makeBodyBudget } from "./bodyBudget.ts";
 import { InFlight } from "./inFlight.ts";
 import { makeRefusalLog } from "./refusalLog.ts";
@@ -25,7 +25,7 @@ export interface CallEnd {
   readonly sourceId: string;
   readonly outcome: ReceiveOutcome;
   /** What was wrong with the signature, if that was it. */
-  readonly reason?: Refusal | undefined;
+  readonly reason?: SignatureRefusal | undefined;
   /** From the arrival of its head to the decision. */
   readonly durationMs: number;
 }
@@ -61,12 +61,12 @@ export interface Receiver {
   /** How many requests ended in each way since the start. */
   counts(): Readonly<Record<ReceiveOutcome, number>>;
   /** How many did not verify since the start, by what was wrong; a reason that never came is not there. */
-  refusals(): Readonly<Partial<Record<Refusal, number>>>;
+  refusals(): Readonly<Partial<Record<SignatureRefusal, number>>>;
 }
 
 interface Ending {
   readonly outcome: ReceiveOutcome;
-  readonly reason?: Refusal;
+  readonly reason?: SignatureRefusal;
   readonly error?: unknown;
 }
 
@@ -85,7 +85,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const logRefusal = makeRefusalLog({ clock, logger });
   const paceRefusal = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
   const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
-  const refusals: Partial<Record<Refusal, number>> = {};
+  const refusals: Partial<Record<SignatureRefusal, number>> = {};
 
   function receive(req: IncomingMessage, res: ServerResponse, next?: () => void): void {
     const source = WEBHOOK_PATH.exec(addressOf(req))?.[1];
@@ -106,19 +106,19 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       logRefusal(req, { ...ending, source });
     };
     try {
-      await decide(req, source, finish);
+      await handleRequest(req, source, finish);
     } catch (error) {
       finish({ outcome: "failed", error });
     }
   }
 
-  async function decide(req: IncomingMessage, sourceId: string, finish: (ending: Ending) => void) {
+  async function handleRequest(req: IncomingMessage, sourceId: string, finish: (ending: Ending) => void) {
     const verifier = sources.get(sourceId)?.verifier;
     if (!verifier) return finish({ outcome: "not_found" });
     const refusal = inFlight.isDraining ? "draining" : refuseByHead(req);
     if (refusal) return finish({ outcome: refusal });
     const bytesMax = Math.min(limitBytes, verifier.bodyBytesMax);
-    const body = await readBody(req, { limitBytes: bytesMax, budget });
+    const body = await receiveBody(req, { limitBytes: bytesMax, budget });
     if (typeof body === "string") return finish({ outcome: body });
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes });

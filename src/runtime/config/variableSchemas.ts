@@ -32,7 +32,7 @@ export const text = z.string();
 export const oneOf = <const Words extends readonly [string, ...string[]]>(words: Words) =>
   z.enum(words, `must be one of ${words.join(", ")}`);
 
-export function wholeNumber(min: number, max: number) {
+export function wholeNumberVariable(min: number, max: number) {
   const message = `must be a whole number from ${min} to ${max}`;
   return z
     .string()

@@ -13,7 +13,7 @@ import {
   seconds,
   text,
   webAddress,
-  wholeNumber,
+  wholeNumberVariable,
 } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
 import { LOG_LEVELS } from "../telemetry/logger.ts";
@@ -112,28 +112,28 @@ export const VARIABLES = {
     meaning: "address that the web process listens on",
   },
   PORT: {
-    schema: wholeNumber(0, PORT_MAX),
+    schema: wholeNumberVariable(0, PORT_MAX),
     default: "3000",
     meaning: "port that the web process listens on; 0: a free one",
   },
   WEBHOOK_PORT: {
-    schema: wholeNumber(0, PORT_MAX),
+    schema: wholeNumberVariable(0, PORT_MAX),
     default: null,
     unset: "that of PORT",
     meaning: "port of a listener of its own for /webhooks, which PORT then does not answer; none: PORT",
   },
   CONNECTIONS_MAX: {
-    schema: wholeNumber(1, CONNECTIONS_LIMIT),
+    schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
     default: "4096",
     meaning: "connections that a port accepts at a time",
   },
   CONNECTIONS_PER_ADDRESS_MAX: {
-    schema: wholeNumber(1, CONNECTIONS_LIMIT),
+    schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
     default: "1024",
     meaning: "connections that a port accepts from one address at a time; behind a proxy all come from one",
   },
   HEALTH_PORT: {
-    schema: wholeNumber(0, PORT_MAX),
+    schema: wholeNumberVariable(0, PORT_MAX),
     default: null,
     unset: "not served",
     meaning: "port of a worker or poller of its own for /livez, /readyz and /metrics; none: not served",
@@ -159,7 +159,7 @@ export const VARIABLES = {
     meaning: "what the interval spaces out: whole cycles, or single list reads (request)",
   },
   RATE_SHARE_PERCENT: {
-    schema: wholeNumber(1, 100),
+    schema: wholeNumberVariable(1, 100),
     default: "90",
     meaning:
       "share of the organization's rate limits that is ours, in percent; its other software has the rest",
@@ -209,7 +209,7 @@ export const VARIABLES = {
     meaning: "how long the change feed can be read back: ISO 8601 duration; none: for ever",
   },
   CHANGES_WAIT_DAYS: {
-    schema: wholeNumber(0, CHANGES_WAIT_DAYS_MAX),
+    schema: wholeNumberVariable(0, CHANGES_WAIT_DAYS_MAX),
     default: "7",
     meaning:
       "how many days longer than CHANGES_KEPT_FOR a change is kept that an endpoint of OUTGOING_WEBHOOKS_FILE was not notified of yet",
@@ -221,12 +221,12 @@ export const VARIABLES = {
     meaning: "JSON file that lists endpoints of your own that are notified of changes; none: none are sent",
   },
   SANDBOX_PORT: {
-    schema: wholeNumber(0, PORT_MAX),
+    schema: wholeNumberVariable(0, PORT_MAX),
     default: "4010",
     meaning: "port of the sandbox provider",
   },
   SANDBOX_SEED: {
-    schema: wholeNumber(0, SEED_MAX),
+    schema: wholeNumberVariable(0, SEED_MAX),
     default: "1",
     meaning: "seed of the sandbox: the same seed makes the same orders",
   },

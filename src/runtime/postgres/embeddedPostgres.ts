@@ -11,7 +11,7 @@ import type { PostgresFolder } from "./postgresFolder.ts";
 import { findPostmaster } from "./postmasterFile.ts";
 import { findServerUser, nameOfCurrent, runServerProgram } from "./serverAccount.ts";
 import type { ServerUser } from "./serverAccount.ts";
-import { describeFailure, findFix } from "./serverFailure.ts";
+import { describeServerFailure, findFix } from "./serverFailure.ts";
 import { enterAsUser, hasUsers } from "./serverUsers.ts";
 
 const START_TIMEOUT_SECONDS = 60;
@@ -200,7 +200,7 @@ function refuseStart(failed: {
   const { error, written, port, serverLog } = failed;
   const told = written.trim() === "" ? error : { stderr: written };
   const reason =
-    findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeFailure(told);
+    findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeServerFailure(told);
   return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
     cause: error,
     fix: `${findFix(told) ?? `Read ${serverLog}`}, or set DATABASE_URL to a Postgres of your own.`,

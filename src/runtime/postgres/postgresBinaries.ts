@@ -17,7 +17,7 @@ import { pathToFileURL } from "node:url";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { runServerProgram } from "./serverAccount.ts";
 import type { ServerUser } from "./serverAccount.ts";
-import { describeFailure } from "./serverFailure.ts";
+import { describeServerFailure } from "./serverFailure.ts";
 
 /** Paths of the server programs. */
 export interface PostgresBinaries {
@@ -111,7 +111,7 @@ export async function copyPrograms(
   } catch (error) {
     if (error instanceof ConfigurationError) throw error;
     throw new UnavailableError(
-      `The programs of the embedded Postgres do not run: ${describeFailure(error)}.`,
+      `The programs of the embedded Postgres do not run: ${describeServerFailure(error)}.`,
       {
         cause: error,
         fix: `Make it possible to copy them to ${parent}, run npm ci as the account that starts this, or set DATABASE_URL to a Postgres of your own.`,

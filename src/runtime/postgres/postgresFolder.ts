@@ -6,7 +6,7 @@ import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { PostgresBinaries } from "./postgresBinaries.ts";
 import { nameOfCurrent, runServerProgram } from "./serverAccount.ts";
 import type { ServerUser } from "./serverAccount.ts";
-import { describeFailure, findFix } from "./serverFailure.ts";
+import { describeServerFailure, findFix } from "./serverFailure.ts";
 
 const SUPERUSER = "postgres";
 /** Within the data folder. */
@@ -58,7 +58,7 @@ export async function openDataFolder(dataDir: string): Promise<string> {
     return root;
   } catch (error) {
     throw new ConfigurationError(
-      `DATA_DIR ${root} cannot be created or written to: ${describeFailure(error)}.`,
+      `DATA_DIR ${root} cannot be created or written to: ${describeServerFailure(error)}.`,
       { cause: error, fix: "Point DATA_DIR at a folder that this account may write to." },
     );
   }
@@ -145,7 +145,7 @@ export async function setUpCluster(deps: {
     await rename(cluster, folder.cluster);
   } catch (error) {
     throw new UnavailableError(
-      `The embedded Postgres could not be set up in ${folder.root}: ${describeFailure(error)}.`,
+      `The embedded Postgres could not be set up in ${folder.root}: ${describeServerFailure(error)}.`,
       {
         cause: error,
         fix: `${findFix(error) ?? "Point DATA_DIR at another folder"}, or set DATABASE_URL to a Postgres of your own.`,

@@ -17,7 +17,7 @@ const FIXES: Readonly<Record<string, string>> = {
 };
 
 /** Why an action on files or a server program failed, as a clause; never empty. */
-export function describeFailure(error: unknown): string {
+export function describeServerFailure(error: unknown): string {
   const code = findCode(error);
   const known = code === undefined ? undefined : SYSTEM_REASONS[code];
   if (known !== undefined) return known;

@@ -11,7 +11,7 @@ export async function enterAsUser(folder: string): Promise<() => Promise<void>> 
   return () => rm(file, { force: true });
 }
 
-/** True while a live process is noted in `folder`. Notes of processes that were killed are removed. */
+/** True while a running process is noted in `folder`. Notes of processes that were killed are removed. */
 export async function hasUsers(folder: string): Promise<boolean> {
   const names = await readdir(folder).catch(() => []);
   let found = false;

@@ -124,7 +124,7 @@ export const METRICS = {
   order_mirror_queue_jobs: { kind: "observed-gauge", help: "Jobs of the queue, by state." },
   order_mirror_dead_jobs: {
     kind: "observed-gauge",
-    help: "Jobs that failed for good; their events are applied by the sweep.",
+    help: "Jobs that failed for good; their events are applied by the overdue check.",
   },
   order_mirror_outgoing_pending: {
     kind: "observed-gauge",

@@ -1,7 +1,7 @@
 import type { IncomingMessage } from "node:http";
-import type { Answer, Endpoint } from "./apiRequest.ts";
+import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
 import { matchEndpoint } from "../events/endpoints.ts";
-import { RefusedRequestError } from "./errors.ts";
+import { SandboxRefusalError } from "./errors.ts";
 import { readBody } from "../http/readBody.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
 import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
@@ -10,7 +10,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 
 /** What is known of a request when its answer is ready; the journal keeps it. */
 export interface ApiOutcome {
-  readonly answer: Answer;
+  readonly answer: ApiAnswer;
   readonly endpoint: string;
   readonly caller: Caller | undefined;
 }
@@ -28,7 +28,7 @@ export async function answerApi(options: {
   limiter: RateLimiter;
   request: IncomingMessage;
   url: URL;
-  interfere: (endpoint: string) => Answer | undefined;
+  interfere: (endpoint: string) => ApiAnswer | undefined;
 }): Promise<ApiOutcome> {
   const { state, endpoints, limiter, request, url, interfere } = options;
   const { endpoint, reference, methods } = matchEndpoint(endpoints, request.method ?? "GET", url.pathname);
@@ -37,7 +37,7 @@ export async function answerApi(options: {
   const caller = findCaller(state, request.headers.authorization);
   if (!caller) {
     const answer = refuse(
-      new RefusedRequestError(401, "invalid_api_key", "The API key is missing or unknown.", {
+      new SandboxRefusalError(401, "invalid_api_key", "The API key is missing or unknown.", {
         "WWW-Authenticate": "Bearer",
       }),
     );
@@ -67,37 +67,37 @@ function accountOf({ organization, livemode }: Caller): string {
 }
 
 /** The body of a refusal. Assumed: the spec does not show its shape. */
-export function refuse(error: RefusedRequestError): Answer {
+export function refuse(error: SandboxRefusalError): ApiAnswer {
   const { status, code, message, headers } = error;
   return { status, body: { error: { code, message } }, headers };
 }
 
 async function answerAllowed(options: {
   allowance: Allowance;
-  respond: () => Promise<Answer>;
-}): Promise<Answer> {
+  respond: () => Promise<ApiAnswer>;
+}): Promise<ApiAnswer> {
   const { refusal } = options.allowance;
   try {
     if (refusal) throw refuseRate(refusal);
     return await options.respond();
   } catch (error) {
-    if (error instanceof RefusedRequestError) return refuse(error);
+    if (error instanceof SandboxRefusalError) return refuse(error);
     throw error;
   }
 }
 
-function refuseRate(refusal: NonNullable<Allowance["refusal"]>): RefusedRequestError {
+function refuseRate(refusal: NonNullable<Allowance["refusal"]>): SandboxRefusalError {
   const { policy, retryAfterSeconds } = refusal;
   const message = `Rate limit of the policy "${policy}" exceeded; retry after ${retryAfterSeconds} s.`;
-  return new RefusedRequestError(429, "rate_limit_exceeded", message, {
+  return new SandboxRefusalError(429, "rate_limit_exceeded", message, {
     "Retry-After": String(retryAfterSeconds),
   });
 }
 
-function refusePath(methods: readonly string[]): RefusedRequestError {
+function refusePath(methods: readonly string[]): SandboxRefusalError {
   // Assumed: both codes; the spec shows no error for a path or method that it does not have.
-  if (methods.length === 0) return new RefusedRequestError(404, "not_found", "There is no such endpoint.");
-  return new RefusedRequestError(405, "method_not_allowed", "The endpoint has no such method.", {
+  if (methods.length === 0) return new SandboxRefusalError(404, "not_found", "There is no such endpoint.");
+  return new SandboxRefusalError(405, "method_not_allowed", "The endpoint has no such method.", {
     Allow: methods.join(", "),
   });
 }
@@ -106,13 +106,13 @@ function refusePath(methods: readonly string[]): RefusedRequestError {
 function assertSubscribed({ organization }: Caller): void {
   const { subscription } = organization;
   if (subscription === "active" || subscription === "past_due") return;
-  throw new RefusedRequestError(402, "subscription_inactive", `The subscription is ${subscription}.`);
+  throw new SandboxRefusalError(402, "subscription_inactive", `The subscription is ${subscription}.`);
 }
 
 /** Assumed: an organization without either plan may call nothing. */
 function assertPlan({ organization }: Caller): void {
   if (organization.plan !== "none") return;
-  throw new RefusedRequestError(403, "feature_not_available", "The organization's plan has no API.");
+  throw new SandboxRefusalError(403, "feature_not_available", "The organization's plan has no API.");
 }
 
 /** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */
@@ -126,6 +126,6 @@ function warnOf({ organization }: Caller): Record<string, string> {
   return organization.subscription === "past_due" ? { "Service-Subscription-State": "past_due" } : {};
 }
 
-function withHeaders(answer: Answer, headers: Readonly<Record<string, string>>): Answer {
+function withHeaders(answer: ApiAnswer, headers: Readonly<Record<string, string>>): ApiAnswer {
   return { ...answer, headers: { ...headers, ...answer.headers } };
 }

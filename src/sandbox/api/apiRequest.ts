@@ -12,7 +12,7 @@ export interface ApiRequest {
   readonly body: unknown;
 }
 
-export interface Answer {
+export interface ApiAnswer {
   readonly status: number;
   readonly body: Readonly<Record<string, unknown>>;
   readonly headers?: Readonly<Record<string, string>>;
@@ -30,5 +30,5 @@ export interface Endpoint {
   readonly sells: boolean;
   /** Other endpoints ignore whatever body they are sent. */
   readonly readsBody: boolean;
-  readonly answer: (request: ApiRequest) => Promise<Answer>;
+  readonly answer: (request: ApiRequest) => Promise<ApiAnswer>;
 }

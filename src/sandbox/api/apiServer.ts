@@ -5,8 +5,8 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { answerApi, refuse } from "./answerApi.ts";
 import type { ApiOutcome } from "./answerApi.ts";
 import { matchEndpoint } from "../events/endpoints.ts";
-import type { Answer, Endpoint } from "./apiRequest.ts";
-import { RefusedRequestError } from "./errors.ts";
+import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
+import { SandboxRefusalError } from "./errors.ts";
 import type { Journal } from "../control/journal.ts";
 import { MARK } from "../world/mark.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
@@ -89,7 +89,7 @@ async function answerOrFail(
     // A client that went away is no failure of ours; nobody reads this answer.
     if (!request.socket.destroyed)
       state.logger.error({ err: error, path: url.pathname }, "the sandbox failed");
-    const failure = new RefusedRequestError(500, "internal_error", "The sandbox failed; see its log.");
+    const failure = new SandboxRefusalError(500, "internal_error", "The sandbox failed; see its log.");
     const answer = { ...refuse(failure), headers: untouchedHeaders(["sustained"]) };
     return { answer, endpoint: "unknown", caller: undefined };
   }
@@ -99,7 +99,7 @@ function send(options: {
   state: SandboxState;
   request: IncomingMessage;
   response: ServerResponse;
-  answer: Answer;
+  answer: ApiAnswer;
   requestId: string;
   truncate: boolean;
 }): void {
@@ -119,7 +119,7 @@ function send(options: {
   request.resume();
 }
 
-function codeOf({ body }: Answer): string | null {
+function codeOf({ body }: ApiAnswer): string | null {
   const { error } = body as { error?: { code?: string } };
   return error?.code ?? null;
 }

@@ -1,6 +1,6 @@
-import type { Answer, ApiRequest } from "./apiRequest.ts";
+import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
 import type { Connection } from "../world/database.ts";
-import { RefusedRequestError } from "./errors.ts";
+import { SandboxRefusalError } from "./errors.ts";
 import { addOrders } from "./orderBook.ts";
 import { readLateOrder, readOrderByExternalId } from "./order.sql.ts";
 import { readAddress, readCreateOrder, readQuoteOrder } from "./requestBody.ts";
@@ -15,7 +15,7 @@ import { formatTime } from "../world/times.ts";
  * retry of an order that was created is told so, even when its branch has closed meanwhile. Assumed: no quota of
  * orders is enforced, as the spec only invoices extra ones.
  */
-export async function createOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function createOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { organization, livemode } = request.caller;
   const order = readCreateOrder(request.body);
   const externalOrderId = order.externalOrderId ?? null;
@@ -45,10 +45,10 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
 }
 
 /** POST /v1/orders/quote: the route of an order that is not made. */
-export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { organization } = request.caller;
   if (organization.plan !== "advanced") {
-    throw new RefusedRequestError(403, "feature_not_available", "The plan has no quotes.");
+    throw new SandboxRefusalError(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
   const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order);
@@ -72,7 +72,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
 }
 
 /** POST /v1/addresses/validate: 200 whatever the address is. */
-export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const address = readAddress(request.body);
   const found = await searchAddress(state, request.caller.organization.organizationId, address);
   if (found.valid) {
@@ -97,6 +97,6 @@ async function assertNotDuplicate(
   const name = { ...owner, name: externalOrderId };
   const known = (await readOrderByExternalId(connection, name)) ?? (await readLateOrder(connection, name));
   if (known?.externalOrderId === externalOrderId) {
-    throw new RefusedRequestError(409, "duplicate_external_order_id", "The externalOrderId is already used.");
+    throw new SandboxRefusalError(409, "duplicate_external_order_id", "The externalOrderId is already used.");
   }
 }

@@ -5,7 +5,7 @@ import type { OrderRow, Status } from "./orderRow.ts";
 import { ORDER_FIELDS } from "./order.sql.ts";
 
 /** What GET /v1/orders is asked for; conditions that are undefined do not restrict. */
-export interface OrderFilter {
+export interface SandboxOrderFilter {
   readonly organizationId: string;
   readonly livemode: boolean;
   readonly updatedSince: Instant | undefined;
@@ -35,7 +35,7 @@ const BOUNDS = {
 /** One page of orders, in the order that the faults tell. */
 export async function readOrders(
   connection: Connection,
-  filter: OrderFilter,
+  filter: SandboxOrderFilter,
   faults: ListFaults,
 ): Promise<OrderRow[]> {
   const values: unknown[] = [filter.organizationId, filter.livemode];

@@ -1,10 +1,10 @@
 import { tryParseInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { ASSUMED_CODES } from "../../wire/api.ts";
-import type { Answer, ApiRequest } from "./apiRequest.ts";
-import { makeInvalidRequest, RefusedRequestError } from "./errors.ts";
+import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
+import { makeInvalidRequest, SandboxRefusalError } from "./errors.ts";
 import { readOrders } from "./list.sql.ts";
-import type { OrderFilter } from "./list.sql.ts";
+import type { SandboxOrderFilter } from "./list.sql.ts";
 import { showOrder, STATUSES } from "./orderRow.ts";
 import type { Status } from "./orderRow.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
@@ -16,7 +16,7 @@ const OFFSET_MAX = 10_000_000;
 const DIGITS = /^\d{1,9}$/;
 
 /** GET /v1/orders. */
-export async function listOrders(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function listOrders(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const filter = readFilter(state, request);
   const faults = state.faults.current();
   const limit = Math.min(filter.limit, faults.listLimitMax);
@@ -28,7 +28,7 @@ export async function listOrders(state: SandboxState, request: ApiRequest): Prom
 }
 
 /** GET /v1/branches. Assumed: all at once, without paging. */
-export async function listBranches(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function listBranches(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { directory } = state;
   const open = directory
     .branchesOf(request.caller.organization.organizationId)
@@ -58,12 +58,12 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
 }
 
 /** Reads the query. Assumed: parameters that are unknown are ignored, those that are wrong or repeated refused. */
-function readFilter(state: SandboxState, { caller, query }: ApiRequest): OrderFilter {
+function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
   const updatedSince = readTime(query, "updatedSince");
   const updatedUntil = readTime(query, "updatedUntil");
   if ((updatedSince === undefined) !== (updatedUntil === undefined)) {
     // Assumed: the code; the spec shows the status alone.
-    throw new RefusedRequestError(
+    throw new SandboxRefusalError(
       422,
       ASSUMED_CODES.updatedPeriodIncomplete,
       "updatedSince and updatedUntil must be sent together.",
@@ -121,11 +121,11 @@ function readBranchId(
   const branch = state.directory.findBranch(organizationId, text);
   // Assumed: the status and the code; the spec only says that it is an error.
   if (!branch)
-    throw new RefusedRequestError(422, ASSUMED_CODES.branchNotFound, "No branch has this reference or id.");
+    throw new SandboxRefusalError(422, ASSUMED_CODES.branchNotFound, "No branch has this reference or id.");
   return branch.branchId;
 }
 
-function readSort(query: URLSearchParams): OrderFilter["sort"] {
+function readSort(query: URLSearchParams): SandboxOrderFilter["sort"] {
   const text = readOne(query, "sort") ?? "updatedAt";
   if (text === "updatedAt" || text === "pickupTime") return text;
   throw makeInvalidRequest("sort must be updatedAt or pickupTime.");

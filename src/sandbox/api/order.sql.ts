@@ -209,7 +209,7 @@ export async function readDueOrders(
 }
 
 /** How many orders were ever made: names the next one that the sandbox imagines. */
-export async function countOrders(connection: Connection): Promise<number> {
+export async function countSandboxOrders(connection: Connection): Promise<number> {
   const { rows } = await connection.query<{ count: bigint }>(
     `select case when is_called then last_value else 0 end as count from sandbox.order_number`,
   );

@@ -1,4 +1,4 @@
-import type { Answer } from "./apiRequest.ts";
+import type { ApiAnswer } from "./apiRequest.ts";
 import { chance } from "../world/chance.ts";
 import { hitsEndpoint } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
@@ -10,7 +10,7 @@ export interface RequestFaults {
   readonly dropAfter: boolean;
   readonly truncate: boolean;
   /** Given in the endpoint's place, after the key and the budget were checked. */
-  readonly forced: Answer | undefined;
+  readonly forced: ApiAnswer | undefined;
 }
 
 /** Decides by the request's number, so that the same requests meet the same faults in every run. */
@@ -33,7 +33,10 @@ export function planRequestFaults(options: {
   };
 }
 
-function forceAnswer(faults: Faults, isHit: (fault: string, share: number) => boolean): Answer | undefined {
+function forceAnswer(
+  faults: Faults,
+  isHit: (fault: string, share: number) => boolean,
+): ApiAnswer | undefined {
   if (isHit("refuse", faults.refuseShare)) {
     const message = 'Rate limit of the policy "sustained" exceeded (a storm of the sandbox).';
     return {

@@ -1,6 +1,6 @@
 import type { WireAddress } from "../../wire/api.ts";
-import type { Answer, ApiRequest } from "./apiRequest.ts";
-import { RefusedRequestError, makeOrderNotFound } from "./errors.ts";
+import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
+import { SandboxRefusalError, makeOrderNotFound } from "./errors.ts";
 import { findForChange, moveOrders, patchOrder } from "./orderBook.ts";
 import type { OrderPatch } from "./orderBook.ts";
 import { nextStatus, showOrder, STATUSES } from "./orderRow.ts";
@@ -15,7 +15,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
 
 /** GET /v1/orders/{reference}. */
-export async function getOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function getOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   const row = await readOrder(state.pool, name);
   if (!row) throw makeOrderNotFound();
@@ -23,7 +23,7 @@ export async function getOrder(state: SandboxState, request: ApiRequest): Promis
 }
 
 /** POST /v1/orders/{reference}/cancel. */
-export async function cancelOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function cancelOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
@@ -43,14 +43,14 @@ export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_L
   if (row.status !== "cancelled" && STATUSES.indexOf(row.status) <= STATUSES.indexOf(limit)) return;
   const message =
     row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
-  throw new RefusedRequestError(422, "order_not_cancellable", message);
+  throw new SandboxRefusalError(422, "order_not_cancellable", message);
 }
 
 /**
  * POST /v1/test/orders/{reference}/advance. Assumed: the answer is the order object, as elsewhere; a live key sees
  * no test orders, so it is answered 404.
  */
-export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   if (request.caller.livemode) throw makeOrderNotFound();
   const row = await state.write(async (connection) => {
@@ -67,7 +67,7 @@ export function mustAdvance(row: OrderRow): Status {
   const next = nextStatus(row.status);
   if (next) return next;
   // Assumed: the code; the spec shows none for this endpoint.
-  throw new RefusedRequestError(422, "order_not_advanceable", `An order does not go on from ${row.status}.`);
+  throw new SandboxRefusalError(422, "order_not_advanceable", `An order does not go on from ${row.status}.`);
 }
 
 /**
@@ -75,13 +75,13 @@ export function mustAdvance(row: OrderRow): Status {
  * body of a creation, as long as the business could still cancel the order; another branch, zone or address is
  * checked, routed and timed anew. No event, as for creation.
  */
-export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<Answer> {
+export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   const update = readUpdateOrder(request.body);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
     if (before.status !== "created" && before.status !== "arrived_for_pickup") {
-      throw new RefusedRequestError(422, "order_not_changeable", `The order is ${before.status}.`);
+      throw new SandboxRefusalError(422, "order_not_changeable", `The order is ${before.status}.`);
     }
     const patch = await planPatch(state, before, update);
     return Object.keys(patch).length === 0 ? before : patchOrder(state, connection, before, patch);
@@ -138,7 +138,7 @@ export function describeRoute(route: Awaited<ReturnType<typeof routeOrder>>) {
 }
 
 /** The order object as an answer; the caller adds request_id. */
-export function showAnswer(state: SandboxState, row: OrderRow, status = 200): Answer {
+export function showAnswer(state: SandboxState, row: OrderRow, status = 200): ApiAnswer {
   const { directory, utcOffsetMinutes } = state;
   const body = showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes });
   return { status, body };

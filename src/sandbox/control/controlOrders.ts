@@ -2,7 +2,7 @@ import { z } from "zod";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { readCharge, readEvents, readOrdersAfter } from "./control.sql.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { moveOrders } from "../api/orderBook.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -82,7 +82,7 @@ async function orderSome(state: SandboxState, request: z.infer<typeof makeSchema
   const at = branch === undefined ? undefined : state.directory.findBranch(organization, branch);
   const choices = at ? [at] : state.directory.branchesOf(organization);
   if ((branch !== undefined && !at) || !choices.some(canTakeOrders)) {
-    throw new RefusedRequestError(404, "branch_not_found", "There is no such branch that takes orders.");
+    throw new SandboxRefusalError(404, "branch_not_found", "There is no such branch that takes orders.");
   }
   const rows = await makeOrders(state, {
     organizationId: organization,
@@ -111,7 +111,7 @@ async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>
 
 async function showOne(state: SandboxState, reference: string): Promise<unknown> {
   const row = await readAnyOrder(state.pool, reference);
-  if (!row) throw new RefusedRequestError(404, "order_not_found", "No order has this reference.");
+  if (!row) throw new SandboxRefusalError(404, "order_not_found", "No order has this reference.");
   return {
     order: show(state, row),
     charged: await readCharge(state.pool, row.number),
@@ -127,7 +127,7 @@ async function changeStatus(
 ): Promise<unknown> {
   const row = await state.write(async (connection) => {
     const seen = await readAnyOrder(connection, reference);
-    if (!seen) throw new RefusedRequestError(404, "order_not_found", "No order has this reference.");
+    if (!seen) throw new SandboxRefusalError(404, "order_not_found", "No order has this reference.");
     const before = (await readLateChange(connection, seen.number)) ?? seen;
     const [after] = await moveOrders(state, connection, [{ row: before, status: decide(before) }], plan);
     return after ?? before;

@@ -9,7 +9,7 @@ import { makeDashboardControls } from "./controlDashboard.ts";
 import { makeEventControls } from "./controlEvents.ts";
 import { makeOrderControls } from "./controlOrders.ts";
 import { makeWorldControls } from "./controlWorld.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { MARK } from "../world/mark.ts";
 import { renderPage } from "../ui/page.ts";
 import { PAGE_STYLE } from "../ui/pageStyle.ts";
@@ -81,7 +81,7 @@ async function runControl(
   const hit = found.find(({ control }) => control.method === request.method);
   if (!hit) {
     const code = found.length === 0 ? "not_found" : "method_not_allowed";
-    throw new RefusedRequestError(found.length === 0 ? 404 : 405, code, "See GET /_sandbox/help.");
+    throw new SandboxRefusalError(found.length === 0 ? 404 : 405, code, "See GET /_sandbox/help.");
   }
   const isRead = request.method === "GET";
   const given = isRead ? Object.fromEntries(url.searchParams) : parseGiven(text, isForm);
@@ -101,14 +101,14 @@ function parseGiven(text: string, isForm: boolean): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new RefusedRequestError(400, "invalid_json", "The body is not JSON.");
+    throw new SandboxRefusalError(400, "invalid_json", "The body is not JSON.");
   }
 }
 
 /** Nobody logs in here: a name that another site has resolve to this machine, or a proxy, would open it to everybody. */
 function assertLocal(request: IncomingMessage): void {
   if (isLocalRequest(request)) return;
-  throw new RefusedRequestError(
+  throw new SandboxRefusalError(
     403,
     "not_local",
     "The control interface answers direct requests from this machine.",
@@ -118,11 +118,11 @@ function assertLocal(request: IncomingMessage): void {
 /** `none` is what a person typed into the browser. */
 function assertSameSite(request: IncomingMessage): void {
   if (request.headers["sec-fetch-site"] === "none" || isSameOrigin(request)) return;
-  throw new RefusedRequestError(403, "cross_site", "The control interface answers no other site.");
+  throw new SandboxRefusalError(403, "cross_site", "The control interface answers no other site.");
 }
 
 function explain(error: unknown): { status: number; code: string; message: string } {
-  if (error instanceof RefusedRequestError) return error;
+  if (error instanceof SandboxRefusalError) return error;
   if (error instanceof z.ZodError) {
     const issues = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
     return { status: 422, code: "invalid_request", message: issues.join("; ") };

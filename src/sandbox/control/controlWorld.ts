@@ -2,7 +2,7 @@ import { z } from "zod";
 import { parseInstant } from "../../domain/order/instant.ts";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { putEndpoint, readEndpoints } from "../events/event.sql.ts";
 import { faultsPatchSchema } from "./faults.ts";
 import { defaultPast, seedOrders } from "../seed/seedOrders.ts";
@@ -63,7 +63,7 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
       z.strictObject({ advanceMs: fields.ms }),
       async ({ advanceMs }) => {
         if (state.clock.kind === "real") {
-          throw new RefusedRequestError(409, "real_clock", "The sandbox runs on the real clock.");
+          throw new SandboxRefusalError(409, "real_clock", "The sandbox runs on the real clock.");
         }
         await loop.advance(advanceMs);
         return readOverview(deps);
@@ -106,7 +106,7 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
 async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema>): Promise<unknown> {
   const { orders, organization, mode, since, until } = given;
   if (!state.directory.findOrganization(organization)) {
-    throw new RefusedRequestError(404, "not_found", "There is no such organization.");
+    throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
   }
   const past = defaultPast(state.clock.now());
   const made = await seedOrders(state, {

@@ -1,5 +1,5 @@
 import type { Connection } from "../world/database.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { readEvents } from "./control.sql.ts";
 import type { FaultTimer } from "./faultTimer.ts";
 import { moveOrders, patchOrder } from "../api/orderBook.ts";
@@ -32,7 +32,7 @@ export interface ScenarioReport {
 }
 
 /**
- * Makes one scenario happen to one order. Throws RefusedRequestError for an unknown scenario, order or option, and
+ * Makes one scenario happen to one order. Throws SandboxRefusalError for an unknown scenario, order or option, and
  * for an order that has not enough statuses left; then nothing has happened.
  */
 export async function runScenario(
@@ -71,7 +71,7 @@ function findScenario(name: string): Scenario {
   const scenario = SCENARIOS.find((each) => each.name === name);
   if (scenario) return scenario;
   const names = SCENARIOS.map((each) => each.name).join(", ");
-  throw new RefusedRequestError(404, "scenario_not_found", `There is no such scenario. There are: ${names}.`);
+  throw new SandboxRefusalError(404, "scenario_not_found", `There is no such scenario. There are: ${names}.`);
 }
 
 function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>>): ScenarioOptions {
@@ -84,7 +84,7 @@ function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>
       !(number >= 0 && number <= 86_400_000)
     ) {
       const known = Object.keys(scenario.options).join(", ") || "none";
-      throw new RefusedRequestError(
+      throw new SandboxRefusalError(
         422,
         "unknown_option",
         `The scenario ${scenario.name} takes these options, each a number: ${known}.`,
@@ -109,7 +109,7 @@ async function makeSubject(state: SandboxState): Promise<string> {
 async function findSubject(connection: Connection, reference: string): Promise<OrderRow> {
   const row = await readAnyOrder(connection, reference);
   if (!row) {
-    throw new RefusedRequestError(
+    throw new SandboxRefusalError(
       404,
       "order_not_found",
       "No order that readers can see has this reference.",

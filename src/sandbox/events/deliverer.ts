@@ -1,6 +1,6 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { settleDelivery, takeDueDeliveries } from "./delivery.sql.ts";
-import type { AttemptResult, DueDelivery } from "./delivery.sql.ts";
+import { recordDelivery, takeDueDeliveries } from "./delivery.sql.ts";
+import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { sendDelivery } from "./sendDelivery.ts";
 
@@ -28,7 +28,7 @@ export function makeDeliverer(deps: {
   const record = async (result: AttemptResult) => {
     for (;;) {
       try {
-        await settleDelivery(state.pool, result);
+        await recordDelivery(state.pool, result);
         return;
       } catch (error) {
         if (signal.aborted) throw error;
@@ -37,7 +37,7 @@ export function makeDeliverer(deps: {
       }
     }
   };
-  const deliver = async (delivery: DueDelivery) => {
+  const deliver = async (delivery: DueSandboxDelivery) => {
     const result = await sendDelivery(state, delivery, { systemClock, signal });
     // Ended by the shutdown, not by the receiver: it stays taken, and the next start attempts it again.
     if (signal.aborted && result.status === null) return;

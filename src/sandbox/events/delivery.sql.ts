@@ -2,7 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 
 /** A delivery that is to be attempted now. */
-export interface DueDelivery {
+export interface DueSandboxDelivery {
   readonly deliveryId: bigint;
   readonly eventId: string;
   readonly eventType: string;
@@ -29,13 +29,13 @@ export interface AttemptResult {
   readonly dueAt: Instant;
 }
 
-/** Takes up to `limit` due deliveries, the longest due first; others do not get them until settleDelivery. */
+/** Takes up to `limit` due deliveries, the longest due first; others do not get them until recordDelivery. */
 export async function takeDueDeliveries(
   connection: Connection,
   now: Instant,
   limit: number,
-): Promise<DueDelivery[]> {
-  const { rows } = await connection.query<DueDelivery>(
+): Promise<DueSandboxDelivery[]> {
+  const { rows } = await connection.query<DueSandboxDelivery>(
     `with taken as (
        update sandbox.deliveries set taken = true
        where delivery_id in (
@@ -56,15 +56,15 @@ export async function takeDueDeliveries(
 }
 
 /** Writes down how an attempt ended. */
-export async function settleDelivery(connection: Connection, result: AttemptResult): Promise<void> {
+export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
   const { deliveryId, attemptedAt, durationMs, status, error, state, dueAt } = result;
   await connection.query(
-    `with settled as (
+    `with recorded as (
        update sandbox.deliveries set taken = false, attempts = attempts + 1, state = $6, due_at = $7
        where delivery_id = $1 returning delivery_id
      )
      insert into sandbox.attempts (delivery_id, attempted_at, duration_ms, status, error)
-     select delivery_id, $2, $3, $4, $5 from settled`,
+     select delivery_id, $2, $3, $4, $5 from recorded`,
     [deliveryId, attemptedAt, durationMs, status, error, state, dueAt],
   );
 }

@@ -1,8 +1,8 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import { chance, makeCode } from "../world/chance.ts";
 import type { Connection } from "../world/database.ts";
-import { insertDeliveries, insertEvents, readEndpoints, takeEventNumbers } from "./event.sql.ts";
-import type { Endpoint, EventRow, NewDelivery, SentAs } from "./event.sql.ts";
+import { insertDeliveries, insertSandboxEvents, readEndpoints, takeEventNumbers } from "./event.sql.ts";
+import type { WebhookEndpoint, EventRow, NewDelivery, SentAs } from "./event.sql.ts";
 import type { Faults } from "../control/faults.ts";
 import { showOrder } from "../api/orderRow.ts";
 import type { OrderRow, Status } from "../api/orderRow.ts";
@@ -53,7 +53,7 @@ export async function emitEvents(
   const numbers = await takeEventNumbers(connection, told.length);
   const endpoints = await readEndpoints(connection);
   const made = told.map((step, index) => makeEvent(state, step, numbers[index] ?? 0n, endpoints));
-  await insertEvents(
+  await insertSandboxEvents(
     connection,
     made.map(({ event }) => event),
   );
@@ -67,7 +67,7 @@ function makeEvent(
   state: SandboxState,
   { row, at, plan }: StatusStep,
   eventNumber: bigint,
-  endpoints: readonly Endpoint[],
+  endpoints: readonly WebhookEndpoint[],
 ): { event: EventRow; deliveries: NewDelivery[] } {
   const { dials, directory } = state;
   const faults = state.faults.current();

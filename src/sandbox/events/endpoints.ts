@@ -1,11 +1,11 @@
-import type { Answer, ApiRequest, Endpoint } from "../api/apiRequest.ts";
+import type { ApiAnswer, ApiRequest, Endpoint } from "../api/apiRequest.ts";
 import { createOrder, quoteOrder, validateAddress } from "../api/createOrder.ts";
 import { listBranches, listOrders } from "../api/listOrders.ts";
 import { matchPath } from "../world/paths.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { advanceOrder, cancelOrder, getOrder, updateOrder } from "../api/singleOrders.ts";
 
-type Answerer = (state: SandboxState, request: ApiRequest) => Promise<Answer>;
+type Answerer = (state: SandboxState, request: ApiRequest) => Promise<ApiAnswer>;
 
 /**
  * Every endpoint of the spec with its rate policies. Assumed: PATCH /v1/orders/{reference}, as the spec does not show

@@ -24,7 +24,7 @@ export interface NewDelivery {
   readonly dueAt: Instant;
 }
 
-export interface Endpoint {
+export interface WebhookEndpoint {
   readonly endpointId: string;
   readonly organizationId: string;
   readonly livemode: boolean;
@@ -41,7 +41,10 @@ export async function takeEventNumbers(connection: Connection, count: number): P
   return rows.map((row) => row.number).sort((left, right) => (left < right ? -1 : 1));
 }
 
-export async function insertEvents(connection: Connection, events: readonly EventRow[]): Promise<void> {
+export async function insertSandboxEvents(
+  connection: Connection,
+  events: readonly EventRow[],
+): Promise<void> {
   const column = <Name extends keyof EventRow>(name: Name) => events.map((event) => event[name]);
   await connection.query(
     `insert into sandbox.events
@@ -77,15 +80,15 @@ export async function insertDeliveries(
   );
 }
 
-export async function readEndpoints(connection: Connection): Promise<Endpoint[]> {
-  const { rows } = await connection.query<Endpoint>(
+export async function readEndpoints(connection: Connection): Promise<WebhookEndpoint[]> {
+  const { rows } = await connection.query<WebhookEndpoint>(
     `select endpoint_id as "endpointId", organization_id as "organizationId", livemode, url, secret, scheme
      from sandbox.endpoints order by endpoint_id`,
   );
   return rows;
 }
 
-export async function putEndpoint(connection: Connection, endpoint: Endpoint): Promise<void> {
+export async function putEndpoint(connection: Connection, endpoint: WebhookEndpoint): Promise<void> {
   await connection.query(
     `insert into sandbox.endpoints (endpoint_id, organization_id, livemode, url, secret, scheme)
      values ($1, $2, $3, $4, $5, $6)

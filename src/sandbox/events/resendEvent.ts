@@ -1,6 +1,6 @@
 import { readEventOwner } from "../control/control.sql.ts";
 import type { Connection } from "../world/database.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { insertDeliveries, readEndpoints } from "./event.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
@@ -14,9 +14,9 @@ export async function resendEvent(
   eventId: string,
 ): Promise<number> {
   const owner = await readEventOwner(connection, eventId);
-  if (!owner) throw new RefusedRequestError(404, "event_not_found", "There is no such event.");
+  if (!owner) throw new SandboxRefusalError(404, "event_not_found", "There is no such event.");
   if (state.directory.findOrganization(owner.organizationId)?.plan !== "advanced") {
-    throw new RefusedRequestError(403, "feature_not_available", "The plan has no webhooks.");
+    throw new SandboxRefusalError(403, "feature_not_available", "The plan has no webhooks.");
   }
   const receivers = (await readEndpoints(connection)).filter(
     (endpoint) => endpoint.organizationId === owner.organizationId && endpoint.livemode === owner.livemode,

@@ -3,7 +3,7 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
 import { chance } from "../world/chance.ts";
-import type { AttemptResult, DueDelivery } from "./delivery.sql.ts";
+import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
 import { MARK } from "../world/mark.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import { shownTime } from "../world/sandboxState.ts";
@@ -21,7 +21,7 @@ const ATTEMPTS_MAX = 8;
  */
 export async function sendDelivery(
   state: SandboxState,
-  delivery: DueDelivery,
+  delivery: DueSandboxDelivery,
   options: { systemClock: Clock; signal: AbortSignal },
 ): Promise<AttemptResult> {
   const startedMs = options.systemClock.monotonicMs();
@@ -47,7 +47,7 @@ export async function sendDelivery(
 
 async function post(
   state: SandboxState,
-  delivery: DueDelivery,
+  delivery: DueSandboxDelivery,
   signal: AbortSignal,
 ): Promise<{ status: number | null; error: string | null }> {
   try {
@@ -66,7 +66,11 @@ async function post(
   }
 }
 
-function signDelivery(state: SandboxState, delivery: DueDelivery, body: Buffer): Record<string, string> {
+function signDelivery(
+  state: SandboxState,
+  delivery: DueSandboxDelivery,
+  body: Buffer,
+): Record<string, string> {
   const { clock, dials, faults } = state;
   const { corruptShare } = faults.current();
   const isCorrupt = delivery.corrupt || chance(dials.seed, "corrupt", delivery.eventId) < corruptShare;

@@ -1,9 +1,9 @@
 import { ConfigurationError } from "../../domain/errors.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
-import { RefusedRequestError } from "../api/errors.ts";
+import { SandboxRefusalError } from "../api/errors.ts";
 import { putEndpoint } from "./event.sql.ts";
-import type { Endpoint } from "./event.sql.ts";
+import type { WebhookEndpoint } from "./event.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
@@ -24,18 +24,18 @@ export interface WebhookRequest {
  * Adds or replaces a webhook endpoint, as the dashboard would. Throws ConfigurationError for an address, scheme
  * or secret that cannot be used, and feature_not_available on a plan without webhooks (spec, "Events").
  */
-export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<Endpoint> {
+export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<WebhookEndpoint> {
   const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = request;
   const plan = state.directory.findOrganization(organizationId)?.plan;
-  if (plan === undefined) throw new RefusedRequestError(404, "not_found", "There is no such organization.");
+  if (plan === undefined) throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
   if (plan !== "advanced") {
-    throw new RefusedRequestError(403, "feature_not_available", "The plan has no webhooks.");
+    throw new SandboxRefusalError(403, "feature_not_available", "The plan has no webhooks.");
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new ConfigurationError("A webhook's address must be an http or https URL.");
   }
   makeSigner({ scheme: loadScheme(scheme), secret, url });
-  const endpoint: Endpoint = {
+  const endpoint: WebhookEndpoint = {
     endpointId: `${organizationId}-${mode}-${name}`,
     organizationId,
     livemode: mode === "live",

@@ -11,7 +11,7 @@ import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { measureDistance, resolveTimes } from "./schedule.ts";
 import type { Branch } from "../world/directory.sql.ts";
-import { countOrders } from "../api/order.sql.ts";
+import { countSandboxOrders } from "../api/order.sql.ts";
 
 const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
 const ORDERS_PER_BATCH_MAX = 500;
@@ -88,7 +88,7 @@ export async function makeOrders(
   while (rows.length < request.count) {
     const batch = Math.min(ORDERS_PER_BATCH_MAX, request.count - rows.length);
     const added = await state.write(async (connection) => {
-      const known = await countOrders(connection);
+      const known = await countSandboxOrders(connection);
       const orders = Array.from({ length: batch }, (_, index) =>
         imagineOrder(state, { ...request, branches, place: known + index }),
       );

@@ -1,6 +1,6 @@
 import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
 import type { Branch, Zone } from "../world/directory.sql.ts";
-import { makeInvalidRequest, RefusedRequestError } from "../api/errors.ts";
+import { makeInvalidRequest, SandboxRefusalError } from "../api/errors.ts";
 import type { Coordinates } from "./geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { shownTime } from "../world/sandboxState.ts";
@@ -20,7 +20,7 @@ export interface Route {
 
 /**
  * Checks and routes an order (spec, "POST /v1/orders"); stores nothing but the result of an address search.
- * Throws RefusedRequestError with the code of the first thing that is wrong.
+ * Throws SandboxRefusalError with the code of the first thing that is wrong.
  */
 export async function routeOrder(
   state: SandboxState,
@@ -46,7 +46,7 @@ function planTrip(
   const { utcOffsetMinutes, dials } = state;
   if (branch.coordinates === null) {
     // Assumed: the code; the spec only lists the coordinates among what an organization must have.
-    throw new RefusedRequestError(422, "branch_not_located", "The branch's main address has no coordinates.");
+    throw new SandboxRefusalError(422, "branch_not_located", "The branch's main address has no coordinates.");
   }
   const distanceKm = measureDistance(branch.coordinates, coordinates);
   const times = resolveTimes({
@@ -59,7 +59,7 @@ function planTrip(
   });
   if (!isCovered(zone.shifts, times.pickupTime, utcOffsetMinutes)) {
     // Assumed: 422; the spec does not show the status.
-    throw new RefusedRequestError(422, "no_shift_coverage", "No courier shift covers the order.");
+    throw new SandboxRefusalError(422, "no_shift_coverage", "No courier shift covers the order.");
   }
   return { distanceKm, times };
 }
@@ -75,15 +75,15 @@ async function locate(
   if (coordinates) return { address, coordinates };
   const found = await searchAddress(state, organizationId, address);
   // Assumed: 422; the spec does not show the status of the address_* codes.
-  if (!found.valid) throw new RefusedRequestError(422, found.reason, ADDRESS_MESSAGES[found.reason]);
+  if (!found.valid) throw new SandboxRefusalError(422, found.reason, ADDRESS_MESSAGES[found.reason]);
   return { address: found.normalized, coordinates: found.coordinates };
 }
 
 function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
   const branch = state.directory.findBranch(organizationId, name);
   // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
-  if (!branch) throw new RefusedRequestError(422, "branch_not_found", "No branch has this reference or id.");
-  if (branch.closed) throw new RefusedRequestError(422, "branch_closed", "The branch is closed.");
+  if (!branch) throw new SandboxRefusalError(422, "branch_not_found", "No branch has this reference or id.");
+  if (branch.closed) throw new SandboxRefusalError(422, "branch_closed", "The branch is closed.");
   return branch;
 }
 
@@ -91,12 +91,12 @@ function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | unde
   const primary = branch.connections.find((connection) => connection.isPrimary);
   // Assumed: also with a zoneCode. The spec's prerequisites ask for a primary connection of the branch.
   if (!primary) {
-    throw new RefusedRequestError(422, "branch_not_connected", "The branch has no primary connection.");
+    throw new SandboxRefusalError(422, "branch_not_connected", "The branch has no primary connection.");
   }
   const code = zoneCode ?? primary.zoneCode;
   if (!branch.connections.some((connection) => connection.zoneCode === code)) {
     // Assumed: the code and the status; the spec only says which values are accepted.
-    throw new RefusedRequestError(422, "zone_not_connected", "The branch is not connected to this zone.");
+    throw new SandboxRefusalError(422, "zone_not_connected", "The branch is not connected to this zone.");
   }
   return state.directory.zoneByCode(code);
 }

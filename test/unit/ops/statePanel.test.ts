@@ -84,11 +84,11 @@ describe("the state of a source", () => {
     expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
   });
 
-  it("says who spends the budget, and what is being read beside live polling", () => {
+  it("says who spends the budget, and what is being read beside the polling of current changes", () => {
     const text = show({
       requests: [
-        { policy: "order-list", purpose: "live", requests: 120 },
-        { policy: "sustained", purpose: "live", requests: 5 },
+        { policy: "order-list", purpose: "poll", requests: 120 },
+        { policy: "sustained", purpose: "poll", requests: 5 },
         { policy: "order-list", purpose: "backfill", requests: 30 },
       ],
       listReads: { sent: 109, allowed: 1_080 },
@@ -108,7 +108,7 @@ describe("the state of a source", () => {
       ],
     });
     expect(text).toContain("Budget? 89 % left of the rate of order lists that is ours, last 10 min");
-    expect(text).toContain("109 of 1,080 All requests by purpose, last hour live 125 · backfill 30");
+    expect(text).toContain("109 of 1,080 All requests by purpose, last hour poll 125 · backfill 30");
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });
 

@@ -1,12 +1,12 @@
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
-import { judge } from "../../../src/outgoing/outgoingDelivery.ts";
+import { judgeAnswer } from "../../../src/outgoing/outgoingDelivery.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 
 describe("the answer of an endpoint", () => {
   const after = (status: number, retryAfterMs: number | null = null) =>
-    judge({ kind: "answered", status, retryAfterMs }, { waitSeconds: 30, chance: 0 }).result;
+    judgeAnswer({ kind: "answered", status, retryAfterMs }, { waitSeconds: 30, chance: 0 }).result;
 
   it.each([200, 204, 299])("%s is delivered", (status) => {
     expect(after(status)).toBe("delivered");
@@ -19,11 +19,11 @@ describe("the answer of an endpoint", () => {
   it("410 is the end at once, and so is the last failure", () => {
     expect(after(410)).toBe("dead");
     const last = { waitSeconds: undefined, chance: 0 };
-    expect(judge({ kind: "failed", code: "ECONNRESET" }, last)).toEqual({
+    expect(judgeAnswer({ kind: "failed", code: "ECONNRESET" }, last)).toEqual({
       outcome: "ECONNRESET",
       result: "dead",
     });
-    expect(judge({ kind: "answered", status: 200, retryAfterMs: null }, last).result).toBe("delivered");
+    expect(judgeAnswer({ kind: "answered", status: 200, retryAfterMs: null }, last).result).toBe("delivered");
   });
 
   it("may ask for a longer wait, not for a shorter one", () => {
@@ -32,7 +32,8 @@ describe("the answer of an endpoint", () => {
   });
 
   it("is waited for a little longer at random, so that failures do not come back together", () => {
-    const wait = (chance: number) => judge({ kind: "failed", code: "x" }, { waitSeconds: 10, chance }).result;
+    const wait = (chance: number) =>
+      judgeAnswer({ kind: "failed", code: "x" }, { waitSeconds: 10, chance }).result;
     expect([wait(0), wait(0.5), wait(1)]).toEqual([
       { retryAfterMs: 10_000 },
       { retryAfterMs: 11_000 },

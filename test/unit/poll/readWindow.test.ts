@@ -6,7 +6,7 @@ import type { Reads } from "../../../src/apply/apply.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/memoryProvider.ts";
 
 const { signal } = new AbortController();
-const options = { via: "poll", priority: "live", signal } as const;
+const options = { via: "poll", priority: "poll", signal } as const;
 
 function makeSut() {
   const client = makeMemoryProvider();

@@ -68,7 +68,7 @@ const lesson = (fields: Partial<RateLesson>): RateLesson => ({
 async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
   const times: number[] = [];
   for (let index = 0; index < count; index += 1) {
-    void budget.acquire({ policy, priority: "live" }).then((permit) => {
+    void budget.acquire({ policy, priority: "poll" }).then((permit) => {
       times.push(clock.monotonicMs());
       permit.release();
     });
@@ -78,7 +78,7 @@ async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyN
 }
 
 async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyName): Promise<Permit> {
-  const permit = budget.acquire({ policy, priority: "live" });
+  const permit = budget.acquire({ policy, priority: "poll" });
   await clock.runUntil(clock.monotonicMs());
   return permit;
 }
@@ -159,7 +159,7 @@ describe("any arrivals of requests", () => {
 });
 
 describe("priorities", () => {
-  it("lets a live request overtake a queue of backfills that was there first", async () => {
+  it("lets a poll overtake a queue of backfills that was there first", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const order: string[] = [];
@@ -172,14 +172,14 @@ describe("priorities", () => {
     await clock.runUntil(600);
     ask("verify", "verify");
     ask("refetch", "refetch");
-    ask("live", "live 0");
-    ask("live", "live 1");
+    ask("poll", "poll 0");
+    ask("poll", "poll 1");
     await clock.runUntil(HOUR_MS);
     expect(order).toEqual([
       "backfill 0",
       "backfill 1",
-      "live 0",
-      "live 1",
+      "poll 0",
+      "poll 1",
       "refetch",
       "backfill 2",
       "backfill 3",
@@ -192,11 +192,11 @@ describe("priorities", () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     budget.hold("order-list", 60_000);
-    void budget.acquire({ policy: "order-list", priority: "live" });
+    void budget.acquire({ policy: "order-list", priority: "poll" });
     expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 56]);
   });
 
-  it("lets a live read overtake a less urgent list where both wait for what they share", async () => {
+  it("lets a poll overtake a less urgent list where both wait for what they share", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const order: string[] = [];
@@ -208,9 +208,9 @@ describe("priorities", () => {
     budget.hold("sustained", 5_000);
     void ask("order-list", "backfill");
     void ask("geocoding", "refetch");
-    void ask("sustained", "live");
+    void ask("sustained", "poll");
     await clock.runUntil(HOUR_MS);
-    expect(order).toEqual(["live sustained", "refetch geocoding", "backfill order-list"]);
+    expect(order).toEqual(["poll sustained", "refetch geocoding", "backfill order-list"]);
   });
 
   it("reports what was spent on what, and what waits", async () => {
@@ -224,12 +224,12 @@ describe("priorities", () => {
       requestsMax: 18,
       windowMs: WINDOW_MS,
       used: 2,
-      spent: { live: 1, refetch: 1, backfill: 0, verify: 0 },
-      waiting: { live: 0, refetch: 0, backfill: 1, verify: 1 },
+      spent: { poll: 1, refetch: 1, backfill: 0, verify: 0 },
+      waiting: { poll: 0, refetch: 0, backfill: 1, verify: 1 },
     });
     expect(list!.waitMs).toBe(2 * 556 - 600);
-    expect(sustained).toMatchObject({ used: 2, spent: { live: 1, refetch: 1 }, waiting: { live: 0 } });
-    expect(geocoding).toMatchObject({ used: 0, spent: { live: 0, refetch: 0 } });
+    expect(sustained).toMatchObject({ used: 2, spent: { poll: 1, refetch: 1 }, waiting: { poll: 0 } });
+    expect(geocoding).toMatchObject({ used: 0, spent: { poll: 0, refetch: 0 } });
   });
 });
 
@@ -343,15 +343,15 @@ describe("giving up", () => {
     const budget = makeBudget({ clock });
     const control = new AbortController();
     budget.hold("order-list", 5_000);
-    const waiting = budget.acquire({ policy: "order-list", priority: "live", signal: control.signal });
+    const waiting = budget.acquire({ policy: "order-list", priority: "poll", signal: control.signal });
     const reason = new Error("shutting down");
     await clock.runUntil(100);
     control.abort(reason);
     await expect(waiting).rejects.toBe(reason);
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([5_000]);
     expect(budget.spent().find(({ policy }) => policy === "order-list")).toMatchObject({
-      spent: { live: 1 },
-      waiting: { live: 0 },
+      spent: { poll: 1 },
+      waiting: { poll: 0 },
     });
   });
 
@@ -361,10 +361,10 @@ describe("giving up", () => {
     const reason = new Error("shutting down");
     const asked = budget.acquire({
       policy: "order-list",
-      priority: "live",
+      priority: "poll",
       signal: AbortSignal.abort(reason),
     });
     await expect(asked).rejects.toBe(reason);
-    expect(budget.spent().every(({ waiting }) => waiting.live === 0)).toBe(true);
+    expect(budget.spent().every(({ waiting }) => waiting.poll === 0)).toBe(true);
   });
 });

@@ -89,7 +89,7 @@ describe("the notifier", () => {
     await enqueued(4);
     expect(jobs[3]?.seqs).toEqual([4]);
     expect(lines).toHaveLength(1);
-    expect(lines[0]).toContain("the sweep will find them");
+    expect(lines[0]).toContain("the overdue check will find them");
   });
 
   it("does not even try while the queue cannot be reached", async () => {

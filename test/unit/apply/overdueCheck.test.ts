@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { ApplyInterruptedError } from "../../../src/apply/errors.ts";
-import { makeSweep } from "../../../src/apply/sweep.ts";
+import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
@@ -37,19 +37,27 @@ function makeInbox(pending: number[], held: readonly number[] = []) {
 
 const positions = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
-describe("the sweep", () => {
+describe("the overdueCheck", () => {
   it("applies everything overdue, however many looks that takes", async () => {
     const inbox = makeInbox(positions(501));
-    const sweep = makeSweep({ ...inbox, clock: makeSteppedClock().clock, logger: silentLogger });
-    expect(await sweep.runOnce()).toBe(501);
+    const overdueCheck = makeOverdueCheck({
+      ...inbox,
+      clock: makeSteppedClock().clock,
+      logger: silentLogger,
+    });
+    expect(await overdueCheck.runOnce()).toBe(501);
     expect(inbox.applied).toEqual(positions(501));
-    expect(await sweep.runOnce()).toBe(0);
+    expect(await overdueCheck.runOnce()).toBe(0);
   });
 
   it("goes past events that another worker holds, and does not ask for them again and again", async () => {
     const inbox = makeInbox(positions(450), positions(300));
-    const sweep = makeSweep({ ...inbox, clock: makeSteppedClock().clock, logger: silentLogger });
-    expect(await sweep.runOnce()).toBe(150);
+    const overdueCheck = makeOverdueCheck({
+      ...inbox,
+      clock: makeSteppedClock().clock,
+      logger: silentLogger,
+    });
+    expect(await overdueCheck.runOnce()).toBe(150);
     expect(inbox.applied[0]).toBe(301);
   });
 
@@ -65,8 +73,13 @@ describe("the sweep", () => {
       return inbox.applyEvents(seqs);
     };
     const { takeOverdue } = inbox;
-    const sweep = makeSweep({ takeOverdue, applyEvents, clock: stepped.clock, logger: silentLogger });
-    sweep.start();
+    const overdueCheck = makeOverdueCheck({
+      takeOverdue,
+      applyEvents,
+      clock: stepped.clock,
+      logger: silentLogger,
+    });
+    overdueCheck.start();
     await expect
       .poll(() => {
         stepped.wake();
@@ -74,6 +87,6 @@ describe("the sweep", () => {
       })
       .toBe(3);
     await expect.poll(stepped.asleep).toBe(1);
-    await sweep.close();
+    await overdueCheck.close();
   });
 });

@@ -31,7 +31,7 @@ interface Listener {
   looks: number;
 }
 
-export interface LiveFeed {
+export interface OverviewUpdates {
   /** The lines that a page begins with: those of the last decisions that fit, newest first. */
   begin(filter: TailFilter): Promise<Html[]>;
   /**
@@ -41,7 +41,7 @@ export interface LiveFeed {
   readonly stream: RequestHandler;
 }
 
-export interface LiveFeedDeps {
+export interface OverviewUpdatesDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -56,7 +56,7 @@ export interface LiveFeedDeps {
  * The last decisions are read whole each time and distinguished by number: numbers are drawn before they are
  * committed, so whoever asked only for greater ones would miss what a slow transaction brings.
  */
-export function makeLiveFeed(deps: LiveFeedDeps): LiveFeed {
+export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates {
   const { pool, clock, signal } = deps;
   const listeners = new Set<Listener>();
   let held: { atMs: number; rows: Promise<DecisionRow[]> } | undefined;
@@ -108,7 +108,7 @@ export function makeLiveFeed(deps: LiveFeedDeps): LiveFeed {
 }
 
 async function lookWhileHeard(
-  deps: LiveFeedDeps & {
+  deps: OverviewUpdatesDeps & {
     readonly listeners: Set<Listener>;
     readonly recent: () => Promise<readonly DecisionRow[]>;
   },
@@ -130,7 +130,7 @@ async function lookWhileHeard(
       }
       failed = false;
     } catch (error) {
-      if (!failed) logger.warn({ err: error }, "the live page cannot be fed and will be tried again");
+      if (!failed) logger.warn({ err: error }, "the overview cannot be updated; it is tried again");
       failed = true;
     }
     await clock.sleep(LOOK_INTERVAL_MS, signal).catch(() => undefined);

@@ -47,7 +47,7 @@ afterAll(async () => {
 async function listen(query = "") {
   const leaving = new AbortController();
   closing.push(leaving);
-  const response = await fetch(`${server.url}/ops/live${query}`, { signal: leaving.signal });
+  const response = await fetch(`${server.url}/ops/updates${query}`, { signal: leaving.signal });
   const heard: { event: string; text: string }[] = [];
   void (async () => {
     for await (const { event = "", data = "" } of readEventStream(response)) {
@@ -120,6 +120,6 @@ describe("the live feed", () => {
     const tab = await listen();
     await expect.poll(() => tab.of("tail").length, PATIENCE).toBe(1);
     shutdown.abort();
-    await expect.poll(async () => (await fetch(`${server.url}/ops/live`)).status, PATIENCE).toBe(503);
+    await expect.poll(async () => (await fetch(`${server.url}/ops/updates`)).status, PATIENCE).toBe(503);
   });
 });

@@ -4,7 +4,7 @@ import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import type { CycleFailure } from "../ledger/pollState.sql.ts";
 
 /** What is noted of an error that ended a cycle. */
-export function describeFailure(error: unknown): CycleFailure {
+export function describePollFailure(error: unknown): CycleFailure {
   return { sentence: describeMessage(error), trouble: nameTrouble(error) };
 }
 

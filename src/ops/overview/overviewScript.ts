@@ -2,12 +2,12 @@
  * The script of the overview: the page says everything without it, and it keeps the page up to date. Plain
  * JavaScript, as a text, because browsers run it as it stands: there is no build step for them.
  */
-export const LIVE_SCRIPT = `
+export const OVERVIEW_SCRIPT = `
 "use strict";
 (() => {
   const LINES_MAX = 200;
   const SILENT_SECONDS = 15;
-  const word = document.getElementById("live-word");
+  const word = document.getElementById("updates-word");
   const state = document.getElementById("state");
   const trends = document.getElementById("trends");
   const tail = document.getElementById("tail");
@@ -45,7 +45,7 @@ export const LIVE_SCRIPT = `
   const listen = (name, take) => stream.addEventListener(name, (event) => { heardAt = Date.now(); take(event.data); });
   const open = () => {
     if (stream !== null) return;
-    stream = new EventSource(word.dataset.live);
+    stream = new EventSource(word.dataset.updates);
     listen("tail", (markup) => {
       if (isPaused()) return;
       tail.innerHTML = markup;
@@ -78,7 +78,7 @@ export const LIVE_SCRIPT = `
     word.className = silent ? "alert" : "";
     word.textContent = silent
       ? "\\u2716 not live: the server was last heard " + seconds + " s ago"
-      : "\\u25cf live, updated " + seconds + " s ago";
+      : "\\u25cf updated " + seconds + " s ago";
   }, 1000);
 
   /* The charts, from the tables that are in the page anyway. */

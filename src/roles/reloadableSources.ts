@@ -5,19 +5,19 @@ import { refuseOthers, toSourceRow } from "./recordSources.ts";
 type Listener = (sources: readonly SourceConfig[]) => Promise<void> | void;
 
 /** The configured sources of a process that need not be restarted when one is added, changed or removed. */
-export interface LiveSources {
+export interface ReloadableSources {
   /** `listener` gets all sources after each change, one change after another. */
   follow(listener: Listener): void;
   /** Reads the configuration again. What is wrong with it is logged, and everything stays as it is. */
   reload(): Promise<void>;
 }
 
-export function makeLiveSources(deps: {
+export function makeReloadableSources(deps: {
   readonly sources: readonly SourceConfig[];
   /** Throws ConfigurationError. */
   readonly readSources: () => readonly SourceConfig[];
   readonly logger: Logger;
-}): LiveSources {
+}): ReloadableSources {
   const { readSources, logger } = deps;
   const listeners: Listener[] = [];
   let current = deps.sources;

@@ -3,12 +3,12 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Positions of one look: as many as the apply path takes in one statement. */
-const SWEEP_LIMIT = 200;
+const OVERDUE_LIMIT = 200;
 /** Younger events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
 
-export interface SweepDeps {
+export interface OverdueCheckDeps {
   /** Positions of overdue events beyond `afterSeq`, oldest first, at most `limit`. */
   readonly takeOverdue: (query: { afterSeq: number; limit: number }) => Promise<readonly number[]>;
   readonly applyEvents: (seqs: readonly number[]) => Promise<readonly unknown[]>;
@@ -16,7 +16,7 @@ export interface SweepDeps {
   readonly logger: Logger;
 }
 
-export interface Sweep {
+export interface OverdueCheck {
   /** Goes through all overdue events once; returns how many it decided. */
   runOnce(signal?: AbortSignal): Promise<number>;
   start(): void;
@@ -27,7 +27,7 @@ export interface Sweep {
  * Finds inbox rows that no job took: the queue was flushed, full or away when they were committed. It makes the
  * product converge whatever happens to the queue, through the same code that jobs run.
  */
-export function makeSweep(deps: SweepDeps): Sweep {
+export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   const { takeOverdue, applyEvents, clock, logger } = deps;
   const closing = new AbortController();
   let loop: Promise<void> | undefined;
@@ -36,13 +36,13 @@ export function makeSweep(deps: SweepDeps): Sweep {
     let decided = 0;
     let afterSeq = 0;
     while (!signal.aborted) {
-      const seqs = await takeOverdue({ afterSeq, limit: SWEEP_LIMIT });
+      const seqs = await takeOverdue({ afterSeq, limit: OVERDUE_LIMIT });
       if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
       // Onwards past what another worker holds: it must not hide what lies behind it.
       afterSeq = seqs.at(-1) ?? afterSeq;
-      if (seqs.length < SWEEP_LIMIT) break;
+      if (seqs.length < OVERDUE_LIMIT) break;
     }
-    if (decided > 0) logger.info({ events: decided }, "the sweep applied events that no job took");
+    if (decided > 0) logger.info({ events: decided }, "applied overdue events that no job took");
     return decided;
   }
 
@@ -63,7 +63,7 @@ export function makeSweep(deps: SweepDeps): Sweep {
       loop ??= runForEver();
     },
     async close() {
-      closing.abort(new Error("the sweep is closing"));
+      closing.abort(new Error("the overdue check is closing"));
       await loop;
     },
   };
@@ -72,5 +72,8 @@ export function makeSweep(deps: SweepDeps): Sweep {
 /** An outage that passes by itself is news once it is over; anything else is a fault to look at. */
 function logFailure(logger: Logger, error: unknown): void {
   const passing = error instanceof OrderMirrorError && error.retry !== "never";
-  logger[passing ? "warn" : "error"]({ err: error }, "the sweep could not run and will try again");
+  logger[passing ? "warn" : "error"](
+    { err: error },
+    "the check for overdue events failed; it is tried again",
+  );
 }
