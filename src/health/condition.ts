@@ -1,5 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "./endpoints.sql.ts";
+import type { FeedWriter } from "./feedWriter.sql.ts";
 import type { Standing } from "./standing.sql.ts";
 
 /** A source with what the configuration says of it. */
@@ -26,6 +27,8 @@ export interface Facts {
   readonly now: Instant;
   readonly sources: readonly SourceFacts[];
   readonly endpoints: readonly OutgoingEndpoint[];
+  /** What the change feed waits for; null when nobody is writing. */
+  readonly feedWriter: FeedWriter | null;
   /** Why Postgres cannot commit, in a sentence; null when it can. */
   readonly unwritable: string | null;
   /** Null where this process does not know the queues. */

@@ -2,6 +2,7 @@ import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
+import { readOldestFeedWriter } from "./feedWriter.sql.ts";
 import type { Facts, QueueFacts, ReplicaFacts } from "./condition.ts";
 import { judge } from "./judge.ts";
 import type { FirstSeen, Judgement } from "./judge.ts";
@@ -84,6 +85,7 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
     now: standings[0]?.now ?? clock.now(),
     sources,
     endpoints: await readOutgoingEndpoints(pool),
+    feedWriter: await readOldestFeedWriter(pool),
     unwritable: await explainUnwritable(pool),
     queues: (await readQueues?.()) ?? null,
     replica,

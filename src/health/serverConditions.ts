@@ -123,6 +123,25 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
       }),
   },
   {
+    name: "OrderMirrorFeedHeldUp",
+    severity: "warning",
+    area: "database",
+    label: null,
+    measures:
+      "a transaction of ours has been writing changes for over a second, and readers of the feed wait for it",
+    forSeconds: 1,
+    remedy:
+      "Find out what it waits for, in pg_stat_activity; `select pg_terminate_backend(pid)` ends it, and its work is done again.",
+    page: "/ops",
+    find: ({ feedWriter }) => {
+      if (feedWriter === null) return [];
+      const { pid, application, since } = feedWriter;
+      const name = application === null || application === "" ? "" : ` (${application})`;
+      const cause = `Readers of the change feed wait for the transaction of backend ${pid}${name}.`;
+      return [{ subject: "", since: toInstant(since), cause }];
+    },
+  },
+  {
     name: "OrderMirrorReplicaBehind",
     severity: "warning",
     area: "database",

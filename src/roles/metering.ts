@@ -102,6 +102,9 @@ export function meterHealth(metrics: Metrics, health: HealthReader): void {
       return;
     }
     observe("order_mirror_database_up", 1);
+    const { feedWriter, now } = read.facts;
+    const nowSeconds = Number(now) / Number(NANOS_PER_SECOND);
+    observe("order_mirror_feed_behind_seconds", Math.max(0, nowSeconds - (feedWriter?.since ?? nowSeconds)));
     for (const standing of read.facts.sources) observeSource(observe, standing);
     for (const endpoint of read.facts.endpoints) observeEndpoint(observe, endpoint);
     for (const { condition, subject } of read.holding) {

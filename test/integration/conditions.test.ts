@@ -199,6 +199,23 @@ it("says of a Redis that is away that the queue is, everywhere", async () => {
   expect(await away.tell()).toEqual([`alert.firing ${condition}`]);
 });
 
+it("names the transaction that readers of the feed wait for, everywhere", async () => {
+  const client = await database.pool.connect();
+  await client.query("begin");
+  await client.query(
+    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
+     values ('live', 'X', 1, 1, 'created', 'poll', 1, 'applied')`,
+  );
+  const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+  await expect
+    .poll(() => surfaces.look(), { timeout: 30_000, interval: 500 })
+    .toEqual(everywhere("warning OrderMirrorFeedHeldUp"));
+  expect(await surfaces.readPage()).toContain(`the transaction of backend ${rows[0]!.pid}`);
+  await client.query("rollback");
+  client.release();
+  expect(await surfaces.look()).toEqual(everywhere());
+}, 60_000);
+
 it("says of a replica that is behind that it is, everywhere", async () => {
   const replica = await makeTestDatabase();
   onTestFinished(() => replica.drop());

@@ -77,6 +77,7 @@ export function makeFacts(source: Partial<SourceFacts> = {}, change: Partial<Fac
     now: ago(0),
     sources: [makeSourceFacts(source)],
     endpoints: [],
+    feedWriter: null,
     unwritable: null,
     queues: [{ name: "apply", problems: [], newestDeadAt: null }],
     replica: { lastCycleEndedAt: ago(10) },

@@ -68,6 +68,10 @@ export const METRICS = {
     kind: "observed-gauge",
     help: "When the last poll ended.",
   },
+  order_mirror_feed_behind_seconds: {
+    kind: "observed-gauge",
+    help: "Age of the oldest transaction that is writing changes: readers of the feed wait for it.",
+  },
   order_mirror_poll_failing: { kind: "observed-gauge", help: "1 when the last poll failed." },
   order_mirror_poll_window_gaps: {
     kind: "observed-gauge",

@@ -137,6 +137,7 @@ it("the Prometheus dashboard asks only for metrics that there are, and shows nea
     "order_mirror_webhook_refusals_total",
     "order_mirror_database_up",
     "order_mirror_poll_last_cycle_timestamp_seconds",
+    "order_mirror_feed_behind_seconds",
     "order_mirror_poll_failing",
     "order_mirror_announced_changes_total",
     "order_mirror_provider_changed_timestamp_seconds",

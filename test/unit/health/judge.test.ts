@@ -141,6 +141,11 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
     { endpoints: [{ ...endpoint, failuresInRow: 0, newestMissedAt: LOOKED_AT - 86_400 }] },
   ],
   [
+    "OrderMirrorFeedHeldUp",
+    { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 0.9 } },
+    { feedWriter: { pid: 7, application: "order-mirror worker", since: LOOKED_AT - 1 } },
+  ],
+  [
     "OrderMirrorReplicaBehind",
     { replica: { lastCycleEndedAt: ago(119) } },
     { replica: { lastCycleEndedAt: ago(120) } },
