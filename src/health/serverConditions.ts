@@ -131,7 +131,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
       "a transaction of ours has been writing changes for over a second, and readers of the feed wait for it",
     forSeconds: 1,
     remedy:
-      "Find out what it waits for, in pg_stat_activity; `select pg_terminate_backend(pid)` ends it, and its work is done again.",
+      "Look in pg_stat_activity for what it waits for; pg_terminate_backend ends it, and its work is done again.",
     page: "/ops",
     find: ({ feedWriter }) => {
       if (feedWriter === null) return [];
