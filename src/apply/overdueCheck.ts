@@ -1,5 +1,6 @@
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
 /** Positions of one look: as many as the apply path takes in one statement. */
@@ -29,13 +30,11 @@ export interface OverdueCheck {
  */
 export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   const { takeOverdue, applyEvents, clock, logger } = deps;
-  const closing = new AbortController();
-  let loop: Promise<void> | undefined;
 
-  async function runOnce(signal: AbortSignal = closing.signal): Promise<number> {
+  async function runOnce(signal?: AbortSignal): Promise<number> {
     let decided = 0;
     let afterSeq = 0;
-    while (!signal.aborted) {
+    while (!signal?.aborted) {
       const seqs = await takeOverdue({ afterSeq, limit: OVERDUE_LIMIT });
       if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
       // Onwards past what another worker holds: it must not hide what lies behind it.
@@ -46,27 +45,13 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
     return decided;
   }
 
-  async function runForEver(): Promise<void> {
-    while (!closing.signal.aborted) {
-      try {
-        await runOnce();
-      } catch (error) {
-        logFailure(logger, error);
-      }
-      await clock.sleep(INTERVAL_MS, closing.signal).catch(() => undefined);
-    }
-  }
-
-  return {
-    runOnce,
-    start() {
-      loop ??= runForEver();
-    },
-    async close() {
-      closing.abort(new Error("the overdue check is closing"));
-      await loop;
-    },
-  };
+  const loop = makeLoop({
+    run: async (signal) => void (await runOnce(signal)),
+    everyMs: INTERVAL_MS,
+    onError: (error) => logFailure(logger, error),
+    clock,
+  });
+  return { runOnce, start: loop.start, close: loop.stop };
 }
 
 /** An outage that passes by itself is news once it is over; anything else is a fault to look at. */

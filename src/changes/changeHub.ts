@@ -1,6 +1,7 @@
 import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
@@ -34,6 +35,12 @@ export interface ChangeHub {
   close(): Promise<void>;
 }
 
+interface LookDeps {
+  readonly tails: ReadonlyMap<string, SharedTail>;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}
+
 interface SharedTail {
   readonly tail: FeedTail;
   readers: number;
@@ -44,15 +51,8 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   const { pool, clock, logger } = deps;
   const tails = new Map<string, SharedTail>();
   const closing = new AbortController();
-  let looking: Promise<void> | undefined;
-
-  function startLooking(): void {
-    looking ??= lookWhileRead({ tails, clock, logger, signal: closing.signal }).finally(() => {
-      looking = undefined;
-      // Someone may have come while it ended.
-      if (tails.size > 0 && !closing.signal.aborted) startLooking();
-    });
-  }
+  const look = makeLook({ tails, clock, logger });
+  look.start();
 
   async function next(
     { sourceId, tail }: { sourceId: string; tail: FeedTail },
@@ -86,7 +86,9 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
       const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: 0 };
       tails.set(sourceId, shared);
       shared.readers += 1;
-      startLooking();
+      if (tails.size === 1 && shared.readers === 1) {
+        look.begin();
+      }
       let open = true;
       return {
         next: (after, options) => next({ sourceId, tail: shared.tail }, after, options),
@@ -102,35 +104,37 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
     async close() {
       closing.abort(new Error("the change feed is closing"));
       for (const { tail } of tails.values()) tail.news.tell();
-      await looking;
+      await look.stop();
     },
   };
 }
 
-/** Looks again and again, until nobody reads any more or the signal is aborted. */
-async function lookWhileRead(deps: {
-  tails: ReadonlyMap<string, SharedTail>;
-  clock: Clock;
-  logger: Logger;
-  signal: AbortSignal;
-}): Promise<void> {
-  const { tails, clock, logger, signal } = deps;
+/** Looks again and again while anyone reads; `begin` says that somebody does. */
+function makeLook({ tails, clock, logger }: LookDeps) {
   let waitMs = LOOK_MIN_MS;
   let failed = false;
-  while (tails.size > 0 && !signal.aborted) {
-    try {
+  const loop = makeLoop({
+    async run() {
+      if (tails.size === 0) return Infinity;
       const found = await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
       // Readers whose own read failed look again now.
       if (failed) for (const { tail } of tails.values()) tail.news.tell();
       waitMs = failed || found.some(Boolean) ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
       failed = false;
-    } catch (error) {
+      return waitMs;
+    },
+    everyMs: LOOK_AFTER_ERROR_MS,
+    onError(error) {
       if (!failed) logger.warn({ err: error }, "the change feed cannot be read and will be tried again");
       failed = true;
-      waitMs = LOOK_AFTER_ERROR_MS;
-    }
-    await clock.sleep(waitMs, signal).catch(() => undefined);
-  }
+    },
+    clock,
+  });
+  const begin = () => {
+    waitMs = LOOK_MIN_MS;
+    loop.wake();
+  };
+  return { start: loop.start, begin, stop: loop.stop };
 }
 
 /** Resolves at news after the `seen`-th, after `leftMs`, or when the signal is aborted. */

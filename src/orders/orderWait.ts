@@ -2,6 +2,7 @@ import { findArrived } from "./orderReads.sql.ts";
 import type { AwaitedOrder } from "./orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { RefusedRequestError } from "../http/errors.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
@@ -31,30 +32,29 @@ interface Waiter {
 /** Lets requests wait for changes of single orders, with one look at the database at a time for all of them. */
 export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): OrderWait {
   const waiters = new Set<Waiter>();
-  let looking = false;
   let closed = false;
 
-  async function lookWhileAwaited(): Promise<void> {
-    looking = true;
-    while (waiters.size > 0) {
-      const asked = [...waiters];
-      const expired = asked.filter((waiter) => waiter.expired);
-      try {
-        const arrived = await readOrUnavailable(
-          findArrived(
-            pool,
-            asked.map(({ order }) => order),
-          ),
-        );
-        for (const index of arrived) asked[index]?.end(true);
-        for (const waiter of expired) waiter.end(false);
-      } catch (error) {
-        for (const waiter of asked) waiter.fail(error);
-      }
-      if (waiters.size > 0) await clock.sleep(LOOK_MS);
+  async function look(): Promise<number> {
+    if (waiters.size === 0) return Infinity;
+    const asked = [...waiters];
+    const expired = asked.filter((waiter) => waiter.expired);
+    try {
+      const arrived = await readOrUnavailable(
+        findArrived(
+          pool,
+          asked.map(({ order }) => order),
+        ),
+      );
+      for (const index of arrived) asked[index]?.end(true);
+      for (const waiter of expired) waiter.end(false);
+    } catch (error) {
+      for (const waiter of asked) waiter.fail(error);
     }
-    looking = false;
+    return waiters.size > 0 ? LOOK_MS : Infinity;
   }
+  // Every error is told to those who wait.
+  const loop = makeLoop({ run: look, everyMs: LOOK_MS, onError: () => undefined, clock });
+  loop.start();
 
   return {
     wait(order, { timeoutMs, signal }) {
@@ -74,6 +74,7 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
           fail: (error) => finish(() => reject(error as Error)),
         };
         waiters.add(waiter);
+        if (waiters.size === 1) loop.wake();
         signal.addEventListener("abort", () => waiter.end(false), { signal: over.signal });
         clock.sleep(timeoutMs, over.signal).then(
           () => {
@@ -81,12 +82,12 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
           },
           () => undefined,
         );
-        if (!looking) void lookWhileAwaited();
       });
     },
     close() {
       closed = true;
       for (const waiter of waiters) waiter.end(false);
+      void loop.stop();
     },
   };
 }

@@ -8,6 +8,7 @@ import {
 } from "./outgoingPlan.sql.ts";
 import type { DueDelivery, OutgoingSubscription } from "./outgoingPlan.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
 const PLAN_LIMIT = 500;
@@ -45,58 +46,46 @@ interface DispatchDeps {
  */
 export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
   const { pool, subscriptions, clock, logger, overdueIntervalMs = OVERDUE_INTERVAL_MS } = deps;
-  const closing = new AbortController();
   const isDue = makeTimes(clock);
   let prepared = false;
-  let loop: Promise<void> | undefined;
+  let waitMs = LOOK_MIN_MS;
 
-  async function runOnce(): Promise<number> {
+  async function runOnce(signal?: AbortSignal): Promise<number> {
     if (!prepared) {
       await beginFeedEpoch(pool);
       await recordSubscriptions(pool, subscriptions);
       prepared = true;
     }
     let count = 0;
-    for (const subscription of subscriptions) count += await planAll(deps, subscription, closing.signal);
+    for (const subscription of subscriptions) count += await planAll(deps, subscription, signal);
     if (isDue("overdue", overdueIntervalMs)) count += await enqueueOverdue(deps);
     if (isDue("clean", CLEAN_INTERVAL_MS)) await forgetDelivered(pool, KEPT_DAYS);
     return count;
   }
 
-  async function runForEver(): Promise<void> {
-    let waitMs = LOOK_MIN_MS;
-    while (!closing.signal.aborted) {
-      try {
-        waitMs = (await runOnce()) > 0 ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
-      } catch (error) {
-        logger.warn({ err: error }, "outgoing webhooks could not be planned and will be tried again");
-        waitMs = LOOK_MAX_MS;
-        // It may come back as another database.
-        prepared = false;
-      }
-      await clock.sleep(waitMs, closing.signal).catch(() => undefined);
-    }
-  }
-
-  return {
-    runOnce,
-    start() {
-      loop ??= runForEver();
+  const loop = makeLoop({
+    async run(signal) {
+      waitMs = (await runOnce(signal)) > 0 ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
+      return waitMs;
     },
-    async close() {
-      closing.abort(new Error("outgoing webhooks are closing"));
-      await loop;
+    everyMs: LOOK_MAX_MS,
+    onError(error) {
+      logger.warn({ err: error }, "outgoing webhooks could not be planned and will be tried again");
+      // It may come back as another database.
+      prepared = false;
     },
-  };
+    clock,
+  });
+  return { runOnce, start: loop.start, close: loop.stop };
 }
 
 async function planAll(
   { pool, enqueue, logger }: DispatchDeps,
   subscription: OutgoingSubscription,
-  signal: AbortSignal,
+  signal: AbortSignal | undefined,
 ): Promise<number> {
   let count = 0;
-  while (!signal.aborted) {
+  while (!signal?.aborted) {
     const { read, missed, deliveries } = await planDeliveries(pool, subscription, PLAN_LIMIT);
     if (missed)
       logger.warn(

@@ -1,4 +1,3 @@
-import { hostname } from "node:os";
 import { UnavailableError } from "../domain/errors.ts";
 import { millisFromInstant } from "../domain/order/instant.ts";
 import { acquireLease } from "../database/leases.sql.ts";
@@ -6,12 +5,13 @@ import { makeAlerter } from "../health/alerter.ts";
 import type { AlertMessage } from "../health/alerter.ts";
 import type { HealthReader } from "../health/health.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { loadScheme } from "../signature/scheme.ts";
 import { makeSigner } from "../signature/sign.ts";
 import { openHealth } from "./health.ts";
 import type { Queues } from "./queues.ts";
-import { openPool } from "./role.ts";
+import { HOLDER, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
@@ -30,27 +30,20 @@ export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly heal
   const { config, clock, logger, shutdown } = deps;
   if (config.alertWebhook === null) return;
   const pool = openPool(deps, ALERTING_POOL);
-  const closing = new AbortController();
   const { health = openHealth(deps) } = deps;
   const alert = makeAlerter({ pool, send: makeSender(config.alertWebhook, clock), logger });
-  const holder = `${hostname()}:${process.pid}`;
 
-  async function takeTurn(): Promise<void> {
-    const lease = await acquireLease(pool, { name: "alerting", holder, ttlMs: TURN_MS });
-    if (lease !== undefined) await alert(await health.read());
-  }
-  const running = (async () => {
-    while (!closing.signal.aborted) {
-      await takeTurn().catch((error: unknown) => {
-        if (!closing.signal.aborted) logger.warn({ err: error }, "alerting failed; it is tried again");
-      });
-      await clock.sleep(LOOK_INTERVAL_MS, closing.signal).catch(() => undefined);
-    }
-  })();
-  shutdown.onShutdown("alerting", async () => {
-    closing.abort();
-    await running;
+  const loop = makeLoop({
+    async run() {
+      const lease = await acquireLease(pool, { name: "alerting", holder: HOLDER, ttlMs: TURN_MS });
+      if (lease !== undefined) await alert(await health.read());
+    },
+    everyMs: LOOK_INTERVAL_MS,
+    onError: (error) => logger.warn({ err: error }, "alerting failed; it is tried again"),
+    clock,
   });
+  shutdown.onShutdown("alerting", loop.stop);
+  loop.start();
 }
 
 /** Sends a message signed as Standard Webhooks; the receiver has 5 s to answer 2xx. */

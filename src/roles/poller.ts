@@ -1,4 +1,3 @@
-import { hostname } from "node:os";
 import { makeApply } from "../apply/apply.ts";
 import type { Pool } from "../database/database.ts";
 import { makePoller } from "../poll/leader/poller.ts";
@@ -12,7 +11,7 @@ import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./reloadableSources.ts";
 import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
 import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
-import { modesOf, openApplyPool } from "./role.ts";
+import { HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
 import type { RequestUsage } from "./requestUsage.ts";
@@ -84,7 +83,7 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
       eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
       assertOurs: () => assertOurs(pool, source),
-      holder: `${hostname()}:${process.pid}`,
+      holder: HOLDER,
     });
     poller.start();
     return poller;

@@ -3,11 +3,11 @@ import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
 import type { SpentRequests } from "../poll/ledger/providerRequests.sql.ts";
 import type { Budget } from "../provider/rate/budget.ts";
 import type { RoleDeps } from "./role.ts";
+import { makeTally, saveTallies } from "./tally.ts";
 
 /** A source's view of the budget that it shares, with a count of what it has sent. */
 export interface RequestUsage {
   readonly budget: Budget;
-  /** Writes down what was sent since the last time; what cannot be written is kept for the next. */
   readonly flush: () => Promise<void>;
 }
 
@@ -21,14 +21,15 @@ export function trackRequestUsage(deps: {
   readonly purpose?: string;
 }): RequestUsage {
   const { budget, pool, sourceId } = deps;
-  let sent = new Map<string, SpentRequests>();
-
-  function add(count: SpentRequests): void {
-    const key = `${count.policy} ${count.purpose}`;
-    const { requests, refused } = sent.get(key) ?? { requests: 0, refused: 0 };
-    sent.set(key, { ...count, requests: requests + count.requests, refused: refused + count.refused });
-  }
-
+  const { add, flush } = makeTally<SpentRequests>({
+    keyOf: ({ policy, purpose }) => `${policy} ${purpose}`,
+    join: (sum, count) => ({
+      ...sum,
+      requests: sum.requests + count.requests,
+      refused: sum.refused + count.refused,
+    }),
+    write: (counts) => recordRequests(pool, { sourceId, counts }),
+  });
   return {
     budget: {
       ...budget,
@@ -45,41 +46,14 @@ export function trackRequestUsage(deps: {
         };
       },
     },
-    async flush() {
-      const counts = [...sent.values()];
-      if (counts.length === 0) return;
-      sent = new Map();
-      try {
-        await recordRequests(pool, { sourceId, counts });
-      } catch (error) {
-        counts.forEach(add);
-        throw error;
-      }
-    },
+    flush,
   };
 }
 
-/** Has the usages written down now and then, and once more in the end. */
+/** Writes the usage of each source down now and then, and once more in the end. */
 export function saveRequestUsage(
-  { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+  deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
   usages: readonly RequestUsage[],
 ): void {
-  const closing = new AbortController();
-  const flushAll = async () => {
-    for (const usage of usages) {
-      await usage.flush().catch((error: unknown) => {
-        logger.debug({ err: error }, "could not write down what was sent to the provider; it is kept");
-      });
-    }
-  };
-  const running = (async () => {
-    while (!closing.signal.aborted) {
-      await clock.sleep(FLUSH_EVERY_MS, closing.signal).catch(() => undefined);
-      await flushAll();
-    }
-  })();
-  shutdown.onShutdown("request usage", async () => {
-    closing.abort();
-    await running;
-  });
+  saveTallies(deps, { name: "request usage", everyMs: FLUSH_EVERY_MS, tallies: usages });
 }

@@ -1,4 +1,3 @@
-import { hostname } from "node:os";
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 import { acquireLease, renewLease } from "../database/leases.sql.ts";
@@ -15,10 +14,11 @@ import {
 } from "../retention/retention.sql.ts";
 import type { RetentionRule } from "../retention/retention.sql.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Config } from "../runtime/config/config.ts";
 import { resolveSince } from "../runtime/config/duration.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { openPool } from "./role.ts";
+import { HOLDER, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
@@ -47,33 +47,29 @@ const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_00
 export function startRetention(deps: RoleDeps): void {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, RETENTION_POOL);
-  const closing = new AbortController();
-  const keep = { pool, clock, logger, signal: closing.signal };
-  const holder = `${hostname()}:${process.pid}`;
   const rules = listRules(config);
   const watchReads = makeReadWatch(logger);
 
-  async function takeTurns(): Promise<void> {
-    if (await acquireLease(pool, { name: "long reads", holder, ttlMs: READS_TURN_MS }))
+  async function takeTurns(signal: AbortSignal): Promise<void> {
+    if (await acquireLease(pool, { name: "long reads", holder: HOLDER, ttlMs: READS_TURN_MS }))
       watchReads(await endLongReads(pool, READ_SECONDS_MAX));
-    const lease = await acquireLease(pool, { name: "retention", holder, ttlMs: RETENTION_TURN_MS });
+    const lease = await acquireLease(pool, { name: "retention", holder: HOLDER, ttlMs: RETENTION_TURN_MS });
     if (lease === undefined) return;
     const renew = () => renewLease(pool, lease, { ttlMs: RETENTION_TURN_MS });
     for (const { keptFor, ...rule } of rules)
-      await removeOld({ ...keep, renew }, { ...rule, cutoff: resolveSince(keptFor, clock.now()) });
+      await removeOld(
+        { pool, clock, logger, signal, renew },
+        { ...rule, cutoff: resolveSince(keptFor, clock.now()) },
+      );
   }
-  const running = (async () => {
-    while (!closing.signal.aborted) {
-      await takeTurns().catch((error: unknown) => {
-        if (!closing.signal.aborted) logger.warn({ err: error }, "retention failed; it is tried again");
-      });
-      await clock.sleep(LOOK_INTERVAL_MS, closing.signal).catch(() => undefined);
-    }
-  })();
-  shutdown.onShutdown("retention", async () => {
-    closing.abort(new Error("retention is closing"));
-    await running;
+  const loop = makeLoop({
+    run: takeTurns,
+    everyMs: LOOK_INTERVAL_MS,
+    onError: (error) => logger.warn({ err: error }, "retention failed; it is tried again"),
+    clock,
   });
+  shutdown.onShutdown("retention", loop.stop);
+  loop.start();
 }
 
 interface Rule {

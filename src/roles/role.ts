@@ -1,3 +1,4 @@
+import { hostname } from "node:os";
 import type { Decision } from "../apply/applySubjects.ts";
 import { makePool } from "../database/database.ts";
 import type { Pool, PoolOptions } from "../database/database.ts";
@@ -30,6 +31,9 @@ export interface RoleDeps {
   /** Called with every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
+
+/** What leases name this process. */
+export const HOLDER = `${hostname()}:${process.pid}`;
 
 const APPLY_CONNECTIONS = 2;
 const APPLY_TIMEOUT_MS = 15_000;

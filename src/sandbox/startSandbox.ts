@@ -117,7 +117,7 @@ async function start(options: SandboxOptions, pool: Pool, letGo: () => void): Pr
   wake = loop.wake;
   const stop = async () => {
     stopping.abort(new Error("the sandbox stops"));
-    await loop.ended();
+    await loop.end();
     if (state.clock.kind === "virtual") await saveClock(pool, state.clock.now());
   };
   const server = await serve(options, { state, loop, traffic, faultTimer }, signal).catch(

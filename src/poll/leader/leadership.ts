@@ -2,6 +2,7 @@ import type { Pool } from "../../database/database.ts";
 import { acquireLease, makeLeaseLostError, releaseLease, renewLease } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 /** A time of leading, from taking the lease to losing it. */
@@ -55,29 +56,34 @@ export function makeLeadership(deps: {
     if (lease === undefined) return undefined;
     current = openTerm(lease, { clock, trustedUntilMs: askedMs + ttlMs });
     logger.info({ lease: name, fence: String(lease.fence) }, "leads now");
-    void keep(current);
+    keep(current);
     return current;
   }
 
-  async function keep(term: OpenTerm): Promise<void> {
-    while (!term.signal.aborted) {
-      await clock.sleep(ttlMs / RENEWALS_PER_TTL, term.signal).catch(() => undefined);
-      if (!term.signal.aborted) await renew(term);
-    }
+  function keep(term: OpenTerm): void {
+    const renewal = makeLoop({
+      run: () => renew(term),
+      everyMs: ttlMs / RENEWALS_PER_TTL,
+      pausesFirst: true,
+      onError(error) {
+        // The lease still holds; the next renewal may reach the database in time.
+        if (isTrusted(term, clock)) return;
+        logger.warn({ lease: name, err: error }, "could not renew the lease in time");
+        endLost(term);
+      },
+      clock,
+    });
+    term.signal.addEventListener("abort", () => void renewal.stop());
+    renewal.start();
   }
 
   async function renew(term: OpenTerm): Promise<void> {
     const askedMs = clock.monotonicMs();
-    try {
-      if (await renewLease(pool, term.lease, { ttlMs })) {
-        term.trustedUntilMs = askedMs + ttlMs;
-        return;
-      }
-    } catch (error) {
-      // The lease still holds; the next renewal may reach the database in time.
-      if (isTrusted(term, clock)) return;
-      logger.warn({ lease: name, err: error }, "could not renew the lease in time");
-    }
+    if (await renewLease(pool, term.lease, { ttlMs })) term.trustedUntilMs = askedMs + ttlMs;
+    else endLost(term);
+  }
+
+  function endLost(term: OpenTerm): void {
     if (term.signal.aborted) return;
     logger.warn({ lease: name, fence: String(term.lease.fence) }, "leads no more");
     term.end(makeLeaseLostError(term.lease));

@@ -2,6 +2,7 @@ import pg from "pg";
 import { HINT_LISTENER, listenForHints, notifyHint, readListenerPlace } from "./hints.sql.ts";
 import type { ListenerPlace } from "./hints.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { OnQueueError } from "../backends/backend.ts";
 import { withDeadline } from "../backends/deadline.ts";
 import { readHint, writeHint } from "./hints.ts";
@@ -33,10 +34,7 @@ export function makePostgresHints(deps: ListenDeps & { readonly pool: pg.Pool })
 }
 
 function listenOn({ databaseUrl, onError, clock }: ListenDeps, onHint: (hint: Hint) => void): Listener {
-  const ending = new AbortController();
-  const { signal } = ending;
-
-  async function listenOnce(): Promise<void> {
+  async function listenOnce(signal: AbortSignal): Promise<void> {
     let share: ListenerPlace = { place: 0, listeners: 1 };
     const client = new pg.Client({
       connectionString: databaseUrl,
@@ -62,18 +60,12 @@ function listenOn({ databaseUrl, onError, clock }: ListenDeps, onHint: (hint: Hi
     }
   }
 
-  async function listenAlways(): Promise<void> {
-    while (!signal.aborted) {
-      await listenOnce().catch((error: unknown) => (signal.aborted ? undefined : onError(error as Error)));
-      await clock.sleep(PAUSE_AFTER_ERROR_MS, signal).catch(() => undefined);
-    }
-  }
-
-  const ended = listenAlways();
-  return {
-    close() {
-      ending.abort(new Error("closed"));
-      return ended;
-    },
-  };
+  const loop = makeLoop({
+    run: listenOnce,
+    everyMs: PAUSE_AFTER_ERROR_MS,
+    onError: (error) => onError(error as Error),
+    clock,
+  });
+  loop.start();
+  return { close: loop.stop };
 }

@@ -1,4 +1,5 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { RedisClient } from "../backends/connectRedis.ts";
 import { readHint, writeHint } from "./hints.ts";
 import type { Hint, Hints, Listener } from "./hints.ts";
@@ -32,25 +33,22 @@ function listenOn(
   client: RedisClient,
   { key, clock, onHint }: { key: string; clock: Clock; onHint: (hint: Hint) => void },
 ): Listener {
-  let closed = false;
-
-  async function takeNext(): Promise<void> {
-    const taken = await client.blpop(key, WAIT_SECONDS);
-    const hint = taken ? readHint(taken[1]) : undefined;
-    if (hint) onHint(hint);
-  }
-
-  async function takeAll(): Promise<void> {
-    while (!closed) {
-      // What breaks the connection is told by the connection itself.
-      await takeNext().catch(() => (closed ? undefined : clock.sleep(PAUSE_AFTER_ERROR_MS)));
-    }
-  }
-
-  const ended = takeAll();
+  const loop = makeLoop({
+    async run() {
+      const taken = await client.blpop(key, WAIT_SECONDS);
+      const hint = taken ? readHint(taken[1]) : undefined;
+      if (hint) onHint(hint);
+    },
+    everyMs: 0,
+    backoff: { minMs: PAUSE_AFTER_ERROR_MS, maxMs: PAUSE_AFTER_ERROR_MS },
+    // What breaks the connection is told by the connection itself.
+    onError: () => undefined,
+    clock,
+  });
+  loop.start();
   return {
     close() {
-      closed = true;
+      const ended = loop.stop();
       client.disconnect();
       return ended;
     },

@@ -2,6 +2,8 @@ import { open, rename, stat } from "node:fs/promises";
 import path from "node:path";
 import { UnavailableError } from "../../domain/errors.ts";
 import { systemClock } from "../lifecycle/clock.ts";
+import { makeLoop } from "../lifecycle/loop.ts";
+import type { Loop } from "../lifecycle/loop.ts";
 import { findFreePort } from "./freePort.ts";
 import { withPidLock } from "./pidLock.ts";
 import { loadPostgresBinaries } from "./postgresBinaries.ts";
@@ -84,43 +86,37 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
     }
   });
   let stopped: Promise<void> | undefined;
-  const unwatch = watch(deps, started.port, () => stopped !== undefined);
+  const watching = watch(deps, started.port, () => stopped !== undefined);
   const leave = () =>
     withPidLock(folder.lock, async () => {
       await started.leave();
       if (!(await hasUsers(folder.users))) await stopServer(deps);
     });
-  const stop = () => {
-    unwatch();
-    return (stopped ??= leave());
-  };
+  const stop = () => (stopped ??= watching.stop().then(leave));
   return { url: started.url, shared: started.shared, stop };
 }
 
-/** Starts the server again whenever it has died, until the function that it returns is called. */
-function watch(deps: Deps, port: number, isStopped: () => boolean): () => void {
+/** Starts the server again whenever it has died, until the loop is stopped. */
+function watch(deps: Deps, port: number, isStopped: () => boolean): Loop {
   const { folder, options } = deps;
-  let looking = false;
-  const look = async () => {
-    if (looking || (await findPostmaster(folder.cluster))) return;
-    looking = true;
-    try {
+  const loop = makeLoop({
+    async run() {
+      if (await findPostmaster(folder.cluster)) return;
       const revived = await withPidLock(folder.lock, async () => {
         if (isStopped() || (await findPostmaster(folder.cluster))) return false;
         await start(deps, port);
         return true;
       });
       if (revived) options.onRevive?.();
-    } catch {
-      // Whoever needs the server sees that it is away, and the next look tries again.
-    } finally {
-      looking = false;
-    }
-  };
-  if (options.revive === false) return () => undefined;
-  const timer = setInterval(() => void look(), WATCH_INTERVAL_MS);
-  timer.unref();
-  return () => clearInterval(timer);
+    },
+    everyMs: WATCH_INTERVAL_MS,
+    pausesFirst: true,
+    // Whoever needs the server sees that it is away, and the next look tries again.
+    onError: () => undefined,
+    clock: systemClock,
+  });
+  if (options.revive !== false) loop.start();
+  return loop;
 }
 
 /** The port of the running server, started on `wantedPort` (0: a free one) if none runs. Call it under the lock. */

@@ -1,6 +1,7 @@
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import type { Scope, SandboxTasks } from "./sandboxTasks.ts";
@@ -16,8 +17,8 @@ export interface TaskLoop {
   readonly idle: () => Promise<void>;
   /** Runs `work` while the tasks rest. */
   readonly pause: InTurn;
-  /** Resolves when the loop has seen the abort of its signal. */
-  readonly ended: () => Promise<void>;
+  /** Stops the loop, and resolves when nothing is under way. */
+  readonly end: () => Promise<void>;
 }
 
 type InTurn = <Result>(work: () => Promise<Result>) => Promise<Result>;
@@ -30,21 +31,22 @@ interface LoopDeps {
 }
 
 const IDLE_MS = 1_000;
-const FAILURE_PAUSE_MS = 1_000;
 
 export function makeTaskLoop(deps: LoopDeps): TaskLoop {
-  const { state, tasks, signal } = deps;
+  const { state, tasks, systemClock, signal } = deps;
   const inTurn = makeTurns();
   // A virtual world only changes when its clock is moved: else it would depend on when this loop happens to run.
   const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
   const runAllDue = () => inTurn(() => runWhileDue(deps, scope));
-  const rest = makeRest(deps);
-  const running = runLoop(deps, async () => {
-    rest.begin();
-    await rest.until(await runAllDue());
+  const loop = makeLoop({
+    run: async () => pauseUntil(state, await runAllDue()),
+    everyMs: IDLE_MS,
+    onError: (error) => state.logger.error({ err: error }, "the tasks of the sandbox failed"),
+    clock: systemClock,
   });
+  loop.start();
   return {
-    wake: rest.wake,
+    wake: loop.wake,
     pause: inTurn,
     advance: (ms) =>
       inTurn(async () => {
@@ -61,8 +63,8 @@ export function makeTaskLoop(deps: LoopDeps): TaskLoop {
       do await runAllDue();
       while ((await tasks.drain()) > 0);
     },
-    ended: async () => {
-      await running;
+    end: async () => {
+      await loop.stop();
       await tasks.drain();
     },
   };
@@ -86,38 +88,8 @@ async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<I
   }
 }
 
-async function runLoop({ state, systemClock, signal }: LoopDeps, turn: () => Promise<void>): Promise<void> {
-  while (!signal.aborted) {
-    try {
-      await turn();
-    } catch (error) {
-      if (signal.aborted) return;
-      state.logger.error({ err: error }, "the tasks of the sandbox failed");
-      await systemClock.sleep(FAILURE_PAUSE_MS, signal).catch(() => undefined);
-    }
-  }
-}
-
-/** Sleeps between two turns; a wake during the turn makes the sleep that follows it fall away. */
-function makeRest({ state, systemClock, signal }: LoopDeps) {
-  let sleeping: AbortController | undefined;
-  let woken = false;
-  return {
-    begin: () => {
-      woken = false;
-    },
-    wake: () => {
-      woken = true;
-      sleeping?.abort();
-    },
-    until: async (dueAt: Instant | null) => {
-      if (woken) return;
-      // A virtual clock does not come nearer by waiting.
-      const waits = dueAt === null || state.clock.kind === "virtual";
-      const leftMs = waits ? IDLE_MS : millisFromInstant(dueAt - state.clock.now());
-      sleeping = new AbortController();
-      const ms = Math.min(IDLE_MS, Math.max(1, leftMs));
-      await systemClock.sleep(ms, AbortSignal.any([signal, sleeping.signal])).catch(() => undefined);
-    },
-  };
+/** Milliseconds until `dueAt`, as far as waiting brings it nearer: a virtual clock stands still meanwhile. */
+function pauseUntil({ clock }: SandboxState, dueAt: Instant | null): number {
+  if (dueAt === null || clock.kind === "virtual") return IDLE_MS;
+  return Math.min(IDLE_MS, Math.max(1, millisFromInstant(dueAt - clock.now())));
 }

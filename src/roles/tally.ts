@@ -1,0 +1,63 @@
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { RoleDeps } from "./role.ts";
+
+/** Counts that a process sums up by themselves and writes to the database now and then. */
+export interface Tally<Count> {
+  readonly add: (count: Count) => void;
+  /** Writes down what was added since the last time; what cannot be written is kept for the next. */
+  readonly flush: () => Promise<void>;
+}
+
+export function makeTally<Count>(deps: {
+  readonly keyOf: (count: Count) => string;
+  /** Both counts together; `sum` has the key of `count`. */
+  readonly join: (sum: Count, count: Count) => Count;
+  readonly write: (counts: readonly Count[]) => Promise<void>;
+}): Tally<Count> {
+  const { keyOf, join, write } = deps;
+  let sums = new Map<string, Count>();
+
+  function add(count: Count): void {
+    const sum = sums.get(keyOf(count));
+    sums.set(keyOf(count), sum === undefined ? count : join(sum, count));
+  }
+
+  async function flush(): Promise<void> {
+    const counts = [...sums.values()];
+    if (counts.length === 0) return;
+    sums = new Map();
+    try {
+      await write(counts);
+    } catch (error) {
+      counts.forEach(add);
+      throw error;
+    }
+  }
+
+  return { add, flush };
+}
+
+/** Flushes the tallies every `everyMs`, and once more at the end. */
+export function saveTallies(
+  { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
+  {
+    name,
+    everyMs,
+    tallies,
+  }: { name: string; everyMs: number; tallies: readonly Pick<Tally<never>, "flush">[] },
+): void {
+  const flushAll = async () => {
+    for (const tally of tallies) {
+      await tally.flush().catch((error: unknown) => {
+        logger.debug({ err: error, name }, "could not write down what was counted; it is kept");
+      });
+    }
+  };
+  const onError = () => undefined;
+  const loop = makeLoop({ run: flushAll, everyMs, onError, pausesFirst: true, clock });
+  loop.start();
+  shutdown.onShutdown(name, async () => {
+    await loop.stop();
+    await flushAll();
+  });
+}

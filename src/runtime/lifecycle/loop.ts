@@ -1,0 +1,88 @@
+import type { Clock } from "./clock.ts";
+
+export interface LoopOptions {
+  /**
+   * One run. Resolves with the milliseconds to pause before the next one, `everyMs` when it says nothing, Infinity to
+   * wait for `wake`. The signal is aborted by `stop`. It must not wait for the loop's own `stop`.
+   */
+  readonly run: (signal: AbortSignal) => Promise<number | void>;
+  readonly everyMs: number;
+  /** Told why a run rejected and how many in a row have, unless the loop is stopped; must not throw. */
+  readonly onError: (error: unknown, failures: number) => void;
+  /** The pause after an error: `minMs`, doubled with each further one, up to `maxMs`. Default `everyMs`, constant. */
+  readonly backoff?: { readonly minMs: number; readonly maxMs: number };
+  /** Pauses before the first run as well. */
+  readonly pausesFirst?: boolean;
+  readonly clock: Clock;
+}
+
+/**
+ * Work that is run again and again, one run at a time.
+ *
+ *     new ──start──► running ◄──────► pausing (ended by its time, or by wake) ──stop──► stopped
+ *      └─────────────────────────────────stop──────────────────────────────────────────►┘
+ */
+export interface Loop {
+  /** Begins. Does nothing on a loop that was started or stopped before. */
+  readonly start: () => void;
+  /** Lets the next run begin at once, after the one under way; a pause after an error lasts all the same. */
+  readonly wake: () => void;
+  /** Lets no further run begin, and resolves when the one under way has ended. Never rejects. */
+  readonly stop: () => Promise<void>;
+}
+
+/** Makes a loop; it runs from `start` to `stop`. */
+export function makeLoop(options: LoopOptions): Loop {
+  const { run, everyMs, onError, clock, backoff = { minMs: everyMs, maxMs: everyMs } } = options;
+  const stopping = new AbortController();
+  const { signal } = stopping;
+  let running: Promise<void> | undefined;
+  let pause: AbortController | undefined;
+  let woken = false;
+  let failures = 0;
+
+  async function runOnce(): Promise<number> {
+    woken = false;
+    try {
+      const pauseMs = (await run(signal)) ?? everyMs;
+      failures = 0;
+      return woken ? 0 : pauseMs;
+    } catch (error) {
+      failures += 1;
+      if (!signal.aborted) onError(error, failures);
+      return Math.min(backoff.minMs * 2 ** (failures - 1), backoff.maxMs);
+    }
+  }
+
+  async function rest(ms: number): Promise<void> {
+    if (ms <= 0 || signal.aborted) return;
+    pause = new AbortController();
+    const over = ms === Infinity ? aborted(pause.signal) : clock.sleep(ms, pause.signal);
+    await over.catch(() => undefined);
+    pause = undefined;
+  }
+
+  async function runUntilStopped(): Promise<void> {
+    if (options.pausesFirst) await rest(everyMs);
+    while (!signal.aborted) await rest(await runOnce());
+  }
+
+  return {
+    start() {
+      if (!signal.aborted) running ??= runUntilStopped();
+    },
+    wake() {
+      woken = true;
+      if (failures === 0) pause?.abort();
+    },
+    async stop() {
+      stopping.abort(new Error("the loop is stopped"));
+      pause?.abort();
+      await running;
+    },
+  };
+}
+
+function aborted(signal: AbortSignal): Promise<void> {
+  return new Promise((resolve) => signal.addEventListener("abort", () => resolve(), { once: true }));
+}

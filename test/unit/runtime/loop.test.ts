@@ -1,0 +1,178 @@
+import fc from "fast-check";
+import { describe, expect, it } from "vitest";
+import { makeLoop } from "../../../src/runtime/lifecycle/loop.ts";
+import type { LoopOptions } from "../../../src/runtime/lifecycle/loop.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+
+/** A clock that a test moves; it knows who sleeps for how long. */
+function makeManualClock() {
+  let nowMs = 0;
+  const sleepers = new Set<{ untilMs: number; ms: number; wake: () => void }>();
+  const clock: Clock = {
+    now: () => BigInt(nowMs) * 1_000_000n,
+    monotonicMs: () => nowMs,
+    sleep: (ms, signal) =>
+      new Promise((resolve, reject) => {
+        const sleeper = { untilMs: nowMs + ms, ms, wake: resolve };
+        sleepers.add(sleeper);
+        signal?.addEventListener("abort", () => {
+          sleepers.delete(sleeper);
+          reject(signal.reason as Error);
+        });
+      }),
+  };
+  const pass = (ms: number) => {
+    nowMs += ms;
+    for (const sleeper of sleepers) {
+      if (sleeper.untilMs > nowMs) continue;
+      sleepers.delete(sleeper);
+      sleeper.wake();
+    }
+  };
+  return { clock, pass, sleeps: () => [...sleepers].map(({ ms }) => ms) };
+}
+
+/** Lets all that can go on without a timer go on. */
+const calm = () => new Promise<void>((resolve) => setImmediate(resolve));
+
+/** A loop whose runs last until the test ends them. */
+function makeScene(options: Partial<LoopOptions> = {}) {
+  const { clock, pass, sleeps } = makeManualClock();
+  const under: { end: (pauseMs?: number) => void; fail: () => void; signal: AbortSignal }[] = [];
+  const scene = { begun: 0, most: 0, errors: [] as number[] };
+  const loop = makeLoop({
+    run: (signal) =>
+      new Promise<number | void>((resolve, reject) => {
+        const leave = () => under.splice(under.indexOf(one), 1);
+        const one = {
+          signal,
+          end: (pauseMs?: number) => (leave(), resolve(pauseMs)),
+          fail: () => (leave(), reject(new Error("failed"))),
+        };
+        under.push(one);
+        scene.begun += 1;
+        scene.most = Math.max(scene.most, under.length);
+      }),
+    everyMs: 100,
+    onError: (_error, failures) => scene.errors.push(failures),
+    clock,
+    ...options,
+  });
+  return { loop, scene, under, pass, sleeps };
+}
+
+type Step = "start" | "stop" | "wake" | "end" | "fail" | "pass";
+const STEPS: readonly Step[] = ["start", "stop", "wake", "end", "fail", "pass"];
+
+describe("a loop", () => {
+  it("never runs twice at once and never after its stop, in any order of calls and failures", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.constantFrom(...STEPS), { maxLength: 40 }), async (steps) => {
+        const { loop, scene, under, pass, sleeps } = makeScene();
+        let begunAtStop: number | undefined;
+        let expected = 0;
+        let started = false;
+        const stops: Promise<void>[] = [];
+        /** Runs that each pause led to, and that any call after the stop did. */
+        const passed: number[] = [];
+        const afterStop = new Set([0]);
+        for (const step of steps) {
+          const asleep = sleeps().length > 0;
+          const paused = asleep && started && begunAtStop === undefined;
+          const before = scene.begun;
+          if (step === "start") loop.start();
+          else if (step === "wake") loop.wake();
+          else if (step === "end") under[0]?.end();
+          else if (step === "fail") under[0]?.fail();
+          else if (step === "pass") pass(100);
+          else {
+            begunAtStop ??= scene.begun;
+            stops.push(loop.stop());
+          }
+          if (step === "start") started = true;
+          await calm();
+          if (step === "pass" && paused) passed.push(scene.begun - before);
+          if (begunAtStop !== undefined) afterStop.add(scene.begun - begunAtStop);
+          expected = Math.max(expected, scene.begun);
+        }
+        expect(scene.most).toBeLessThanOrEqual(1);
+        expect(passed.every((runs) => runs === 1)).toBe(true);
+        expect([...afterStop]).toEqual([0]);
+        const ended = Promise.all([...stops, loop.stop()]);
+        await calm();
+        expect(under.every(({ signal }) => signal.aborted)).toBe(true);
+        under[0]?.fail();
+        await ended;
+        expect(sleeps()).toEqual([]);
+        expect(scene.begun).toBe(expected);
+      }),
+      { numRuns: 300 },
+    );
+  }, 30_000);
+
+  it("does nothing on a start after a stop, and stops twice, and before it began", async () => {
+    const { loop, scene } = makeScene();
+    await loop.stop();
+    loop.start();
+    await loop.stop();
+    expect(scene.begun).toBe(0);
+  });
+
+  it("waits on stop for the run under way, which learns of it", async () => {
+    const { loop, under } = makeScene();
+    loop.start();
+    let stopped = false;
+    const stop = loop.stop().then(() => (stopped = true));
+    await calm();
+    expect(stopped).toBe(false);
+    expect(under[0]?.signal.aborted).toBe(true);
+    under[0]?.end();
+    await stop;
+  });
+
+  it("doubles its pause with each error up to the longest, and forgets them after a success", async () => {
+    const { loop, scene, under, pass, sleeps } = makeScene({ backoff: { minMs: 10, maxMs: 35 } });
+    loop.start();
+    const pauses: number[] = [];
+    for (const failing of [true, true, true, true, false, true]) {
+      if (failing) under[0]?.fail();
+      else under[0]?.end();
+      await calm();
+      pauses.push(...sleeps());
+      pass(100);
+      await calm();
+    }
+    expect(pauses).toEqual([10, 20, 35, 35, 100, 10]);
+    expect(scene.errors).toEqual([1, 2, 3, 4, 1]);
+  });
+
+  it("is woken from a pause, and by a wake during a run, but not from the pause after an error", async () => {
+    const { loop, scene, under, sleeps } = makeScene();
+    loop.start();
+    under[0]?.end(Infinity);
+    await calm();
+    expect([scene.begun, sleeps()]).toEqual([1, []]);
+    loop.wake();
+    await calm();
+    expect(scene.begun).toBe(2);
+    loop.wake();
+    under[0]?.end();
+    await calm();
+    expect(scene.begun).toBe(3);
+    under[0]?.fail();
+    await calm();
+    loop.wake();
+    await calm();
+    expect([scene.begun, sleeps()]).toEqual([3, [100]]);
+  });
+
+  it("pauses first where it is told to", async () => {
+    const { loop, scene, pass } = makeScene({ pausesFirst: true });
+    loop.start();
+    await calm();
+    expect(scene.begun).toBe(0);
+    pass(100);
+    await calm();
+    expect(scene.begun).toBe(1);
+  });
+});
