@@ -85,7 +85,7 @@ grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_curso
   to order_mirror_worker;
 
 -- Poller: what was read when, and what that proves.
-grant insert, update on mirror.poll_state, mirror.branches, mirror.verifications, mirror.announced_statuses,
+grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,
   mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_behaviour to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;
 grant insert on mirror.coverage to order_mirror_poller;
@@ -93,7 +93,6 @@ grant insert, update, delete on mirror.walks, mirror.walk_pages to order_mirror_
 -- Breaches are recorded by mirror.withdraw_proof, which runs with the owner's rights; the poller notes that a span is proved
 -- again.
 grant update (reproved_at) on mirror.coverage_breaches to order_mirror_poller;
-grant update on mirror.backfills to order_mirror_poller;
 grant update, delete on mirror.refetches to order_mirror_poller;
 -- What could not be read singly leaves the quarantine by itself once it is read; an event that was dated ahead waits for a
 -- decision again when its time has come, or is dismissed when a read refutes it.

@@ -13,48 +13,19 @@ comment on column mirror.event_delays.late          is 'True when a read had fou
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
 comment on column mirror.event_delays.events        is 'How many changes of status were announced so.';
 
-create table mirror.backfills (
-  backfill_id  bigint generated always as identity primary key,
+create table mirror.period_requests (
+  request_id   bigint generated always as identity primary key,
   source_id    text not null references mirror.sources,
-  since        bigint not null,
-  until        bigint not null,
-  state        text not null default 'requested'
-    check (state in ('requested', 'running', 'done', 'failed', 'cancelled')),
-  read_down_to bigint not null,
-  unproved     integer not null default 0,
-  requests     bigint not null default 0,
-  orders       bigint not null default 0,
-  failures     integer not null default 0,
-  last_error   text,
-  requested_at timestamptz not null default clock_timestamp(),
-  started_at   timestamptz,
-  ended_at     timestamptz,
-  check (since < until)
-);
-comment on table  mirror.backfills              is 'Periods of updatedAt that a person asked to have read, and how far that has got. Read by the poller that leads, newest first.';
-comment on column mirror.backfills.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
-comment on column mirror.backfills.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
-comment on column mirror.backfills.state        is 'requested, running, done, failed or cancelled.';
-comment on column mirror.backfills.read_down_to is 'From here to the end everything was read; nanoseconds since 1970.';
-comment on column mirror.backfills.unproved     is 'Windows in which orders may be missing: they share a timestamp and came in another order each time.';
-comment on column mirror.backfills.requests     is 'List reads so far.';
-comment on column mirror.backfills.orders       is 'Orders, or states of them, that they showed.';
-comment on column mirror.backfills.failures     is 'Failures in a row.';
-comment on column mirror.backfills.last_error   is 'The last failure, in a sentence.';
-create index backfills_open on mirror.backfills (source_id, backfill_id) where state in ('requested', 'running');
-
-comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';
-
-create table mirror.verifications (
-  verification_id bigint generated always as identity primary key,
-  source_id    text not null references mirror.sources,
+  kind         text not null check (kind in ('backfill', 'verification')),
   since        bigint not null,
   until        bigint not null,
   sample       integer,
   repairs      boolean not null default true,
   nightly      boolean not null default false,
-  state        text not null default 'requested' check (state in ('requested', 'running', 'done', 'failed')),
+  state        text not null default 'requested'
+    check (state in ('requested', 'running', 'done', 'failed', 'cancelled')),
   read_down_to bigint not null,
+  unproved     integer not null default 0,
   requests     bigint not null default 0,
   orders       bigint not null default 0,
   missing      bigint not null default 0,
@@ -71,23 +42,36 @@ create table mirror.verifications (
   ended_at     timestamptz,
   check (since < until)
 );
-comment on table  mirror.verifications              is 'Comparisons of a period of updatedAt with the provider, each difference repaired at once unless it was asked only to tell.';
-comment on column mirror.verifications.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
-comment on column mirror.verifications.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
-comment on column mirror.verifications.sample       is 'How many orders of the period are read one by one; null: all are listed.';
-comment on column mirror.verifications.nightly      is 'Asked for by the poller itself.';
-comment on column mirror.verifications.read_down_to is 'From here to the end everything was compared; nanoseconds since 1970.';
-comment on column mirror.verifications.orders       is 'Orders compared.';
-comment on column mirror.verifications.missing      is 'Orders that the mirror did not have.';
-comment on column mirror.verifications.repairs      is 'False: differences are only told, and nothing is written.';
-comment on column mirror.verifications.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
-comment on column mirror.verifications.stale        is 'Orders of which the mirror had an older state.';
-comment on column mirror.verifications.differing    is 'Orders with the same updatedAt and other content.';
-comment on column mirror.verifications.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
-comment on column mirror.verifications.unreadable   is 'Orders that had to be read one by one and could not be: nobody knows whether they differ.';
-comment on column mirror.verifications.examples     is 'References of the first orders found so.';
-create index verifications_open on mirror.verifications (source_id, verification_id) where state in ('requested', 'running');
-create index verifications_by_time on mirror.verifications (source_id, requested_at);
+comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), and how far that has got. Read by the poller that leads, newest part first.';
+comment on column mirror.period_requests.request_id   is 'Number by which a person watches or cancels it.';
+comment on column mirror.period_requests.source_id    is 'The source to read.';
+comment on column mirror.period_requests.kind         is 'backfill or verification.';
+comment on column mirror.period_requests.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
+comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
+comment on column mirror.period_requests.sample       is 'How many orders of the period are read one by one; null: all are listed.';
+comment on column mirror.period_requests.repairs      is 'False: differences are only told, and nothing is written.';
+comment on column mirror.period_requests.nightly      is 'Asked for by the poller itself.';
+comment on column mirror.period_requests.state        is 'requested, running, done, failed or cancelled.';
+comment on column mirror.period_requests.read_down_to is 'From here to the end everything was read; nanoseconds since 1970.';
+comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing: they share a timestamp and came in another order each time.';
+comment on column mirror.period_requests.requests     is 'Requests to the provider so far.';
+comment on column mirror.period_requests.orders       is 'Orders, or states of them, that they showed.';
+comment on column mirror.period_requests.missing      is 'Orders that the mirror did not have.';
+comment on column mirror.period_requests.stale        is 'Orders of which the mirror had an older state.';
+comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
+comment on column mirror.period_requests.differing    is 'Orders with the same updatedAt and other content.';
+comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
+comment on column mirror.period_requests.unreadable   is 'Orders that had to be read one by one and could not be: nobody knows whether they differ.';
+comment on column mirror.period_requests.examples     is 'References of the first orders found to differ.';
+comment on column mirror.period_requests.failures     is 'Failures in a row.';
+comment on column mirror.period_requests.last_error   is 'The last failure, in a sentence.';
+comment on column mirror.period_requests.requested_at is 'When it was asked for.';
+comment on column mirror.period_requests.started_at   is 'When a poller began it; null before.';
+comment on column mirror.period_requests.ended_at     is 'When it was done, failed or cancelled; null before.';
+create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
+create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;
+
+comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';
 
 alter table mirror.sources add column paused_at timestamptz;
 comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received all the same.';

@@ -142,20 +142,13 @@ export interface OpenTask {
 
 /** The oldest of them first, at most 20. */
 export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
-  const columns = `source_id, since, until, state = 'running' as running, orders::float8,
-    coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as elapsed, last_error, requested_at`;
-  const readShare = "(until - read_down_to)::float8 / (until - since)";
   const { rows } = await pool.query<Omit<OpenTask, "since" | "until"> & { since: string; until: string }>(
-    `select kind, id::text, source_id as "sourceId", since, until, running, least(1, share) as share, orders,
-       elapsed as "elapsedSeconds", last_error as "lastError"
-     from (
-       select 'backfill' as kind, backfill_id as id, ${readShare} as share, ${columns}
-       from mirror.backfills where state in ('requested', 'running')
-       union all
-       select 'verification', verification_id,
-         case when sample is null then ${readShare} else orders::float8 / greatest(sample, 1) end, ${columns}
-       from mirror.verifications where state in ('requested', 'running')
-     ) work
+    `select kind, request_id::text as id, source_id as "sourceId", since, until, state = 'running' as running,
+       case when sample is null then (until - read_down_to)::float8 / (until - since)
+         else least(1, orders::float8 / greatest(sample, 1)) end as share,
+       orders::float8, coalesce(extract(epoch from clock_timestamp() - started_at), 0)::float8 as "elapsedSeconds",
+       last_error as "lastError"
+     from mirror.period_requests where state in ('requested', 'running')
      order by requested_at limit ${WORKS_MAX}`,
   );
   return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));

@@ -45,16 +45,13 @@ export async function adoptSource(
        delete from mirror.announced_statuses t using adopted a where t.source_id = a.source_id
      ), delays as (
        delete from mirror.event_delays d using adopted a where d.source_id = a.source_id
-     ), backfills as (
-       update mirror.backfills b set state = 'cancelled', ended_at = clock_timestamp()
-       from adopted a where b.source_id = a.source_id and b.state in ('requested', 'running')
-     ), verifications as (
-       update mirror.verifications v set state = 'failed', ended_at = clock_timestamp(),
+     ), requests as (
+       update mirror.period_requests r set state = 'cancelled', ended_at = clock_timestamp(),
          last_error = 'the source went to another provider'
-       from adopted a where v.source_id = a.source_id and v.state in ('requested', 'running')
+       from adopted a where r.source_id = a.source_id and r.state in ('requested', 'running')
      ), comparison as (
-       insert into mirror.verifications (source_id, since, until, read_down_to)
-       select source_id, since, greatest(since + 1, present), greatest(since + 1, present)
+       insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
+       select source_id, 'verification', since, greatest(since + 1, present), greatest(since + 1, present)
        from extent, (select floor(extract(epoch from clock_timestamp()))::bigint * 1000000000 as present) as clock
      )
      insert into mirror.ops_actions (role, action, source_id, target, note, affected)

@@ -2,7 +2,7 @@ import { describe, expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Window } from "../../src/domain/window/window.ts";
-import { cancelBackfill, readBackfill, requestBackfill } from "../../src/poll/ledger/backfills.sql.ts";
+import { cancelRequest, readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { PollDeps } from "../../src/poll/cycle/deps.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
@@ -52,8 +52,8 @@ async function startWorld(more: Partial<PollDeps> = {}) {
     poller.start();
     return poller;
   };
-  const ask = (window: Window) => requestBackfill(pool, { sourceId: "live", ...window });
-  const state = async (backfillId: bigint) => (await readBackfill(pool, backfillId))?.state;
+  const ask = (window: Window) => requestPeriod(pool, { kind: "backfill", sourceId: "live", ...window });
+  const state = async (backfillId: bigint) => (await readRequest(pool, backfillId))?.state;
   const references = async () =>
     (await pool.query<{ reference: string }>("select reference from mirror.orders order by 1")).rows.map(
       ({ reference }) => reference,
@@ -82,7 +82,7 @@ describe("a backfill that was asked for", () => {
     const after = await world.progress();
     expect(BigInt(after!.history_since)).toBe(since);
     expect(BigInt(after!.polled_through)).toBeGreaterThan(daysAgo(0.01));
-    expect(await readBackfill(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
+    expect(await readRequest(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
   });
 
   it("vouches for nothing beyond a period that was never read", async () => {
@@ -108,10 +108,10 @@ describe("a backfill that was asked for", () => {
     const first = world.startPoller();
     const backfillId = await world.ask({ since: daysAgo(40), until: daysAgo(0) });
     await expect
-      .poll(async () => (await readBackfill(world.pool, backfillId))!.orders, WAIT)
+      .poll(async () => (await readRequest(world.pool, backfillId))!.orders, WAIT)
       .toBeGreaterThan(3);
     await first.close();
-    const stopped = (await readBackfill(world.pool, backfillId))!;
+    const stopped = (await readRequest(world.pool, backfillId))!;
     expect(stopped.state).toBe("running");
     const reads = world.provider.reads.length;
     world.startPoller();
@@ -128,8 +128,8 @@ describe("a backfill that was asked for", () => {
     const world = await startWorld();
     world.provider.put("old", secondsAgo(5 * DAY));
     const cancelled = await world.ask({ since: daysAgo(9), until: daysAgo(8) });
-    expect(await cancelBackfill(world.pool, cancelled)).toBe(true);
-    expect(await cancelBackfill(world.pool, cancelled)).toBe(false);
+    expect(await cancelRequest(world.pool, cancelled)).toBe(true);
+    expect(await cancelRequest(world.pool, cancelled)).toBe(false);
     const facts = { status: 503, code: null, requestId: null };
     world.provider.before = () => {
       const { query } = world.provider.reads.at(-1)!;
@@ -139,7 +139,7 @@ describe("a backfill that was asked for", () => {
     const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });
     world.startPoller({ intervalSeconds: 0.005 });
     await expect.poll(() => world.state(failing), WAIT).toBe("failed");
-    expect(await readBackfill(world.pool, failing)).toMatchObject({
+    expect(await readRequest(world.pool, failing)).toMatchObject({
       lastError: "the past is away",
       orders: 0,
     });
@@ -184,7 +184,7 @@ it(
     world.startPoller({ client, intervalSeconds: 5 });
     const backfillId = await world.ask({ since, until });
     await expect.poll(() => world.state(backfillId), { timeout: 200_000, interval: 200 }).toBe("done");
-    const done = (await readBackfill(world.pool, backfillId))!;
+    const done = (await readRequest(world.pool, backfillId))!;
     expect(await world.references()).toHaveLength(total);
     expect(done.requests).toBeLessThanOrEqual(1.1 * Math.ceil(total / 200));
     expect(done.historySince).toBe(since);

@@ -24,7 +24,7 @@ afterAll(async () => {
   await pool.end();
   await database.drop();
 });
-beforeEach(() => pool.query("truncate mirror.backfills"));
+beforeEach(() => pool.query("truncate mirror.period_requests"));
 
 const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
   runCommand(["backfill", ...args], {
@@ -77,7 +77,9 @@ it(
 it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_MS }, async () => {
   const isAsked = async () =>
     expect
-      .poll(async () => (await pool.query("select from mirror.backfills")).rowCount, { timeout: 60_000 })
+      .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, {
+        timeout: 60_000,
+      })
       .toBe(1);
   const left = await run(["--from", "P9D"], isAsked);
   expect(left.code).toBe(130);
@@ -95,7 +97,7 @@ it("ends with 3 when a part of the period could not be proved whole", { timeout:
   const { backfillId } = JSON.parse(stdout) as { backfillId: string };
   const end = (unproved: number) =>
     pool.query(
-      "update mirror.backfills set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
+      "update mirror.period_requests set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
       [unproved],
     );
   await end(2);

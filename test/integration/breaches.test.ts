@@ -6,7 +6,7 @@ import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import { readBreaches } from "../../src/poll/ledger/breaches.sql.ts";
 import { requestRefetches } from "../../src/poll/ledger/refetches.sql.ts";
-import { requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
+import { requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
@@ -35,7 +35,7 @@ beforeEach(async () => {
   lines.length = 0;
   await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages,
     mirror.coverage_breaches, mirror.refetches, mirror.orders, mirror.history, mirror.changes, mirror.quarantine,
-    mirror.pending, mirror.inbox, mirror.verifications, mirror.arrivals`);
+    mirror.pending, mirror.inbox, mirror.period_requests, mirror.arrivals`);
 });
 
 const apply = () => makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
@@ -144,7 +144,7 @@ describe("a change that a read of ours finds where all was proved", () => {
     await pollUntil(poller, isSafe);
     provider.put("R1", version, { status: "cancelled" });
     const window = { since: secondsAgo(1_900), until: secondsAgo(1_700) };
-    await requestVerification(pool, { sourceId: "live", ...window, sample: null });
+    await requestPeriod(pool, { kind: "verification", sourceId: "live", ...window, sample: null });
     await pollUntil(poller, isReproved);
     expect(await breaches()).toMatchObject([{ kind: "differing", reference: "R1", foundBy: "verify" }]);
   });

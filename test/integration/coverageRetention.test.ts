@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import type { Window } from "../../src/domain/window/window.ts";
-import { advanceBackfill, requestBackfill, startBackfill } from "../../src/poll/ledger/backfills.sql.ts";
+import { advanceRequest, requestPeriod, startRequest } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { inTransaction } from "../../src/database/transaction.ts";
 import { commitWindow, readGaps } from "../../src/poll/ledger/coverage.sql.ts";
 import { makePool } from "../../src/database/database.ts";
@@ -40,7 +40,7 @@ afterAll(async () => {
 
 async function beginAnew(historyHour = 0): Promise<void> {
   await pool.query(
-    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.backfills, mirror.retention_walks",
+    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.period_requests, mirror.retention_walks",
   );
   const taken = await acquireLease(pool, { name: "poll", holder: "test", ttlMs: 600_000 });
   if (taken === undefined) throw new Error("the lease is taken");
@@ -67,21 +67,27 @@ async function backfill(since: number, until: number, parts: number): Promise<vo
   const length = (until - since) / parts;
   const ids = new Map<string, bigint>();
   for (const sourceId of SOURCES) {
-    const backfillId = await requestBackfill(pool, { sourceId, since: at(since), until: at(until) });
-    await startBackfill(pool, lease, { backfillId, until: at(until) });
+    const backfillId = await requestPeriod(pool, {
+      kind: "backfill",
+      sourceId,
+      since: at(since),
+      until: at(until),
+    });
+    await startRequest(pool, lease, { requestId: backfillId, until: at(until) });
     ids.set(sourceId, backfillId);
   }
   for (let part = parts - 1; part >= 0; part -= 1) {
     await commit(since + part * length, since + (part + 1) * length);
     const readDownTo = at(since + part * length);
     for (const [sourceId, backfillId] of ids)
-      await advanceBackfill(pool, lease, {
+      await advanceRequest(pool, lease, {
         sourceId,
-        backfillId,
+        requestId: backfillId,
         readDownTo,
         proved: true,
         requests: 1,
         orders: 0,
+        done: part === 0,
       });
     await thin();
   }

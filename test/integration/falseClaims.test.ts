@@ -6,7 +6,7 @@ import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import { decideDatedAhead } from "../../src/poll/ledger/datedAhead.sql.ts";
-import { readVerification, requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
+import { readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -125,9 +125,9 @@ it("a comparison takes back whatever was claimed falsely, and says so", async ()
   expect(await claim("INVENTED", OLD + MINUTE)).toMatchObject({ verdict: "applied" });
 
   const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
-  const id = await requestVerification(pool, { sourceId: "live", ...period, sample: null });
-  await expect.poll(async () => (await readVerification(pool, id))?.state, WAIT).toBe("done");
-  expect(await readVerification(pool, id)).toMatchObject({
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readRequest(pool, id)).toMatchObject({
     contradicted: 3,
     extra: 1,
     stale: 0,
@@ -161,9 +161,15 @@ it("a comparison that only tells writes nothing", async () => {
   await claim("INVENTED", OLD + MINUTE);
   const before = await readServed();
   const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
-  const id = await requestVerification(pool, { sourceId: "live", ...period, sample: null, repairs: false });
-  await expect.poll(async () => (await readVerification(pool, id))?.state, WAIT).toBe("done");
-  expect(await readVerification(pool, id)).toMatchObject({ contradicted: 1, extra: 1 });
+  const id = await requestPeriod(pool, {
+    kind: "verification",
+    sourceId: "live",
+    ...period,
+    sample: null,
+    repairs: false,
+  });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readRequest(pool, id)).toMatchObject({ contradicted: 1, extra: 1 });
   expect(await readServed()).toEqual(before);
 });
 

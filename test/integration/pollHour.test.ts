@@ -1,7 +1,6 @@
 import { expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
-import { readBackfill, requestBackfill } from "../../src/poll/ledger/backfills.sql.ts";
-import { readVerification, requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
+import { readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { mostInTenSeconds, startVirtualWorld } from "../support/virtualTime.ts";
 import type { SentRequest } from "../support/virtualTime.ts";
 
@@ -39,8 +38,8 @@ it("keeps rate and interval for an hour of live polls, history, comparisons and 
 
   // Everything once more by request, and then compared; the leader dies in the middle of it.
   const month = { sourceId: "live", since: start - 29n * DAY_NANOS, until: sandbox.now() };
-  const backfillId = await requestBackfill(pool, month);
-  const verificationId = await requestVerification(pool, { ...month, sample: null });
+  const backfillId = await requestPeriod(pool, { kind: "backfill", ...month });
+  const verificationId = await requestPeriod(pool, { kind: "verification", ...month, sample: null });
   await clock.runUntil(10.5 * MINUTE_MS);
   first.kill();
   await clock.runUntil(25 * MINUTE_MS);
@@ -64,8 +63,8 @@ it("keeps rate and interval for an hour of live polls, history, comparisons and 
   expect(gaps.filter((gapMs) => gapMs > 32_000).length).toBeLessThanOrEqual(2);
   // A new leader waits for the old lease to run out, and then for the rate window of the one before it.
   expect(Math.max(...gaps)).toBeLessThanOrEqual(30_000 + 15_000 + 10_000 + 5_000);
-  expect(await readBackfill(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
-  expect(await readVerification(pool, verificationId)).toMatchObject({
+  expect(await readRequest(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
+  expect(await readRequest(pool, verificationId)).toMatchObject({
     state: "done",
     missing: 0,
     stale: 0,

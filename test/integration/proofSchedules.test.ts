@@ -6,7 +6,7 @@ import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
-import { requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
+import { requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import type { Clock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -101,7 +101,7 @@ async function begin(): Promise<ScheduledProvider> {
   // A source of its own day: what the schedule before left is gone.
   await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.quarantine,
     mirror.refetches, mirror.coverage, mirror.coverage_breaches, mirror.walks, mirror.walk_pages, mirror.poll_state,
-    mirror.leases, mirror.verifications, mirror.arrivals, mirror.open_order_checks`);
+    mirror.leases, mirror.period_requests, mirror.arrivals, mirror.open_order_checks`);
   await advance(86_400);
   return makeScheduledProvider(() => instant);
 }
@@ -245,7 +245,7 @@ async function runSchedule(steps: readonly Step[]): Promise<void> {
   await advance(5 * 3_600);
   await cycle();
   const period = { since: instant - nanos(86_400), until: instant };
-  await requestVerification(pool, { sourceId: "live", ...period, sample: null });
+  await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
   for (let cycles = 0; cycles < 6; cycles += 1) await cycle();
   await poller.close();
   expect(await readServed()).toEqual(provider.truth());

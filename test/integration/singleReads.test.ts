@@ -4,7 +4,7 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { requestRefetches } from "../../src/poll/ledger/refetches.sql.ts";
-import { readVerification, requestVerification } from "../../src/poll/ledger/verifications.sql.ts";
+import { readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
@@ -40,7 +40,7 @@ afterAll(async () => {
 beforeEach(async () => {
   provider = await startScriptedProvider();
   await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches, mirror.orders,
-    mirror.history, mirror.changes, mirror.quarantine, mirror.verifications`);
+    mirror.history, mirror.changes, mirror.quarantine, mirror.period_requests`);
 });
 afterEach(() => provider.close());
 
@@ -328,17 +328,17 @@ describe("a comparison that meets an order that cannot be read singly", () => {
     });
     serve({ BAD: noTime });
     const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
-    const id = await requestVerification(pool, { sourceId: "live", ...period, sample });
+    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample });
     const poller = makeSut();
     await vi.waitUntil(
       async () => {
         await poll(poller);
-        return (await readVerification(pool, id))?.state === "done";
+        return (await readRequest(pool, id))?.state === "done";
       },
       { timeout: 60_000, interval: 1 },
     );
     expect(new Set([countReads("A"), countReads("C")].map((count) => count > 0))).toEqual(new Set([true]));
     expect(await readWishes()).toMatchObject([{ reference: "BAD", failures: expect.any(Number) }]);
-    expect(await readVerification(pool, id)).toMatchObject({ unreadable: 1 });
+    expect(await readRequest(pool, id)).toMatchObject({ unreadable: 1 });
   });
 });

@@ -220,7 +220,7 @@ describe("order-mirror source adopt", () => {
     const compared = async () => {
       await second.runOnce();
       const { rows } = await pool.query<{ state: string; extra: string }>(
-        "select state, extra from mirror.verifications",
+        "select state, extra from mirror.period_requests",
       );
       return rows;
     };

@@ -2,11 +2,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
-import {
-  readVerification,
-  requestNightly,
-  requestVerification,
-} from "../../src/poll/ledger/verifications.sql.ts";
+import { readRequest, requestNightly, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import { ProviderUnavailableError } from "../../src/provider/errors.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
@@ -69,8 +65,14 @@ async function startWorld() {
     poller.start();
   };
   const ask = (sample: number | null = null) =>
-    requestVerification(pool, { sourceId: "live", since: hoursAgo(40), until: hoursAgo(20), sample });
-  const read = async (id: bigint) => (await readVerification(pool, id))!;
+    requestPeriod(pool, {
+      kind: "verification",
+      sourceId: "live",
+      since: hoursAgo(40),
+      until: hoursAgo(20),
+      sample,
+    });
+  const read = async (id: bigint) => (await readRequest(pool, id))!;
   const isDone = (id: bigint) => expect.poll(async () => (await read(id)).state, WAIT).toBe("done");
   return { databaseUrl: database.url, pool, provider, startPoller, ask, read, isDone };
 }
@@ -140,13 +142,13 @@ it("asks for the nightly comparison once, when the last one is long ago", async 
   const window = { since: hoursAgo(48), until: hoursAgo(0) };
   const count = async () => {
     await requestNightly(pool, { sourceId: "live", window });
-    return (await pool.query("select from mirror.verifications where nightly")).rowCount;
+    return (await pool.query("select from mirror.period_requests where nightly")).rowCount;
   };
   expect(await count()).toBe(0);
   await pool.query("update mirror.sources set created_at = now() - interval '37 hours'");
   expect(await count()).toBe(1);
   expect(await count()).toBe(1);
-  await pool.query("update mirror.verifications set requested_at = now() - interval '37 hours'");
+  await pool.query("update mirror.period_requests set requested_at = now() - interval '37 hours'");
   expect(await count()).toBe(2);
 });
 

@@ -145,17 +145,12 @@ export interface Task {
 
 /** The last ones asked for first. */
 export async function readTasks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Task[]> {
-  const columns = `source_id as "sourceId", since, until, state, orders::float8, last_error as "lastError",
-    extract(epoch from clock_timestamp() - requested_at)::float8 as "requestedAgeSeconds"`;
   const { rows } = await pool.query<Omit<Task, "since" | "until"> & { since: string; until: string }>(
-    `select * from (
-       (select 'backfill' as kind, backfill_id::text as id, null::float8 as differences, ${columns}
-        from mirror.backfills where $1::text is null or source_id = $1 order by backfill_id desc limit $2)
-       union all
-       (select 'verification', verification_id::text, (missing + stale + contradicted + differing + extra)::float8, ${columns}
-        from mirror.verifications where $1::text is null or source_id = $1 order by verification_id desc limit $2)
-     ) work
-     order by "requestedAgeSeconds" limit $2`,
+    `select kind, request_id::text as id, source_id as "sourceId", since, until, state, orders::float8,
+       case when kind = 'verification' then (missing + stale + contradicted + differing + extra)::float8 end as differences,
+       last_error as "lastError", extract(epoch from clock_timestamp() - requested_at)::float8 as "requestedAgeSeconds"
+     from mirror.period_requests where $1::text is null or source_id = $1
+     order by request_id desc limit $2`,
     [sourceId, limit],
   );
   return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));

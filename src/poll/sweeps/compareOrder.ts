@@ -1,7 +1,8 @@
 import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { Findings } from "../ledger/verifications.sql.ts";
+import { NO_FINDINGS } from "../ledger/periodRequests.sql.ts";
+import type { Findings } from "../ledger/periodRequests.sql.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { readTime } from "../cycle/readTime.ts";
@@ -16,14 +17,6 @@ export interface Difference {
   readonly references: readonly string[];
 }
 
-const NO_FINDINGS: Findings = {
-  missing: 0,
-  stale: 0,
-  contradicted: 0,
-  differing: 0,
-  extra: 0,
-  unreadable: 0,
-};
 export const NO_DIFFERENCE: Difference = { findings: NO_FINDINGS, references: [] };
 
 export function addDifference(left: Difference, right: Difference): Difference {

@@ -1,11 +1,11 @@
 import { addSeconds } from "../../domain/order/instant.ts";
 import {
-  advanceVerification,
-  readOpenVerification,
+  advanceRequest,
+  readOpenRequest,
   readSample,
   requestNightly,
-  startVerification,
-} from "../ledger/verifications.sql.ts";
+  startRequest,
+} from "../ledger/periodRequests.sql.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 import { compareOrders } from "../sweeps/compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
@@ -40,12 +40,12 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
     name: "compare a sample",
     everyMs: 0,
     async run({ term, signal }) {
-      const open = await readOpenVerification(pool, { sourceId, sampled: true });
+      const open = await readOpenRequest(pool, { sourceId, kind: "verification", sampled: true });
       if (open === undefined || open.sample === null) return;
-      const { verificationId, until, sample, orders } = open;
-      if (open.state === "requested") await startVerification(pool, term.lease, { verificationId, until });
+      const { requestId, until, sample, orders } = open;
+      if (open.state === "requested") await startRequest(pool, term.lease, { requestId, until });
       const limit = Math.min(SAMPLE_PER_CYCLE, sample - orders);
-      const query = { sourceId, window: open, verificationId, offset: orders, limit };
+      const query = { sourceId, window: open, requestId, offset: orders, limit };
       const references = await readSample(pool, query);
       const knownBefore = provableUntil(client.providerClock.providerNow(), deps);
       const found = await compareOrders(deps, {
@@ -56,9 +56,11 @@ export function makeVerifySamples(deps: PollDeps): LeaderTask {
         signal,
       });
       const compared = references.length;
-      await advanceVerification(pool, term.lease, {
-        verificationId,
+      await advanceRequest(pool, term.lease, {
+        sourceId,
+        requestId,
         readDownTo: open.readDownTo,
+        proved: true,
         requests: compared,
         orders: compared,
         ...found,

@@ -1,0 +1,293 @@
+import { toInstant } from "../../database/columns.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
+import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
+import type { Lease } from "../../database/leases.sql.ts";
+import { inTransaction } from "../../database/transaction.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { Window } from "../../domain/window/window.ts";
+import { lockPollState } from "./coverage.sql.ts";
+
+/** Differences between the mirror and the provider, by kind. */
+export interface Findings {
+  /** Orders that the mirror did not have. */
+  readonly missing: number;
+  /** Orders of which it had an older state. */
+  readonly stale: number;
+  /** Orders of which it had a state that the provider does not show, with a later updatedAt. */
+  readonly contradicted: number;
+  /** Orders with the same updatedAt and other content. */
+  readonly differing: number;
+  /** Orders that the provider does not have. */
+  readonly extra: number;
+  /** Orders that had to be read singly and could not be: nobody knows whether they differ. */
+  readonly unreadable: number;
+}
+
+export const NO_FINDINGS: Findings = {
+  missing: 0,
+  stale: 0,
+  contradicted: 0,
+  differing: 0,
+  extra: 0,
+  unreadable: 0,
+};
+
+/** A backfill reads a period, a verification compares it with the mirror. */
+export type RequestKind = "backfill" | "verification";
+
+/** A period of updatedAt that was asked to be read or compared, and how far that has got. */
+export interface PeriodRequest extends Window, Findings {
+  readonly requestId: bigint;
+  readonly kind: RequestKind;
+  readonly sourceId: string;
+  /** How many orders are read one by one; null: all of the period are listed. */
+  readonly sample: number | null;
+  /** False: differences are only told. */
+  readonly repairs: boolean;
+  readonly state: "requested" | "running" | "done" | "failed" | "cancelled";
+  /** From here to `until` everything was read. */
+  readonly readDownTo: Instant;
+  /** Windows in which orders may be missing. */
+  readonly unproved: number;
+  readonly requests: number;
+  /** Orders, or states of them, that were read. */
+  readonly orders: number;
+  /** References of the first orders found to differ. */
+  readonly examples: readonly string[];
+  readonly lastError: string | null;
+  /** Since it was begun, until it ended; 0 before. */
+  readonly elapsedMs: number;
+  /** Start of what the mirror holds whole; null while the source was never polled. */
+  readonly historySince: Instant | null;
+}
+
+type InstantColumn = "requestId" | "since" | "until" | "readDownTo" | "historySince";
+type Row = Omit<PeriodRequest, InstantColumn> &
+  Record<Exclude<InstantColumn, "historySince">, string> & {
+    readonly historySince: string | null;
+  };
+
+const EXAMPLES_MAX = 20;
+
+const SELECT = `
+  select request_id as "requestId", kind, source_id as "sourceId", since, until, sample, repairs, state,
+    read_down_to as "readDownTo", unproved, requests::float8, orders::float8, missing::float8, stale::float8,
+    contradicted::float8, differing::float8, extra::float8, unreadable::float8, examples,
+    r.last_error as "lastError", poll.history_since as "historySince",
+    coalesce(extract(epoch from coalesce(ended_at, clock_timestamp()) - started_at) * 1000, 0)::float8 as "elapsedMs"
+  from mirror.period_requests r left join mirror.poll_state poll using (source_id)`;
+
+function toRequest(row: Row): PeriodRequest {
+  return {
+    ...row,
+    requestId: BigInt(row.requestId),
+    since: BigInt(row.since),
+    until: BigInt(row.until),
+    readDownTo: BigInt(row.readDownTo),
+    historySince: toInstant(row.historySince),
+  };
+}
+
+/** Asks for [since, until) to be read or compared; resolves with the number of the request. */
+export async function requestPeriod(
+  pool: Pool,
+  request: Window & { kind: RequestKind; sourceId: string; sample?: number | null; repairs?: boolean },
+): Promise<bigint> {
+  const { rows } = await pool.query<{ id: string }>(
+    `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, sample, repairs)
+     values ($1, $2, $3::bigint, $4::bigint, $4::bigint, $5, $6) returning request_id as id`,
+    [
+      request.sourceId,
+      request.kind,
+      request.since,
+      request.until,
+      request.sample ?? null,
+      request.repairs ?? true,
+    ],
+  );
+  return BigInt(rows[0]?.id ?? 0);
+}
+
+/**
+ * Asks for `window` to be compared if the nightly comparison is due: at night (1 to 5 o'clock UTC) 20 hours after the
+ * last one, at any time after 36 hours. The first one is due that long after the source was configured.
+ */
+export async function requestNightly(
+  pool: Pool,
+  { sourceId, window }: { sourceId: string; window: Window },
+): Promise<void> {
+  await pool.query(
+    `insert into mirror.period_requests (source_id, kind, since, until, read_down_to, nightly)
+     select $1, 'verification', $2::bigint, $3::bigint, $3::bigint, true
+     from (
+       select clock_timestamp() - greatest(max(r.requested_at), s.created_at) as rest
+       from mirror.sources s left join mirror.period_requests r on r.source_id = s.source_id and r.nightly
+       where s.source_id = $1 group by s.created_at
+     ) since_last
+     where rest > interval '36 hours'
+       or (rest > interval '20 hours' and extract(hour from clock_timestamp() at time zone 'UTC') between 1 and 4)`,
+    [sourceId, window.since, window.until],
+  );
+}
+
+/** Undefined when there is none of that number. */
+export async function readRequest(pool: Pool, requestId: bigint): Promise<PeriodRequest | undefined> {
+  const { rows } = await pool.query<Row>(`${SELECT} where request_id = $1`, [requestId]);
+  return rows[0] && toRequest(rows[0]);
+}
+
+/** The one to go on with, of those that list (`sampled` false) or of those that take a sample: the oldest open one. */
+export async function readOpenRequest(
+  pool: Pool,
+  { sourceId, kind, sampled }: { sourceId: string; kind: RequestKind; sampled: boolean },
+): Promise<PeriodRequest | undefined> {
+  const { rows } = await pool.query<Row>(
+    `${SELECT} where source_id = $1 and kind = $2 and (sample is not null) = $3 and state in ('requested', 'running')
+     order by request_id limit 1`,
+    [sourceId, kind, sampled],
+  );
+  return rows[0] && toRequest(rows[0]);
+}
+
+/** Begins a request that is still `requested`, to be read up to `until` (exclusive) only. Throws LeaseLostError. */
+export async function startRequest(
+  pool: Pool,
+  lease: Lease,
+  { requestId, until }: { requestId: bigint; until: Instant },
+): Promise<void> {
+  await updateUnderLease(pool, lease, {
+    set: "state = 'running', started_at = clock_timestamp(), until = $5::bigint, read_down_to = $5::bigint",
+    where: "state = 'requested'",
+    values: [requestId, until],
+  });
+}
+
+/**
+ * Notes that everything was read down to `readDownTo`, and what was found there; the request has ended when `done`.
+ * After a backfill the source's history_since goes down to the start of the unbroken run of proved windows that holds
+ * it. Throws LeaseLostError.
+ */
+export async function advanceRequest(
+  pool: Pool,
+  lease: Lease,
+  step: {
+    sourceId: string;
+    requestId: bigint;
+    readDownTo: Instant;
+    proved: boolean;
+    requests: number;
+    orders: number;
+    findings?: Findings;
+    references?: readonly string[];
+    done: boolean;
+  },
+): Promise<void> {
+  const { missing, stale, contradicted, differing, extra, unreadable } = step.findings ?? NO_FINDINGS;
+  await inTransaction(pool, async (client) => {
+    // A proof that is taken back meanwhile must not count for the history.
+    await lockPollState(client, lease, step.sourceId);
+    await updateUnderLease(client, lease, {
+      set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
+        missing = missing + $9, stale = stale + $10, contradicted = contradicted + $11, differing = differing + $12,
+        extra = extra + $13, unreadable = unreadable + $14, examples = (examples || $15::text[])[:${EXAMPLES_MAX}],
+        failures = 0, state = case when $16 then 'done' else state end,
+        ended_at = case when $16 then clock_timestamp() end`,
+      where: "state = 'running'",
+      values: [
+        step.requestId,
+        step.readDownTo,
+        step.proved ? 0 : 1,
+        step.requests,
+        step.orders,
+        missing,
+        stale,
+        contradicted,
+        differing,
+        extra,
+        unreadable,
+        step.references ?? [],
+        step.done,
+      ],
+      before: `, asked as (
+         select source_id, since from mirror.period_requests where request_id = $4 and kind = 'backfill'
+       ), run as (
+         select unnest(range_agg(int8range(c.since, c.until))) as span
+         from mirror.coverage c join asked using (source_id) where c.proved and c.until >= asked.since
+       ), extended as (
+         update mirror.poll_state set history_since = lower(span)
+         from held, asked, run
+         where poll_state.source_id = asked.source_id and lower(span) < history_since and upper(span) >= history_since
+       )`,
+    });
+  });
+}
+
+/** Counts a failure; after `failuresMax` in a row the request has failed. Throws LeaseLostError. */
+export async function noteRequestFailure(
+  pool: Pool,
+  lease: Lease,
+  failure: { requestId: bigint; error: string; failuresMax: number },
+): Promise<void> {
+  await updateUnderLease(pool, lease, {
+    set: `failures = failures + 1, last_error = $5, state = case when failures + 1 >= $6 then 'failed' else state end,
+      ended_at = case when failures + 1 >= $6 then clock_timestamp() end`,
+    where: "state = 'running'",
+    values: [failure.requestId, failure.error, failure.failuresMax],
+  });
+}
+
+/** Calls a request off that has not ended; false when it has, or there is none. What was read stays. */
+export async function cancelRequest(pool: Pool, requestId: bigint): Promise<boolean> {
+  const result = await pool.query(
+    `update mirror.period_requests set state = 'cancelled', ended_at = clock_timestamp()
+     where request_id = $1 and state in ('requested', 'running')`,
+    [requestId],
+  );
+  return result.rowCount === 1;
+}
+
+/** Orders whose stored updatedAt lies in `window` and that are not among `listed`, at most `limit`. */
+export async function readUnlisted(
+  pool: Pool,
+  query: { sourceId: string; window: Window; listed: readonly string[]; limit: number },
+): Promise<string[]> {
+  const { rows } = await pool.query<{ reference: string }>(
+    `select o.reference from mirror.orders o
+     left join unnest($4::text[]) as listed (reference) on listed.reference = o.reference
+     where o.source_id = $1 and o.version >= $2::bigint and o.version < $3::bigint and o.gone_at is null and listed.reference is null
+     order by o.version limit $5`,
+    [query.sourceId, query.window.since, query.window.until, query.listed, query.limit],
+  );
+  return rows.map(({ reference }) => reference);
+}
+
+/** Orders of `window` in an order of chance that stays the same for a request. */
+export async function readSample(
+  pool: Pool,
+  query: { sourceId: string; window: Window; requestId: bigint; offset: number; limit: number },
+): Promise<string[]> {
+  const { rows } = await pool.query<{ reference: string }>(
+    `select reference from mirror.orders
+     where source_id = $1 and version >= $2::bigint and version < $3::bigint and gone_at is null
+     order by md5(reference || $4::text), reference offset $5 limit $6`,
+    [query.sourceId, query.window.since, query.window.until, query.requestId, query.offset, query.limit],
+  );
+  return rows.map(({ reference }) => reference);
+}
+
+/** Changes one request, $4, under the lease; further values begin at $5. `before`: more CTEs, which see `held`. */
+async function updateUnderLease(
+  client: Queryable,
+  lease: Lease,
+  change: { set: string; where: string; values: readonly unknown[]; before?: string },
+): Promise<void> {
+  const { rows } = await client.query<{ held: boolean }>(
+    `with ${HELD}${change.before ?? ""}, changed as (
+       update mirror.period_requests set ${change.set} from held
+       where request_id = $4 and ${change.where} returning 1
+     )
+     select exists (select from held) as held, (select count(*) from changed) as changed`,
+    [...leaseValues(lease), ...change.values],
+  );
+  if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
+}
