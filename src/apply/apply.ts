@@ -1,10 +1,10 @@
 import { observeRead } from "../domain/order/observation.ts";
 import type { Observation, ReadTime, Via } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
+import type { EventReader, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
-import { readReference } from "../wire/order.ts";
 import { applySubjects } from "./applySubjects.ts";
 import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
 import { ApplyInterruptedError } from "./errors.ts";
@@ -18,7 +18,7 @@ export interface Reads {
   readonly via: Exclude<Via, "webhook">;
   readonly snapshots: readonly Snapshot[];
   /** Elements that could not be read as orders; they go to quarantine whole. */
-  readonly unreadable?: readonly { readonly raw: string; readonly detail: string }[];
+  readonly unreadable?: readonly UnreadableOrder[];
   readonly time: ReadTime;
   /** Decide, and write nothing. */
   readonly rehearses?: boolean | undefined;
@@ -38,7 +38,14 @@ export interface Apply {
  * Makes the two ways into the mirror, which meet in applySubjects. Both reject with ApplyInterruptedError when
  * Postgres is away, and may then be called again with the same.
  */
-export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string, Mode> }): Apply {
+export function makeApply(
+  deps: ApplyDeps & {
+    readonly modes: ReadonlyMap<string, Mode>;
+    /** How the sources announce changes. */
+    readonly events: Pick<EventReader, "readEvent">;
+  },
+): Apply {
+  const { readEvent } = deps.events;
   const modeOf = (sourceId: string): Mode => {
     const mode = deps.modes.get(sourceId);
     if (mode === undefined) throw new TypeError(`the source ${sourceId} is not configured`);
@@ -54,7 +61,7 @@ export function makeApply(deps: ApplyDeps & { readonly modes: ReadonlyMap<string
       const known = events.filter((event) => deps.modes.has(event.sourceId));
       return applySubjects(
         deps,
-        known.map((event) => interpretEvent(event, modeOf(event.sourceId))),
+        known.map((event) => interpretEvent(event, { mode: modeOf(event.sourceId), readEvent })),
       );
     },
     applyReads: (reads, alongside) =>
@@ -78,8 +85,7 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
     const observation: Observation = observeRead({ sourceId, via, snapshot, time });
     return { kind: "observation", ...common, observation };
   });
-  const quarantined = unreadable.map(({ raw, detail }): Subject => {
-    const reference = readReference(JSON.parse(raw));
+  const quarantined = unreadable.map(({ raw, detail, reference }): Subject => {
     const names = reference === null ? namesIn(Buffer.from(raw)) : null;
     return { kind: "quarantined", ...common, reason: "unreadable_order", detail, reference, names, raw };
   });

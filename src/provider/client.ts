@@ -1,6 +1,13 @@
 import { UnreadableSnapshotError } from "../domain/errors.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
+import type {
+  OrderSource,
+  SourcePromises,
+  SourceReadOptions,
+  WindowPage,
+} from "../domain/source/orderSource.ts";
+import type { WalkRequest } from "../domain/window/walk.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import {
@@ -18,7 +25,7 @@ import type {
   ValidateAddressResponse,
   WireAddress,
 } from "../wire/api.ts";
-import { readPage } from "../wire/page.ts";
+import { readListed, readPage } from "../wire/page.ts";
 import type { RawPage } from "../wire/page.ts";
 import { rawElements, rawMember } from "../wire/rawJson.ts";
 import type { Budget } from "./rate/budget.ts";
@@ -26,6 +33,7 @@ import { makeUnreadable, parseAnswer, readOrderAnswer, readSubscriptionState } f
 import type { OrderAnswer } from "./orderAnswer.ts";
 import { makeProviderClock } from "./rate/providerClock.ts";
 import type { ProviderClock } from "./rate/providerClock.ts";
+import { SPEC_LIMITS } from "./rate/policies.ts";
 import { readRateHeaders } from "./rate/rateHeaders.ts";
 import type { RateAnswer } from "./rate/rateHeaders.ts";
 import { makeRetrying } from "./rate/retrying.ts";
@@ -78,7 +86,7 @@ export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string |
  * Every endpoint of the spec, typed. Each waits for its turn in the budget; reads are sent again after failures of
  * the network and the server. Each throws a ProviderError, or the reason of the caller's signal.
  */
-export interface ProviderClient {
+export interface ProviderClient extends OrderSource {
   /**
    * POST /v1/orders. After an unknown outcome the order is looked up by its `externalOrderId`, and only created
    * again when it is not there; without an `externalOrderId` it is sent once.
@@ -130,12 +138,36 @@ export function makeProviderClient(deps: ProviderClientDeps): ProviderClient {
   const once = makeTransport({ ...deps, deadlineMs, providerClock });
   const send = makeRetrying({ send: once, clock, random });
   const orders = makeOrderRequests(send);
+  const reads = makeReads(send);
   return {
     ...orders,
     ...makeSafeWrites({ plain: orders, clock, providerClock, random }),
-    ...makeReads(send),
+    ...reads,
+    listWindow: (request, options) => listWindow(reads, request, options),
+    promises: PROMISES,
     providerClock,
   };
+}
+
+/** The spec's maximum ("GET /v1/orders"), and its window ("Limits"). */
+const PROMISES: SourcePromises = { pageRowsMax: 200, rateWindowMs: SPEC_LIMITS["order-list"].windowMs };
+
+async function listWindow(
+  { listOrders }: Pick<ProviderClient, "listOrders">,
+  { since: updatedSince, until: updatedUntil, limit, offset }: WalkRequest,
+  options?: SourceReadOptions,
+): Promise<WindowPage> {
+  const query = { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" } as const;
+  const page = await listOrders(query, options);
+  const { hasMore, requestedAt, rates } = page;
+  const elements = page.elements.map(readListed);
+  return { elements, hasMore, limit: page.limit, requestedAt, rate: nameRate(rates) };
+}
+
+function nameRate(rates: OrdersPage["rates"]): string {
+  const list = rates.find(({ policy }) => policy === "order-list");
+  if (list !== undefined) return `${list.requestsMax} per ${list.windowMs / 1_000} s`;
+  return rates.length === 0 ? "no headers" : "no order-list policy";
 }
 
 type OrderRequests = Pick<

@@ -1,5 +1,7 @@
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Retry } from "../domain/errors.ts";
+import { SourceError } from "../domain/source/errors.ts";
+import type { SourceFailure } from "../domain/source/errors.ts";
 
 /** An answer as it came, for whoever it is forwarded to. */
 export interface RawAnswer {
@@ -21,7 +23,8 @@ export interface AnswerFacts {
  * Base of everything the provider client throws for a request. The message names the endpoint, the status and the
  * code, never text from a body or a reference: those may be personal data.
  */
-export abstract class ProviderError extends OrderMirrorError {
+export abstract class ProviderError extends SourceError {
+  readonly failure: SourceFailure = "refused";
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
@@ -45,6 +48,7 @@ export abstract class ProviderError extends OrderMirrorError {
 /** 401: the key is missing or unknown. */
 export class InvalidApiKeyError extends ProviderError {
   override readonly name = "InvalidApiKeyError";
+  override readonly failure = "key_refused";
   override readonly retry = "never";
 }
 
@@ -66,6 +70,7 @@ export class FeatureNotAvailableError extends ProviderError {
  */
 export class OrderNotFoundError extends ProviderError {
   override readonly name = "OrderNotFoundError";
+  override readonly failure = "not_found";
   override readonly retry = "never";
 }
 
@@ -102,6 +107,7 @@ export class AddressRefusedError extends ProviderError {
 /** 429. `policy` is the policy that was exceeded, null where the provider did not say. */
 export class RateLimitedError extends ProviderError {
   override readonly name = "RateLimitedError";
+  override readonly failure = "rate_limited";
   override readonly retry: Retry;
   readonly retryAfterMs: number;
   readonly policy: string | null;
@@ -140,6 +146,7 @@ export type Unavailability = "network" | "timeout" | "server" | "unreadable";
 export class ProviderUnavailableError extends ProviderError {
   override readonly name = "ProviderUnavailableError";
   override readonly retry: Retry;
+  override readonly failure: SourceFailure;
   readonly reason: Unavailability;
 
   constructor(
@@ -149,6 +156,8 @@ export class ProviderUnavailableError extends ProviderError {
   ) {
     super(message, facts, options);
     this.reason = options.reason;
+    const { reason } = options;
+    this.failure = reason === "timeout" || reason === "unreadable" ? reason : "unavailable";
     this.retry = options.retryAfterMs === undefined ? "later" : { afterMs: options.retryAfterMs };
   }
 }

@@ -15,6 +15,7 @@ import { HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
 import type { RequestUsage } from "./requestUsage.ts";
+import { deliveryEvents } from "../wire/events.ts";
 
 /** The other half is the writes' (roles/writes.ts); a poller needs a few requests per second at most. */
 const BESIDE_WRITES = {
@@ -59,7 +60,7 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   // Never shortened: a source that was removed may still have a page under way.
   const modes = new Map(modesOf(config));
-  const apply = makeApply({ pool, logger, modes, onDecisions });
+  const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
   const budgetOf = makeBudgets(deps);
   const onAnswer = meterAnswers(metrics);
   return (source) => {

@@ -36,6 +36,7 @@ import { openPool, openReplicaPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { keepCallBook, makeCallBook } from "./webhookCalls.ts";
 import { composeWrites } from "./writes.ts";
+import { deliveryEvents } from "../wire/events.ts";
 
 const RECEIVE_CONNECTIONS = 2;
 /** Below the receiver's own deadline of 2 s, so that a slow commit ends as an error and not as a wait. */
@@ -135,6 +136,7 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   const calls = makeCallBook(openPool(deps, CALLS_POOL));
   keepCallBook(calls, deps);
   return makeReceiver({
+    events: deliveryEvents,
     sources,
     store: commit.store,
     notify: queue.notify,

@@ -12,6 +12,7 @@ import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { deliveryEvents } from "../wire/events.ts";
 
 /** Starts applying events, by every hint and job of the queue, and by the overdue check what neither brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
@@ -25,7 +26,7 @@ export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
     modes.clear();
     for (const [sourceId, mode] of modesOf({ sources })) modes.set(sourceId, mode);
   });
-  const apply = makeApply({ pool, logger, modes, onDecisions });
+  const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });
   const overdueCheck = makeOverdueCheck({
     takeOverdue: (query) =>
       takeOverdue(pool, { ...query, sourceIds: [...modes.keys()], olderThanSeconds: OVERDUE_AFTER_SECONDS }),

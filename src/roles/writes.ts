@@ -9,6 +9,7 @@ import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
 import type { RequestUsage } from "./requestUsage.ts";
 import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { deliveryEvents } from "../wire/events.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 
@@ -45,6 +46,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   saveRequestUsage(deps, usages);
   const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const { applyReads } = makeApply({
+    events: deliveryEvents,
     pool,
     logger,
     modes: modesOf(config),

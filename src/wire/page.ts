@@ -1,5 +1,7 @@
 import { z } from "zod";
 import { UnreadableSnapshotError } from "../domain/errors.ts";
+import type { ListedOrder } from "../domain/source/orderSource.ts";
+import { readReference, readSnapshot } from "./order.ts";
 import { rawElements, rawMember } from "./rawJson.ts";
 
 /** One element of a page: its exact text, and what `JSON.parse` makes of it. */
@@ -40,4 +42,14 @@ export function readPage(text: string): RawPage {
   const raws = rawElements(rawMember(text, "data") ?? "[]");
   const elements = data.map((element, index) => ({ raw: raws[index] ?? "", value: element }));
   return { elements, hasMore, limit, offset };
+}
+
+/** An element of a page as the order that it is, or with what is wrong with it. */
+export function readListed({ raw, value }: PageElement): ListedOrder {
+  try {
+    return { kind: "order", snapshot: readSnapshot(raw, value) };
+  } catch (error) {
+    if (!(error instanceof UnreadableSnapshotError)) throw error;
+    return { kind: "unreadable", raw, detail: error.message, reference: readReference(value) };
+  }
 }

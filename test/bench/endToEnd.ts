@@ -14,6 +14,7 @@ import type { Figure, Sample, Subject } from "./measure.ts";
 import { makeEnvironment, startRole, webhookAddress } from "./roles.ts";
 import { nextRound, sendAndAwait, timeEvents } from "./timeEvents.ts";
 import type { UnderLoad } from "./timeEvents.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const CONNECTIONS = 64;
 /** For some five seconds: what begins and ends a run must not count. */
@@ -117,7 +118,12 @@ async function countEvents(under: UnderLoad): Promise<Sample> {
 
 /** The two commits that an event cannot do without, one event at a time, with no network, queue or process between. */
 function makeDirect({ pool }: BenchDeps): Subject {
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   return {
     name: "limit: the two commits of one event, nothing between",
     async run() {

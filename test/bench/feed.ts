@@ -10,6 +10,7 @@ import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
 import type { Sample } from "./measure.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(5_000);
 const CHANGES_PER_ORDER = 4;
@@ -31,7 +32,12 @@ export const benchFeed: Bench = async ({ pool, databaseUrl, onEnd }) => {
 };
 
 async function makeChanges(pool: Pool): Promise<void> {
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   for (let change = 0; change < CHANGES_PER_ORDER; change += 1) {
     const updatedAt = at(change + 1);
     const snapshots = Array.from({ length: ORDERS }, (_, order) =>

@@ -15,6 +15,7 @@ import { amount } from "./effort.ts";
 import { compare, median } from "./measure.ts";
 import type { Figure, Sample } from "./measure.ts";
 import { makeEnvironment } from "./roles.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(6_000);
 const PAGE = 200;
@@ -201,7 +202,12 @@ function makeBenchPoller(
       logger: silentLogger,
     }),
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds,

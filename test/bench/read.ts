@@ -12,6 +12,7 @@ import type { Figure, Sample, Subject } from "./measure.ts";
 import { fillOrders, ORDERS, timeOfOrder } from "./millionOrders.ts";
 import type { ReadOrder } from "./readersProcess.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const READERS = 50;
 const SINGLE_READS = amount(3_000);
@@ -109,7 +110,12 @@ function ask(
 
 /** Applies changes of orders at their pace, new versions of a thousand orders in turn, until stopped. */
 function keepWriting(pool: Pool) {
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]] as const) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]] as const),
+  });
   let going = true;
   let applied = 0;
   const running = (async () => {

@@ -16,6 +16,7 @@ import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
 import type { Subject } from "./measure.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const REQUESTS = amount(30_000);
 const CONNECTIONS = 64;
@@ -27,6 +28,7 @@ export const benchReceive: Bench = async ({ pool, onEnd }) => {
   const verifier = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [WEBHOOK_SECRET] });
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const receiver = makeReceiver({
+    events: deliveryEvents,
     sources: new Map([["live", { verifier }]]),
     store: commit.store,
     notify: () => undefined,

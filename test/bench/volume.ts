@@ -7,6 +7,7 @@ import { at, makeEventBody } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(2_000);
 const EVENTS_PER_ORDER = 5;
@@ -44,7 +45,12 @@ export const benchVolume: Bench = async ({ pool }) => {
 
 async function writeOrders(pool: Pool): Promise<Volume> {
   round += 1;
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const before = await measure(pool);
   let rawBytes = 0;
   for (let step = 0; step < EVENTS_PER_ORDER; step += 1) {

@@ -9,6 +9,7 @@ import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
 import { startReplicatedPostgres } from "../support/replica.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 afterEach(stopPrograms);
 
@@ -32,7 +33,12 @@ it("a replica that lags answers with old orders and the old X-Safe-Through, and 
   const replica = new pg.Client(postgres.replicaUrl);
   await replica.connect();
   onTestFinished(() => replica.end());
-  const apply = makeApply({ pool: primary, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool: primary,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   /** As a sweep does: first the order, then what may be claimed of it. */
   const put = async (reference: string, safeThrough: string) => {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];

@@ -8,6 +8,7 @@ import { post, signHeaders, startReceiving } from "../support/receiving.ts";
 import type { Receiving } from "../support/receiving.ts";
 import { makeRandom, mutateBytes, mutateJson } from "./mutate.ts";
 import type { Random } from "./mutate.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const SENDERS = 16;
 /** Shots between two looks at the database. */
@@ -150,7 +151,12 @@ async function checkRound(run: Run): Promise<void> {
   if (unsigned.length > 0) throw new FuzzFinding(`${unsigned.length} bodies are stored that nobody signed`);
   if (stored.rows.length !== receiving.notified.length)
     throw new FuzzFinding("a stored event was not notified");
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   for (const { verdict } of await apply.applyEvents(receiving.notified.slice(run.applied))) {
     verdicts[verdict] = (verdicts[verdict] ?? 0) + 1;
   }

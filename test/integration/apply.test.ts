@@ -20,6 +20,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -48,7 +49,7 @@ const modes = new Map([
 const SETTLE_SECONDS = 5;
 
 const makeSut = () => {
-  return makeApply({ pool, logger: silentLogger, modes });
+  return makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
 };
 
 const readOrders = async () =>
@@ -302,7 +303,7 @@ describe("reads", () => {
 
   it("park an unreadable element once, however often it is read", async () => {
     const { applyReads } = makeSut();
-    const unreadable = [{ raw: '{"reference":null}', detail: "not an order" }];
+    const unreadable = [{ raw: '{"reference":null}', detail: "not an order", reference: null }];
     await applyReads({ ...read(60, []), unreadable });
     await applyReads({ ...read(90, []), unreadable });
     expect(await count("quarantine")).toBe(1);

@@ -8,6 +8,7 @@ import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { listPlanNodes } from "../support/planNodes.ts";
 import type { PlanNode } from "../support/planNodes.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 /**
  * How the statements that apply are planned while the tables grow, as they do in an hour of many events: on connections
@@ -25,7 +26,12 @@ beforeAll(async () => {
   const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
   const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
   pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   await addSource(pool, "live");
   for (let round = 0; round < ROUNDS; round += 1) {
     await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));

@@ -16,6 +16,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
 import { LIVE, speakTo } from "../support/testSandbox.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 100_000, interval: 50 };
 const DAY = 86_400;
@@ -34,7 +35,12 @@ async function startWorld(more: Partial<PollDeps> = {}) {
       source: { sourceId: "live" },
       client: provider,
       pool,
-      apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+      apply: makeApply({
+        events: deliveryEvents,
+        pool,
+        logger: silentLogger,
+        modes: new Map([["live", "live"]]),
+      }),
       clock: systemClock,
       logger: silentLogger,
       intervalSeconds: 0.05,
@@ -118,9 +124,9 @@ describe("a backfill that was asked for", () => {
     await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
     const history = world.provider.reads
       .slice(reads)
-      .filter(({ query }) => query.updatedSince! < daysAgo(0.9));
+      .filter(({ query }) => query.since < daysAgo(0.9));
     for (const { query } of history)
-      expect(query.updatedUntil).toBeLessThanOrEqual(stopped.readDownTo + 2n * 10n ** 9n);
+      expect(query.until).toBeLessThanOrEqual(stopped.readDownTo + 2n * 10n ** 9n);
     expect(await world.references()).toHaveLength(39);
   });
 
@@ -133,7 +139,7 @@ describe("a backfill that was asked for", () => {
     const facts = { status: 503, code: null, requestId: null };
     world.provider.before = () => {
       const { query } = world.provider.reads.at(-1)!;
-      if (query.updatedSince! > daysAgo(2)) return;
+      if (query.since > daysAgo(2)) return;
       throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
     };
     const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });

@@ -10,6 +10,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const TIMEOUT_MS = 60_000;
 
@@ -39,7 +40,12 @@ function startPoller() {
     source: { sourceId: "live" },
     client: provider,
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds: 0.1,

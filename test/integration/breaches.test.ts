@@ -16,6 +16,7 @@ import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -38,7 +39,8 @@ beforeEach(async () => {
     mirror.pending, mirror.inbox, mirror.period_requests, mirror.arrivals`);
 });
 
-const apply = () => makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+const apply = () =>
+  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
 
 const lines: string[] = [];
 const logger = makeLogger({

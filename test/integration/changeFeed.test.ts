@@ -21,6 +21,7 @@ import type { OrderSketch } from "../support/orders.ts";
 import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 interface FeedBody {
   data: { position: string; reference: string; revision: number; [name: string]: unknown }[];
@@ -65,7 +66,7 @@ async function read(query = "", headers: Record<string, string> = {}): Promise<F
   return (await response.json()) as FeedBody;
 }
 
-const apply = () => makeApply({ pool, logger: silentLogger, modes });
+const apply = () => makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
 
 async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map(makeSnapshot);
@@ -210,7 +211,7 @@ describe("a transaction that is still open", () => {
   async function makeWriter() {
     const client = await database.pool.connect();
     const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
-    const writer = makeApply({ pool: within, logger: silentLogger, modes });
+    const writer = makeApply({ events: deliveryEvents, pool: within, logger: silentLogger, modes });
     await client.query("begin");
     return {
       client,

@@ -11,6 +11,7 @@ import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** The suite runs often; FEED_CHANGES=125000 gives more than 100,000 changes, in some minutes. */
 const CHANGES = Number(process.env["FEED_CHANGES"] ?? 5_000);
@@ -57,7 +58,12 @@ async function write(versions: { next: number }): Promise<void> {
       return result;
     },
   } as unknown as Pool;
-  const apply = makeApply({ pool: slow, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool: slow,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   while (versions.next < CHANGES) {
     const snapshots = Array.from({ length: BATCH }, () => {
       versions.next += 1;

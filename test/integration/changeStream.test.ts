@@ -22,6 +22,7 @@ import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const common = { clock: systemClock, logger: silentLogger };
 
@@ -72,7 +73,12 @@ async function openStream(server: TestServer, query = "", headers: Record<string
 }
 
 async function see(...orders: OrderSketch[]): Promise<void> {
-  const apply = makeApply({ pool: database.pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool: database.pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const snapshots = orders.map(makeSnapshot);
   const requestedAt = parseInstant(at(10_000));
   await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
@@ -119,7 +125,12 @@ describe("a stream of changes", () => {
 
   it("carries orders with line ends within, as the client puts them together again", async () => {
     const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
-    const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+    const apply = makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    });
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     const requestedAt = parseInstant(at(9));
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });

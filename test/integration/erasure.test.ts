@@ -13,6 +13,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { findAnywhere } from "../support/findAnywhere.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -32,7 +33,8 @@ beforeEach(async () => {
 });
 
 const SETTLE_SECONDS = 5;
-const apply = () => makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+const apply = () =>
+  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
 
 /** What must go of an order: in fields that the provider's document names, and in one that it may add some day. */
 const secretOf = (reference: string) => `personal-${reference}-data`;
@@ -84,6 +86,7 @@ async function take(step: Placed): Promise<void> {
           {
             raw: JSON.stringify({ ...personal(step.reference), ...UNDATED, reference: step.reference }),
             detail: "x",
+            reference: step.reference,
           },
         ],
         time: readAt(instantFromMillis(Date.parse(at(step.version + 100))), SETTLE_SECONDS),
@@ -216,6 +219,7 @@ describe("an erased order", () => {
     await client.query("begin");
     const under = { query: client.query.bind(client) } as unknown as Pool;
     const { applyReads } = makeApply({
+      events: deliveryEvents,
       pool: under,
       logger: silentLogger,
       modes: new Map([["live", "live"]]),

@@ -19,6 +19,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -28,7 +29,12 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
   await addSource(pool, "live");
-  apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
 });
 afterAll(async () => {
   await pool.end();
@@ -90,7 +96,7 @@ async function take(kind: string, canary: string, reference: string): Promise<vo
       sourceId: "live",
       via: "poll",
       snapshots: body === "read" ? [makeSnapshot(orderOf(canary, reference, 10))] : [],
-      unreadable: body === "read" ? [] : [{ raw: body.toString(), detail: "no reference" }],
+      unreadable: body === "read" ? [] : [{ raw: body.toString(), detail: "no reference", reference: null }],
       time: readAt(parseInstant(at(100)), 5),
     });
     return;

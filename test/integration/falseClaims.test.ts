@@ -12,6 +12,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const MILLI = 1_000_000n;
@@ -48,7 +49,12 @@ async function startWorld({
     [tailSeconds],
   );
   const provider = makeMemoryProvider();
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
   const poller = makePoller({
     source: { sourceId: "live" },

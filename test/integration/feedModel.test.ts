@@ -10,6 +10,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WRITERS = 3;
 const MODES = new Map([["live", "live"]] as const);
@@ -49,7 +50,12 @@ const write = (writer: number, order: number): Command => ({
     if (model.open[writer] === undefined) await client.query("begin");
     const pending = (model.open[writer] ??= []);
     const reference = `W${writer}-${order}`;
-    const apply = makeApply({ pool: client as unknown as Pool, logger: silentLogger, modes: MODES });
+    const apply = makeApply({
+      events: deliveryEvents,
+      pool: client as unknown as Pool,
+      logger: silentLogger,
+      modes: MODES,
+    });
     const snapshots = [makeSnapshot({ reference, updatedAt: at((real.version += 1)) })];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
     pending.push(reference);

@@ -19,6 +19,7 @@ import {
   TEST_SECRET,
 } from "../support/receiving.ts";
 import type { Receiving } from "../support/receiving.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 // What senders do stands in receive.test.ts; here is what only attackers do.
 
@@ -278,6 +279,7 @@ describe("an authenticated body made to hurt whoever reads it", () => {
     const good = makeEventBody({ id: "evt_good", order: { reference: "GOOD", updatedAt: at(1) } });
     expect((await post(receiving.port, good)).status).toBe(200);
     const apply = makeApply({
+      events: deliveryEvents,
       pool: database.pool,
       logger: silentLogger,
       modes: new Map([["live", "live"]]),

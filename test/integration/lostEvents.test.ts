@@ -8,6 +8,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
 const BASE = "2200-01-01T00:00:00Z";
@@ -21,7 +22,12 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
   await addSource(pool, "live");
-  apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
 });
 afterAll(async () => {
   await pool.end();

@@ -8,6 +8,7 @@ import type * as applyModule from "../../src/apply/apply.ts";
 import type * as exportModule from "../../src/orders/orderExport.sql.ts";
 import type * as orderModule from "../../src/wire/order.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -57,7 +58,12 @@ function orderIn(zone: string, reference: string, updatedAt = at(0)) {
 describe("a new order field", () => {
   it("takes the four files that the guide names, and old orders get it as well", async () => {
     const { pool } = database;
-    const deps = { pool, logger: silentLogger, modes: new Map([["live", "live" as const]]) };
+    const deps = {
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live" as const]]),
+    };
     const reads = { sourceId: "live", via: "poll", time: NOW } as const;
     await makeApply(deps).applyReads({ ...reads, snapshots: [orderIn("OLD", "R1"), orderIn("OLD", "R2")] });
 

@@ -13,6 +13,7 @@ import { secondsAgo } from "../support/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 // The attacks on the login itself (fixation, guessing, other sites) stand in opsLogin.test.ts and opsAccess.test.ts.
 
@@ -56,7 +57,12 @@ afterAll(async () => {
 async function fillWithEvil(): Promise<string[]> {
   await addSource(pool, "live");
   await pool.query("update mirror.sources set base_url = $1", [SNEAKY]);
-  const { applyEvents } = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const { applyEvents } = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const more = {
     externalOrderId: EVIL,
     fleet: { name: EVIL },

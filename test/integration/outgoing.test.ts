@@ -33,6 +33,7 @@ import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { redisAvailable, startRedis } from "../support/redis.ts";
 import type { TestRedis } from "../support/redis.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const RETRY_SECONDS = [0.2, 0.2, 0.2];
@@ -102,7 +103,7 @@ async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise
   const livemode = sourceId === "live";
   const snapshots = orders.map((order) => makeSnapshot({ livemode, ...order }));
   const requestedAt = parseInstant(at(10_000));
-  const apply = makeApply({ pool, logger: silentLogger, modes });
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
   await apply.applyReads({ sourceId, via: "poll", snapshots, time: readAt(requestedAt) });
 }
 

@@ -12,6 +12,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ERP = { endpointId: "erp", sourceId: "live", types: ["order.new" as const], statuses: ["created"] };
 const WAIT_DAYS = 7;
@@ -36,7 +37,12 @@ beforeEach(async () => {
 });
 
 async function see(...references: string[]): Promise<void> {
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   for (const reference of references) {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });

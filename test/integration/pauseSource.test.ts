@@ -8,6 +8,7 @@ import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 it("polls no more while paused, and goes on from where it stopped", async () => {
   const database = await makeTestDatabase();
@@ -22,7 +23,12 @@ it("polls no more while paused, and goes on from where it stopped", async () => 
       source: { sourceId },
       client: provider,
       pool,
-      apply: makeApply({ pool, logger: silentLogger, modes: new Map([[sourceId, "live"]]) }),
+      apply: makeApply({
+        events: deliveryEvents,
+        pool,
+        logger: silentLogger,
+        modes: new Map([[sourceId, "live"]]),
+      }),
       clock: systemClock,
       logger: silentLogger,
       intervalSeconds: 0.05,

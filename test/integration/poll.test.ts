@@ -16,6 +16,7 @@ import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -40,7 +41,12 @@ const INTERVAL_SECONDS = 0.05;
 
 /** A poller in a hurry; closed at the end of the test. */
 function makeSut(more: Partial<PollDeps> = {}): Poller {
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const poller = makePoller({
     source: { sourceId: "live" },
     client: provider,
@@ -394,8 +400,8 @@ describe("a provider that fails", () => {
     provider.put("R1", secondsAgo(2.5));
     const client = {
       ...provider,
-      listOrders: async (...args: Parameters<typeof provider.listOrders>) => {
-        const page = await provider.listOrders(...args);
+      listWindow: async (...args: Parameters<typeof provider.listWindow>) => {
+        const page = await provider.listWindow(...args);
         return { ...page, elements: [], hasMore: true };
       },
     };
@@ -519,13 +525,13 @@ describe("a provider's clock that an answer sets back", () => {
     const client = {
       ...provider,
       providerClock: { ...provider.providerClock, providerNow: () => systemClock.now() + aheadNanos },
-      listOrders: (...query: Parameters<typeof provider.listOrders>) => {
+      listWindow: (...query: Parameters<typeof provider.listWindow>) => {
         aheadNanos = 0n;
-        return provider.listOrders(...query);
+        return provider.listWindow(...query);
       },
     };
     expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "polled" });
-    const planned = provider.reads[0]?.query.updatedUntil ?? 0n;
+    const planned = provider.reads[0]?.query.until ?? 0n;
     expect(planned).toBeGreaterThan(systemClock.now() + 500n * 10n ** 9n);
     const polledThrough = BigInt((await readState())["polled_through"]!);
     expect(polledThrough).toBeGreaterThan(since);

@@ -13,6 +13,7 @@ import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";
 import { LIVE, speakTo } from "../support/testSandbox.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = 5_000;
 const TIED = 300;
@@ -67,7 +68,12 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
           logger: silentLogger,
         }),
         pool,
-        apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+        apply: makeApply({
+          events: deliveryEvents,
+          pool,
+          logger: silentLogger,
+          modes: new Map([["live", "live"]]),
+        }),
         clock: systemClock,
         logger: silentLogger,
         intervalSeconds: 10,

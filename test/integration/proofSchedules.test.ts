@@ -15,6 +15,7 @@ import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { makeScheduledProvider } from "../support/scheduledProvider.ts";
 import type { ScheduledProvider } from "../support/scheduledProvider.ts";
 import { makeClockVirtual } from "../support/virtualTime.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 /**
  * Whole pollers over a real Postgres, in virtual time, on schedules that nobody thought of. `PROOF_SCHEDULES=2000` runs as
@@ -130,9 +131,9 @@ function startPoller(provider: ScheduledProvider): Poller {
 const modes = new Map([["live", "live"]] as const);
 const apply = {
   applyReads: (...reads: Parameters<ReturnType<typeof makeApply>["applyReads"]>) =>
-    makeApply({ pool, logger: silentLogger, modes }).applyReads(...reads),
+    makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyReads(...reads),
   applyEvents: (seqs: readonly number[]) =>
-    makeApply({ pool, logger: silentLogger, modes }).applyEvents(seqs),
+    makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs),
 };
 
 let events = 0;

@@ -15,6 +15,7 @@ import type { SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";
 import { LIVE, speakTo } from "../support/testSandbox.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR_NANOS = 3_600n * 10n ** 9n;
@@ -58,7 +59,12 @@ async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDe
       logger: silentLogger,
     }),
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds: 0.3,

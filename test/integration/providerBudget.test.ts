@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
-import type { Priority } from "../../src/provider/rate/policies.ts";
+import type { Priority } from "../../src/domain/source/orderSource.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";

@@ -8,6 +8,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const UNDER_WAY_NANOS = 200_000_000n;
 
@@ -33,7 +34,12 @@ it("stamps what it reads with the instant of the request, however long the answe
     source: { sourceId: "live" },
     client: provider,
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds: 60,

@@ -9,6 +9,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const HOUR = 3_600;
 
@@ -18,7 +19,12 @@ it("reads open orders again that should long have changed, once a day, and no ot
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const provider = makeMemoryProvider();
   const put = async (reference: string, hours: number, status: string, deliveryHours = hours) => {
     const updatedAt = secondsAgo(hours * HOUR);

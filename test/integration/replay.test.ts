@@ -7,6 +7,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 beforeAll(async () => {
@@ -29,7 +30,7 @@ function apply(liveMode: "live" | "test" = "live") {
     ["live", liveMode],
     ["test", "test"],
   ] as const);
-  return makeApply({ pool: database.pool, logger: silentLogger, modes });
+  return makeApply({ events: deliveryEvents, pool: database.pool, logger: silentLogger, modes });
 }
 
 /** Events of the wrong mode, as a source that was configured wrongly for a while would have quarantined them. */

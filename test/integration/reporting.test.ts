@@ -19,6 +19,7 @@ import {
   readAt,
 } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -49,13 +50,13 @@ async function read(text: string, values: unknown[] = []) {
 async function seeByEvent(id: string, order: OrderSketch): Promise<void> {
   const body = makeEventBody({ id, order });
   const seqs = await putIntoInbox(pool, [{ eventId: id, body }]);
-  await makeApply({ pool, logger: silentLogger, modes }).applyEvents(seqs);
+  await makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
 }
 
 async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
   const snapshots = orders.map(makeSnapshot);
   const requestedAt = snapshots[0]!.version + 5_000_000_001n;
-  const apply = makeApply({ pool, logger: silentLogger, modes });
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
   await apply.applyReads({
     sourceId: "live",
     via: "poll",
@@ -176,7 +177,7 @@ describe("order_history", () => {
       more: { pickupTime: "2026-02-30T10:00:00Z", deliveryTime: "yesterday" },
     });
     const raw = JSON.stringify(order).replace('"Northside', '"\\u0000\\ud83d \\ud83d\\ude00 \\\\u0000');
-    const apply = makeApply({ pool, logger: silentLogger, modes });
+    const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
     const reads = {
       snapshots: [readSnapshot(raw, JSON.parse(raw))],
       time: readAt(parseInstant(at(2))),

@@ -20,6 +20,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -40,7 +41,7 @@ const modes = new Map([
   ["test", "live"],
 ] as const);
 const applyEvents = (seqs: readonly number[]) =>
-  makeApply({ pool, logger: silentLogger, modes }).applyEvents(seqs);
+  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
 
 describe("what is kept long enough is removed", () => {
   beforeEach(async () => {

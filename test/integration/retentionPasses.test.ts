@@ -11,6 +11,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -20,7 +21,12 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
   await addSource(pool, "live");
-  apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
 });
 afterAll(async () => {
   await pool.end();

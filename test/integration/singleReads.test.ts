@@ -23,6 +23,7 @@ import {
   text,
 } from "../support/scriptedProvider.ts";
 import type { ScriptedProvider, Step } from "../support/scriptedProvider.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -70,7 +71,12 @@ function makeSut(intervalSeconds = 0.2): Poller {
     source: { sourceId: "live" },
     client: makeHastyClient({ baseUrl: provider.url }),
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds,
@@ -316,7 +322,12 @@ describe("a comparison that meets an order that cannot be read singly", () => {
     ["of a sample", 10],
     ["of a period", null],
   ])("%s goes on with the others, and says so", async (_, sample) => {
-    const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+    const apply = makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    });
     const snapshots = ["A", "BAD", "C"].map((reference) =>
       makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),
     );

@@ -15,6 +15,7 @@ import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { serve } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const FORMER = "https://api.former.example";
 const PATIENCE = { timeout: 60_000 };
@@ -62,7 +63,12 @@ function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () =
     assertOurs: mayPoll,
     client,
     pool,
-    apply: makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) }),
+    apply: makeApply({
+      events: deliveryEvents,
+      pool,
+      logger: silentLogger,
+      modes: new Map([["live", "live"]]),
+    }),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds: 0.05,

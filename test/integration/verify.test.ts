@@ -11,6 +11,7 @@ import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR = 3_600;
@@ -25,7 +26,12 @@ async function startWorld() {
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
   const provider = makeMemoryProvider();
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const mirror = (reference: string, updatedAt: bigint, more: Record<string, unknown> = {}) =>
     apply.applyReads({
       sourceId: "live",
@@ -128,7 +134,7 @@ it("has failed after failing again and again", async () => {
   const { provider, startPoller, ask, read } = await startWorld();
   const facts = { status: 503, code: null, requestId: null };
   provider.before = () => {
-    if ((provider.reads.at(-1)?.query.updatedSince ?? 0n) > hoursAgo(15)) return;
+    if ((provider.reads.at(-1)?.query.since ?? 0n) > hoursAgo(15)) return;
     throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
   };
   startPoller();

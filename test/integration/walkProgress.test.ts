@@ -14,6 +14,7 @@ import { findTestServer, makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const REFERENCES = ["R0", "R1", "R2", "R3", "R4"];
 const LEASE_MS = 1_500;
@@ -59,7 +60,12 @@ async function makeWorld(): Promise<World> {
     pool,
     provider,
     makeSut(more = {}) {
-      const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+      const apply = makeApply({
+        events: deliveryEvents,
+        pool,
+        logger: silentLogger,
+        modes: new Map([["live", "live"]]),
+      });
       const poller = makePoller({
         source: { sourceId: "live" },
         client: provider,
@@ -178,8 +184,8 @@ it("goes on with the walk of a leader that died, and reads none of its pages aga
     "select since, until, proved, fence, orders from mirror.coverage where sweep = 'delayed'",
   );
   // A walk asks for a second more on both sides.
-  const since = String(firstPage!.updatedSince! + 1_000_000_000n);
-  const until = String(firstPage!.updatedUntil! - 1_000_000_000n);
+  const since = String(firstPage!.since + 1_000_000_000n);
+  const until = String(firstPage!.until - 1_000_000_000n);
   expect(rows).toEqual([{ since, until, proved: true, fence: "2", orders: REFERENCES.length }]);
   expect(await readReferences(pool)).toEqual(REFERENCES);
 });

@@ -12,6 +12,7 @@ import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { addSource, putIntoInbox } from "../support/orders.ts";
 import { LIVE, receiveEvents, SANDBOX_SECRET, speakTo } from "../support/testSandbox.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 
@@ -31,7 +32,12 @@ async function startWorld(webhooksConfigured: boolean) {
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const lines: { msg: string; webhooks?: string }[] = [];
   const poller = makePoller({
     source: { sourceId: "live" },

@@ -17,6 +17,7 @@ import { hang, json, orderBody, refusal, startScriptedProvider, text } from "../
 import type { ScriptedProvider } from "../support/scriptedProvider.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WRITER = "token-that-may-write";
 const READER = "token-that-may-read";
@@ -59,6 +60,7 @@ function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promis
     deadlineMs: 500,
   });
   const { applyReads } = makeApply({
+    events: deliveryEvents,
     pool: applyPool,
     logger: silentLogger,
     modes: new Map([["live", "live"]] as const),

@@ -1,20 +1,21 @@
 import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
-import type { PollClient } from "../../src/poll/cycle/deps.ts";
-import type { ListOrdersQuery, OrdersPage } from "../../src/provider/client.ts";
+import type { OrderSource } from "../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../src/domain/window/walk.ts";
 import { OrderNotFoundError } from "../../src/provider/errors.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
+import { readListed } from "../../src/wire/page.ts";
 import { makeOrder } from "./orders.ts";
 
 export interface ListRead {
-  readonly query: ListOrdersQuery;
+  readonly query: WalkRequest;
   /** Of the monotonic clock. */
   readonly atMs: number;
 }
 
-/** A provider in memory, behind the client's interface: for what happens around the requests, not in them. */
-export interface MemoryProvider extends PollClient {
+/** A provider in memory, behind the interface of a source: for what happens around the requests, not in them. */
+export interface MemoryProvider extends OrderSource {
   readonly reads: readonly ListRead[];
   readonly singleReads: readonly string[];
   /** Puts an order, or changes it. */
@@ -22,7 +23,7 @@ export interface MemoryProvider extends PollClient {
   remove(reference: string): void;
   /** An element of every list page that is no order. */
   serveToo(raw: string): void;
-  /** Runs before each answer of listOrders and getOrder; what it throws is the answer. */
+  /** Runs before each answer of listWindow and getOrder; what it throws is the answer. */
   before: (signal: AbortSignal | undefined) => Promise<void> | void;
   /** At most so many orders on a page. */
   limitMax: number;
@@ -35,18 +36,17 @@ export function makeMemoryProvider(): MemoryProvider {
   const singleReads: string[] = [];
   const now = () => systemClock.now();
 
-  function listPage({ updatedSince = 0n, updatedUntil = 0n, limit = 50, offset = 0 }: ListOrdersQuery) {
+  function listPage({ since, until, limit, offset }: WalkRequest) {
     const inside = [...orders.values()]
-      .filter(({ updatedAt }) => updatedAt >= updatedSince && updatedAt < updatedUntil)
+      .filter(({ updatedAt }) => updatedAt >= since && updatedAt < until)
       .toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
     const raws = [...extras, ...inside.map(({ raw }) => raw)];
     const used = Math.min(limit, provider.limitMax);
     const page = raws.slice(offset, offset + used);
     return {
-      elements: page.map((raw) => ({ raw, value: JSON.parse(raw) as unknown })),
+      elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
       hasMore: offset + page.length < raws.length,
       limit: used,
-      offset,
     };
   }
 
@@ -61,17 +61,12 @@ export function makeMemoryProvider(): MemoryProvider {
     },
     remove: (reference) => void orders.delete(reference),
     serveToo: (raw) => void extras.push(raw),
-    async listOrders(query, options = {}) {
+    promises: { pageRowsMax: 200, rateWindowMs: 10_000 },
+    async listWindow(query, options = {}) {
       reads.push({ query, atMs: performance.now() });
       const requestedAt = now();
       await provider.before(options.signal);
-      return {
-        ...listPage(query),
-        requestedAt,
-        requestId: null,
-        rates: [],
-        readOrders: refuse,
-      } as OrdersPage;
+      return { ...listPage(query), requestedAt, rate: "no headers" };
     },
     async getOrder(reference, options = {}) {
       singleReads.push(reference);
@@ -80,25 +75,16 @@ export function makeMemoryProvider(): MemoryProvider {
       const order = orders.get(reference);
       const facts = { status: 404, code: "order_not_found", requestId: null };
       if (order === undefined) throw new OrderNotFoundError("GET /v1/orders/{reference} was refused", facts);
-      const snapshot = readSnapshot(order.raw, JSON.parse(order.raw));
-      const answer = { status: 200, headers: new Headers(), text: order.raw };
-      return { snapshot, requestedAt, requestId: null, answer, subscriptionState: null, readOrder: refuse };
+      return { snapshot: readSnapshot(order.raw, JSON.parse(order.raw)), requestedAt };
     },
-    listBranches: () => Promise.resolve({ data: [], hasMore: false, request_id: "memory", raws: [] }),
+    listBranches: () => Promise.resolve({ raws: [], hasMore: false }),
     providerClock: {
-      observe: () => undefined,
       providerNow: now,
-      instantAt: (monotonicMs) => now() - BigInt(Math.round((performance.now() - monotonicMs) * 1e6)),
       isSynchronized: () => true,
       skewSeconds: () => 0,
     },
   };
   return provider;
-}
-
-/** Polling reads pages leniently. */
-function refuse(): never {
-  throw new TypeError("not asked for by polling");
 }
 
 /** So many seconds ago, cut to a microsecond. */

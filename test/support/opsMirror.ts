@@ -3,6 +3,7 @@ import { instantFromMillis, formatInstant } from "../../src/domain/order/instant
 import type { Pool } from "../../src/database/database.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { addSource, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "./orders.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const CUSTOMER = { firstName: "Ada", phone: "+44 20 7946 0000", address: { street: "12 Analytical Row" } };
 const MODES = new Map([["live", "live"]] as const);
@@ -16,7 +17,12 @@ export const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(D
  */
 export async function fillMirror(pool: Pool): Promise<void> {
   await addSource(pool, "live");
-  const { applyEvents, applyReads } = makeApply({ pool, logger: silentLogger, modes: MODES });
+  const { applyEvents, applyReads } = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: MODES,
+  });
   const tell = async (id: string, reference: string, status: string, ago: number, customer = CUSTOMER) => {
     const order = { reference, status, updatedAt: secondsAgo(ago), more: { customer } };
     const body = makeEventBody({ id, type: `order.${status}`, order });

@@ -14,6 +14,7 @@ import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
 import { makeSigner } from "../../src/signature/sign.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 const secretOf = (seed: number) => `whsec_${Buffer.alloc(32, seed).toString("base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
@@ -63,6 +64,7 @@ export async function startReceiving(options: {
     destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
   });
   const receiver = makeReceiver({
+    events: deliveryEvents,
     sources: new Map([
       ["live", { verifier: loadVerifier({ scheme, secrets: LIVE_SECRETS }) }],
       ["test", { verifier: loadVerifier({ scheme, secrets: [TEST_SECRET] }) }],

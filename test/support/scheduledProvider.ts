@@ -1,9 +1,10 @@
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
-import type { PollClient } from "../../src/poll/cycle/deps.ts";
-import type { ListOrdersQuery, OrdersPage } from "../../src/provider/client.ts";
+import type { OrderSource } from "../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../src/domain/window/walk.ts";
 import { OrderNotFoundError, ProviderUnavailableError } from "../../src/provider/errors.ts";
 import { readSnapshot } from "../../src/wire/order.ts";
+import { readListed } from "../../src/wire/page.ts";
 import { makeOrder } from "./orders.ts";
 
 interface State {
@@ -14,7 +15,7 @@ interface State {
 }
 
 /** A provider in virtual time whose answers may lag, whose stamps may fall, and that can be taken back to an earlier moment. */
-export interface ScheduledProvider extends PollClient {
+export interface ScheduledProvider extends OrderSource {
   /** Its answers show what it was so long ago. */
   lagSeconds: number;
   /** Orders that cannot be read singly. */
@@ -47,17 +48,16 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
       ...(garbled && { updatedAt: "yesterday" }),
     });
 
-  function listPage({ updatedSince = 0n, updatedUntil = 0n, offset = 0 }: ListOrdersQuery) {
+  function listPage({ since, until, offset }: WalkRequest) {
     const raws = shown()
-      .filter(({ updatedAt }) => updatedAt >= updatedSince && updatedAt < updatedUntil)
+      .filter(({ updatedAt }) => updatedAt >= since && updatedAt < until)
       .toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1))
       .map((one) => write(one, provider.garbled.has(one.reference)));
     const page = raws.slice(offset, offset + LIMIT);
     return {
-      elements: page.map((raw) => ({ raw, value: JSON.parse(raw) as unknown })),
+      elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
       hasMore: offset + page.length < raws.length,
       limit: LIMIT,
-      offset,
     };
   }
 
@@ -80,14 +80,8 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
     },
     truth: () =>
       new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
-    listOrders: (query) =>
-      Promise.resolve({
-        ...listPage(query),
-        requestedAt: now(),
-        requestId: null,
-        rates: [],
-        readOrders: refuse,
-      } as OrdersPage),
+    promises: { pageRowsMax: LIMIT, rateWindowMs: 10_000 },
+    listWindow: (query) => Promise.resolve({ ...listPage(query), requestedAt: now(), rate: "no headers" }),
     getOrder(reference) {
       const facts = { status: 404, code: "order_not_found", requestId: null };
       if (provider.poisoned.has(reference)) {
@@ -99,30 +93,14 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
       const one = shown().find((order) => order.reference === reference);
       if (one === undefined) return Promise.reject(new OrderNotFoundError("there is no such order", facts));
       const raw = write(one);
-      const answer = { status: 200, headers: new Headers(), text: raw };
-      const snapshot = readSnapshot(raw, JSON.parse(raw));
-      return Promise.resolve({
-        snapshot,
-        requestedAt: now(),
-        requestId: null,
-        answer,
-        subscriptionState: null,
-        readOrder: refuse,
-      });
+      return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt: now() });
     },
-    listBranches: () => Promise.resolve({ data: [], hasMore: false, request_id: "scheduled", raws: [] }),
+    listBranches: () => Promise.resolve({ raws: [], hasMore: false }),
     providerClock: {
-      observe: () => undefined,
       providerNow: now,
-      instantAt: now,
       isSynchronized: () => true,
       skewSeconds: () => 0,
     },
   };
   return provider;
-}
-
-/** Polling reads pages leniently. */
-function refuse(): never {
-  throw new TypeError("not asked for by polling");
 }

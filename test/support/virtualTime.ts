@@ -17,6 +17,7 @@ import { addSource } from "./orders.ts";
 import { makeSimulatedClock } from "./simulatedClock.ts";
 import type { SimulatedClock } from "./simulatedClock.ts";
 import { LIVE, speakTo } from "./testSandbox.ts";
+import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** A request of a poller to the provider, at a virtual time. */
 export interface SentRequest {
@@ -91,7 +92,12 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
   closePool.close = () => plainPool.end();
   const pool = watchPool(traffic, plainPool);
   await addSource(pool, "live");
-  const apply = makeApply({ pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
   const startPoller: VirtualWorld["startPoller"] = (holder, more = {}) => {
     const { clock: own, ...life } = makeMortalClock(clock);
     const client = makeProviderClient({

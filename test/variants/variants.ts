@@ -24,9 +24,9 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "receive/endpoint/admit.ts",
-        find: "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });",
+        find: "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });",
         replace:
-          "const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id }) + String(Math.random());",
+          "const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id }) + String(Math.random());",
       },
     ],
     caughtBy: {

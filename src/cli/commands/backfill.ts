@@ -10,7 +10,7 @@ import { formatSpan, printLine, printNotice } from "../output/terminal.ts";
 export function addBackfillCommand(program: Command): void {
   const command = program
     .command("backfill")
-    .description("read a period of the past from the provider, newest part first, beside live polling");
+    .description("read a period of the past from the provider, newest part first, beside the polling of current changes");
   addRequestOptions(command, "P90D").action((options: RequestOptions) =>
     withMirror(({ pool }) =>
       followRequest(pool, options, {

@@ -34,7 +34,7 @@ export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): P
   let recordedMs = Number.NEGATIVE_INFINITY;
 
   function showPage(page: ShownPage): void {
-    measured = [...measured, { ...measurePage(page), rate: nameRate(page.rates) }].slice(-MEASURED_MAX);
+    measured = [...measured, { ...measurePage(page), rate: page.rate }].slice(-MEASURED_MAX);
     probes.showPage(page);
   }
 
@@ -81,10 +81,4 @@ export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): P
 function agreedBehaviour({ known, doubts }: BehaviourBook): Behaviour {
   const doubted = doubts as Readonly<Record<string, unknown>>;
   return Object.fromEntries(Object.entries(known).filter(([aspect]) => doubted[aspect] === undefined));
-}
-
-function nameRate(rates: ShownPage["rates"]): string {
-  const list = rates.find(({ policy }) => policy === "order-list");
-  if (list !== undefined) return `${list.requestsMax} per ${list.windowMs / 1_000} s`;
-  return rates.length === 0 ? "no headers" : "no order-list policy";
 }

@@ -1,17 +1,14 @@
 import type { Apply } from "../../apply/apply.ts";
 import type { Pool } from "../../database/database.ts";
-import type { ProviderClient } from "../../provider/client.ts";
+import type { OrderSource } from "../../domain/source/orderSource.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-
-/** What of the provider polling asks for. */
-export type PollClient = Pick<ProviderClient, "getOrder" | "listBranches" | "listOrders" | "providerClock">;
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
   /** Throws ConfigurationError once the source belongs to another provider. Asked before each cycle. */
   readonly assertOurs?: () => Promise<void>;
-  readonly client: PollClient;
+  readonly client: OrderSource;
   readonly pool: Pool;
   readonly apply: Pick<Apply, "applyReads">;
   readonly clock: Clock;
@@ -33,7 +30,7 @@ export interface PollDeps {
   readonly pace: "cycle" | "request";
   /** Names this process, like no other. */
   readonly holder: string;
-  /** Default 10 s (spec, "Limits"): how long a new leader waits, since the one before it may have read just now. */
+  /** Default as the source promises: how long a new leader waits, since the one before it may have read just now. */
   readonly rateWindowMs?: number | undefined;
   /** The source has webhook secrets: what its events miss is watched. Default false. */
   readonly webhooksConfigured?: boolean | undefined;

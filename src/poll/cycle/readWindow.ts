@@ -2,7 +2,6 @@ import { createHash } from "node:crypto";
 import { isChange } from "../../apply/applySubjects.ts";
 import type { Decision } from "../../apply/applySubjects.ts";
 import type { Queryable } from "../../database/database.ts";
-import { UnreadableSnapshotError } from "../../domain/errors.ts";
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Snapshot } from "../../domain/order/order.ts";
@@ -10,10 +9,7 @@ import { nextRequest, receivePage, startWalk } from "../../domain/window/walk.ts
 import type { WalkRow } from "../../domain/window/scan.ts";
 import type { Walk, WalkRequest } from "../../domain/window/walk.ts";
 import type { Window } from "../../domain/window/window.ts";
-import type { OrdersPage } from "../../provider/client.ts";
-import type { Priority } from "../../provider/rate/policies.ts";
-import { readSnapshot } from "../../wire/order.ts";
-import type { PageElement } from "../../wire/page.ts";
+import type { ListedOrder, Priority } from "../../domain/source/orderSource.ts";
 import type { PollDeps } from "./deps.ts";
 import { readTime } from "./readTime.ts";
 
@@ -42,7 +38,8 @@ export interface ShownPage {
   readonly requestedAt: Instant;
   readonly rows: readonly ShownRow[];
   readonly hasMore: boolean;
-  readonly rates: OrdersPage["rates"];
+  /** What the source said of its limits for lists. */
+  readonly rate: string;
 }
 
 export interface ShownRow extends WalkRow {
@@ -71,8 +68,6 @@ interface ReadOptions {
 /** Reads the next page of a reading whose walk has no outcome yet, and applies what is new on it. */
 export type ReadPage = (reading: Reading, options: ReadOptions) => Promise<Reading>;
 
-/** The spec's maximum ("GET /v1/orders"). */
-const PAGE_LIMIT = 200;
 /** Some five minutes of the list rate; a window with more is better read, and committed, in parts. */
 const PAGES_MAX = 500;
 /** A window this short cannot be read in parts, so it may have what an import of a million orders takes. */
@@ -81,11 +76,11 @@ const INDIVISIBLE_PAGES_MAX = 5_000;
 
 export const NOTHING_READ: ReadCounts = { requests: 0, orders: 0, applied: 0, unreadable: 0 };
 
-export function startReading(window: Window, nowMs: number): Reading {
+export function startReading(window: Window, { limit, nowMs }: { limit: number; nowMs: number }): Reading {
   const divisible = window.until - window.since > INDIVISIBLE_NANOS;
   const pagesMax = divisible ? PAGES_MAX : INDIVISIBLE_PAGES_MAX;
   return {
-    walk: startWalk({ window, limit: PAGE_LIMIT, pagesMax }),
+    walk: startWalk({ window, limit, pagesMax }),
     begunAt: undefined,
     begunAtMs: nowMs,
     counts: NOTHING_READ,
@@ -108,18 +103,14 @@ export function makeReadPage(
     const request = nextRequest(reading.walk);
     if (request === undefined) throw new TypeError("the window has been read");
     await awaitTurn(signal);
-    const { since: updatedSince, until: updatedUntil, limit, offset } = request;
-    const page = await client.listOrders(
-      { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" },
-      { priority, signal },
-    );
-    const elements = page.elements.map(readElement);
-    const rows = elements.map(({ row }) => row);
-    const walk = receivePage(reading.walk, { rows, hasMore: page.hasMore, limit: page.limit });
-    showPage?.({ request, requestedAt: page.requestedAt, rows, hasMore: page.hasMore, rates: page.rates });
+    const page = await client.listWindow(request, { priority, signal });
+    const { elements, hasMore, rate } = page;
+    const rows = elements.map(toRow);
+    const walk = receivePage(reading.walk, { rows, hasMore, limit: page.limit });
+    showPage?.({ request, requestedAt: page.requestedAt, rows, hasMore, rate });
     const fresh = walk.fresh.flatMap((index) => elements[index] ?? []);
-    const snapshots = fresh.flatMap(({ snapshot }) => (snapshot === undefined ? [] : [snapshot]));
-    const unreadable = fresh.flatMap(({ refused }) => (refused === undefined ? [] : [refused]));
+    const snapshots = fresh.flatMap((one) => (one.kind === "order" ? [one.snapshot] : []));
+    const unreadable = fresh.flatMap((one) => (one.kind === "unreadable" ? [one] : []));
     const { requestedAt } = page;
     const reads = { sourceId, via, snapshots, unreadable, time: readTime(deps, requestedAt), rehearses };
     const advance = (decisions: AppliedPage["decisions"]): Reading => ({
@@ -152,25 +143,12 @@ export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
   };
 }
 
-interface ReadElement {
-  readonly row: ShownRow;
-  readonly snapshot?: Snapshot;
-  readonly refused?: { readonly raw: string; readonly detail: string };
-}
-
-/** An element of a page as a row of a walk, with its order or with what is wrong with it. */
-export function readElement({ raw, value }: PageElement): ReadElement {
-  try {
-    const snapshot = readSnapshot(raw, value);
-    const { fields, hash, version } = snapshot;
-    const { reference } = fields;
-    return { row: { key: `${hash} ${reference}`, version, reference }, snapshot };
-  } catch (error) {
-    if (!(error instanceof UnreadableSnapshotError)) throw error;
-    const key = createHash("sha256").update(raw).digest("hex");
-    return {
-      row: { key, version: undefined, reference: undefined },
-      refused: { raw, detail: error.message },
-    };
+/** An element of a page as a row of a walk. */
+export function toRow(element: ListedOrder): ShownRow {
+  if (element.kind === "unreadable") {
+    const key = createHash("sha256").update(element.raw).digest("hex");
+    return { key, version: undefined, reference: undefined };
   }
+  const { fields, hash, version } = element.snapshot;
+  return { key: `${hash} ${fields.reference}`, version, reference: fields.reference };
 }

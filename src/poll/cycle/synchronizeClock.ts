@@ -1,4 +1,4 @@
-import { InvalidApiKeyError } from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { PollDeps } from "./deps.ts";
 
 /**
@@ -18,6 +18,6 @@ export async function synchronizeClock(
   } catch (error) {
     signal.throwIfAborted();
     // Any answer tells the time; but with a key that is refused there is nothing to tell it for.
-    if (error instanceof InvalidApiKeyError || !client.providerClock.isSynchronized()) throw error;
+    if (failureOf(error) === "key_refused" || !client.providerClock.isSynchronized()) throw error;
   }
 }

@@ -1,5 +1,5 @@
 import type { PollTrouble } from "../../domain/pollTrouble.ts";
-import { InvalidApiKeyError, ProviderUnavailableError, RateLimitedError } from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import type { CycleFailure } from "../ledger/pollState.sql.ts";
 
@@ -9,8 +9,8 @@ export function describePollFailure(error: unknown): CycleFailure {
 }
 
 function nameTrouble(error: unknown): PollTrouble {
-  if (error instanceof InvalidApiKeyError) return "key_refused";
-  if (error instanceof RateLimitedError) return "rate_limited";
-  if (error instanceof ProviderUnavailableError) return error.reason === "timeout" ? "slow" : "away";
-  return "other";
+  const failure = failureOf(error);
+  if (failure === "key_refused" || failure === "rate_limited") return failure;
+  if (failure === "timeout") return "slow";
+  return failure === "unavailable" || failure === "unreadable" ? "away" : "other";
 }

@@ -26,8 +26,6 @@ export interface LedCycle {
   run(context: { term: Term; signal: AbortSignal }): Promise<LedCycleResult>;
 }
 
-const RATE_WINDOW_MS = 10_000;
-
 /** What a leader does around a cycle: know the time, know where it stands, keep the pace of the leader before. */
 export function makeLedCycle(deps: PollDeps): LedCycle {
   const { client, clock, pool } = deps;
@@ -80,7 +78,8 @@ export function makeLedCycle(deps: PollDeps): LedCycle {
 
   /** The leader before this one may have used up the rate a moment ago, and nobody else knows. */
   async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
-    const quietMs = deps.pace === "request" ? intervalMs : (deps.rateWindowMs ?? RATE_WINDOW_MS);
+    const quietMs =
+      deps.pace === "request" ? intervalMs : (deps.rateWindowMs ?? client.promises.rateWindowMs);
     const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
     if (waitMs > 0) await clock.sleep(waitMs, signal);
   }

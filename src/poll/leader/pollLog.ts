@@ -1,6 +1,6 @@
 import { OrderMirrorError } from "../../domain/errors.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
-import { InvalidApiKeyError } from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { CycleCounts } from "../cycle/cycle.ts";
 
@@ -21,7 +21,7 @@ export function makePollLog(logger: Logger): PollLog {
   const pause = makeChange();
 
   function sayTrouble(error: unknown, waitMs: number): void {
-    if (error instanceof InvalidApiKeyError) {
+    if (failureOf(error) === "key_refused") {
       logger.error(
         { wait_ms: waitMs },
         "the provider refuses the API key; nothing is polled until it is replaced",

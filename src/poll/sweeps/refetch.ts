@@ -3,7 +3,7 @@ import { addSeconds, millisFromInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { completeRefetch, postponeRefetch, takeRefetches } from "../ledger/refetches.sql.ts";
 import type { Refetch } from "../ledger/refetches.sql.ts";
-import type { OrderAnswer } from "../../provider/orderAnswer.ts";
+import type { OrderRead } from "../../domain/source/orderSource.ts";
 import type { CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { readTime } from "../cycle/readTime.ts";
@@ -53,7 +53,7 @@ export async function refetchOrders(
 
 async function applyRefetch(
   deps: PollDeps,
-  { refetch, answer }: { refetch: Refetch; answer: OrderAnswer },
+  { refetch, answer }: { refetch: Refetch; answer: OrderRead },
 ): Promise<number> {
   const { apply, settleSeconds, intervalSeconds } = deps;
   const { sourceId } = deps.source;

@@ -1,20 +1,14 @@
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
-import {
-  InvalidApiKeyError,
-  OrderNotFoundError,
-  ProviderUnavailableError,
-  RateLimitedError,
-} from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import type { OrderAnswer } from "../../provider/orderAnswer.ts";
-import type { Priority } from "../../provider/rate/policies.ts";
+import type { OrderRead, Priority } from "../../domain/source/orderSource.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { noteRefetchFailure } from "../ledger/refetches.sql.ts";
 import type { RefetchPatience } from "../ledger/refetches.sql.ts";
 
 /** What became of reading one order; its failure concerns nothing but this order, unless `endsBatch`. */
 export type SingleRead =
-  | { readonly kind: "read"; readonly answer: OrderAnswer }
+  | { readonly kind: "read"; readonly answer: OrderRead }
   /** The provider says that there is no such order. */
   | { readonly kind: "not_found"; readonly requestedAt: Instant }
   | { readonly kind: "failed"; readonly error: unknown; readonly endsBatch: boolean };
@@ -62,13 +56,13 @@ export function startSingleReads(
         return { kind: "read", answer };
       } catch (error) {
         signal.throwIfAborted();
-        if (error instanceof OrderNotFoundError) {
+        if (failureOf(error) === "not_found") {
           unavailable = 0;
           return { kind: "not_found", requestedAt };
         }
         unavailable = isUnavailable(error) ? unavailable + 1 : 0;
         // A refusal for the rate says nothing about the order: it was not looked at.
-        if (!(error instanceof RateLimitedError)) await noteFailure(reference, error);
+        if (failureOf(error) !== "rate_limited") await noteFailure(reference, error);
         return { kind: "failed", error, endsBatch: concernsAll(error) || unavailable >= UNAVAILABLE_MAX };
       }
     },
@@ -76,9 +70,9 @@ export function startSingleReads(
 }
 
 function concernsAll(error: unknown): boolean {
-  return error instanceof RateLimitedError || error instanceof InvalidApiKeyError;
+  return failureOf(error) === "rate_limited" || failureOf(error) === "key_refused";
 }
 
 function isUnavailable(error: unknown): boolean {
-  return error instanceof ProviderUnavailableError && error.reason !== "unreadable";
+  return failureOf(error) === "timeout" || failureOf(error) === "unavailable";
 }

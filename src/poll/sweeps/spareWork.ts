@@ -1,6 +1,6 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
-import { InvalidApiKeyError } from "../../provider/errors.ts";
+import { failureOf } from "../../domain/source/errors.ts";
 import type { Course, CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkTooLargeError } from "../cycle/errors.ts";
@@ -85,5 +85,5 @@ function makeWorker(runner: SweepRunner): Worker {
 }
 
 function concernsAll(error: unknown, signal: AbortSignal): boolean {
-  return signal.aborted || error instanceof LeaseLostError || error instanceof InvalidApiKeyError;
+  return signal.aborted || error instanceof LeaseLostError || failureOf(error) === "key_refused";
 }

@@ -34,7 +34,10 @@ export interface SweepRunner {
 const FAILURES_BEFORE_SHORTER = 3;
 
 export function makeSweepRunner(
-  deps: Pick<PollDeps, "source" | "pool" | "clock" | "logger" | "settleSeconds" | "overlapSeconds">,
+  deps: Pick<
+    PollDeps,
+    "source" | "client" | "pool" | "clock" | "logger" | "settleSeconds" | "overlapSeconds"
+  >,
   options: {
     sweep: Sweep;
     readPage: ReadPage;
@@ -43,7 +46,7 @@ export function makeSweepRunner(
   },
 ): SweepRunner {
   const { sweep } = options;
-  const { clock } = deps;
+  const { client, clock } = deps;
   const noteCommitted = makeNoteCommitted(deps, options);
   const store = makeWalkStore(deps, sweep);
   const readOn = makeReadOn(store, options);
@@ -59,7 +62,8 @@ export function makeSweepRunner(
     }
     const window = underWay?.walk.window ?? (await sweep.next(view, term));
     if (window === undefined) return undefined;
-    const before = underWay ?? startReading(window, clock.monotonicMs());
+    const before =
+      underWay ?? startReading(window, { limit: client.promises.pageRowsMax, nowMs: clock.monotonicMs() });
     underWay = before;
     try {
       term.assertLeading();

@@ -5,7 +5,7 @@ import { LOOKBACK_MIN_SECONDS } from "../../domain/window/lateness.ts";
 import type { Margins } from "../../domain/window/lateness.ts";
 import { firstPart, nextWindow, settledUntil } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
-import type { Priority } from "../../provider/rate/policies.ts";
+import type { Priority } from "../../domain/source/orderSource.ts";
 import type { Term } from "../leader/leadership.ts";
 import type { AppliedPage } from "../cycle/readWindow.ts";
 import { makeSpan } from "../cycle/span.ts";

@@ -5,7 +5,7 @@ import type { Behaviour } from "../../domain/window/providerBehaviour.ts";
 import type { WalkRequest } from "../../domain/window/walk.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { AwaitTurn } from "../cycle/pace.ts";
-import { readElement } from "../cycle/readWindow.ts";
+import { toRow } from "../cycle/readWindow.ts";
 import type { ShownPage, ShownRow } from "../cycle/readWindow.ts";
 
 /** Asks a provider what no page shows by itself: the sense of the bounds, and the order of equal timestamps. */
@@ -78,10 +78,8 @@ export function makeProbes(deps: Pick<PollDeps, "client" | "clock">, awaitTurn: 
 
   async function list(request: WalkRequest, signal: AbortSignal): Promise<ShownRow[]> {
     await awaitTurn(signal);
-    const { since: updatedSince, until: updatedUntil, limit, offset } = request;
-    const query = { updatedSince, updatedUntil, limit, offset, sort: "updatedAt" } as const;
-    const page = await client.listOrders(query, { priority: "verify", signal });
-    return page.elements.map((element) => readElement(element).row);
+    const page = await client.listWindow(request, { priority: "verify", signal });
+    return page.elements.map(toRow);
   }
 
   return { showPage, runNext };

@@ -1,5 +1,6 @@
 import type { Instant } from "../../domain/order/instant.ts";
-import type { PolicyName, Priority } from "../rate/policies.ts";
+import type { PolicyName } from "../rate/policies.ts";
+import type { Priority } from "../../domain/source/orderSource.ts";
 
 export interface ProviderRequest {
   readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";

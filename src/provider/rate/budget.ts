@@ -2,8 +2,10 @@ import { PriorityQueue } from "p-queue";
 import { SHARE_DEFAULT } from "../../domain/window/budget.ts";
 import type { RateRule } from "../../domain/window/budget.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { mapPolicies, policiesOf, PRIORITIES, SPEC_LIMITS, zeroCounts } from "./policies.ts";
-import type { PolicyName, Priority } from "./policies.ts";
+import { mapPolicies, policiesOf, SPEC_LIMITS, zeroCounts } from "./policies.ts";
+import type { PolicyName } from "./policies.ts";
+import { PRIORITIES } from "../../domain/source/orderSource.ts";
+import type { Priority } from "../../domain/source/orderSource.ts";
 import { RateLedger } from "./rateLedger.ts";
 import type { PolicyReport, RateLesson } from "./rateLedger.ts";
 

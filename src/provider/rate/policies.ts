@@ -1,12 +1,9 @@
+import type { Priority } from "../../domain/source/orderSource.ts";
 import type { RateRule } from "../../domain/window/budget.ts";
 
 /** Policies of the spec, "Limits". */
 const POLICIES = ["sustained", "order-list", "geocoding"] as const;
 export type PolicyName = (typeof POLICIES)[number];
-
-/** What requests are for, most urgent first; a waiting one is overtaken by every more urgent one. */
-export const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const;
-export type Priority = (typeof PRIORITIES)[number];
 
 /** The limits of the spec, per organization and mode. */
 export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {

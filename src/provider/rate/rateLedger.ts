@@ -11,7 +11,8 @@ import {
 } from "../../domain/window/budget.ts";
 import type { PolicyUsage, RateRule } from "../../domain/window/budget.ts";
 import { isPolicy, mapPolicies, policiesOf, zeroCounts } from "./policies.ts";
-import type { PolicyName, Priority } from "./policies.ts";
+import type { PolicyName } from "./policies.ts";
+import type { Priority } from "../../domain/source/orderSource.ts";
 import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";
 
 /** What an answer teaches about rates. */

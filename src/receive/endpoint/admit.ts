@@ -1,6 +1,7 @@
 import { hash } from "node:crypto";
 import type { IncomingMessage } from "node:http";
 import { millisFromInstant } from "../../domain/order/instant.ts";
+import type { EventReader } from "../../domain/source/orderSource.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { SignatureRefusal, Verifier } from "../../signature/verifier.ts";
@@ -25,15 +26,20 @@ export function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutco
 /** Verifies the bytes, and only then looks into them for the event's id. */
 export function admitEvent(
   req: IncomingMessage,
-  deps: { sourceId: string; verifier: Verifier; clock: Clock; body: Buffer },
+  deps: Pick<EventReader, "readEventId"> & {
+    sourceId: string;
+    verifier: Verifier;
+    clock: Clock;
+    body: Buffer;
+  },
 ): Admission {
-  const { sourceId, verifier, clock, body } = deps;
+  const { sourceId, verifier, clock, body, readEventId } = deps;
   if (body.length === 0) return { outcome: "empty_body" };
   const nowSeconds = Math.floor(millisFromInstant(clock.now()) / 1_000);
   const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });
   if (!verdict.valid) return { outcome: outcomeOf(verdict.reason), reason: verdict.reason };
   const bodyHash = hash("sha256", body, "buffer");
-  const eventId = chooseEventId({ body, bodyHash, headerId: verdict.id });
+  const eventId = chooseEventId({ bodyId: readEventId(body), bodyHash, headerId: verdict.id });
   return { event: { sourceId, eventId, body, bodyHash, secretIndex: verdict.secretIndex } };
 }
 

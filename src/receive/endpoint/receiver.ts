@@ -1,5 +1,6 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { OrderMirrorError } from "../../domain/errors.ts";
+import type { EventReader } from "../../domain/source/orderSource.ts";
 import type { IncomingEvent } from "../commit/inbox.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -33,6 +34,8 @@ export interface CallEnd {
 export interface ReceiverDeps {
   /** By source id, as in the address `/webhooks/:source`. A source that is not in it has no address. */
   readonly sources: ReadonlyMap<string, { readonly verifier: Verifier }>;
+  /** How the sources announce changes. */
+  readonly events: Pick<EventReader, "readEventId">;
   /** Resolves once the event is committed; `seq` is null when it was there already. */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
   /** Tells the workers of new inbox positions; must neither throw nor wait. */
@@ -121,7 +124,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     const body = await receiveBody(req, { limitBytes: bytesMax, budget });
     if (typeof body === "string") return finish({ outcome: body });
     try {
-      const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes });
+      const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission) return finish(admission);
       if (!inFlight.begin()) return finish({ outcome: "draining" });
       try {

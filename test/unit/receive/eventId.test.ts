@@ -1,11 +1,16 @@
 import { createHash } from "node:crypto";
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
+import { deliveryEvents } from "../../../src/wire/events.ts";
 import { chooseEventId } from "../../../src/receive/endpoint/eventId.ts";
 
 function choose(content: string | Uint8Array, headerId: string | null = "msg_1"): string {
   const body = Buffer.from(content as string);
-  return chooseEventId({ body, bodyHash: createHash("sha256").update(body).digest(), headerId });
+  return chooseEventId({
+    bodyId: deliveryEvents.readEventId(body),
+    bodyHash: createHash("sha256").update(body).digest(),
+    headerId,
+  });
 }
 
 describe("chooseEventId", () => {

@@ -1,0 +1,55 @@
+import { isUtf8 } from "node:buffer";
+import { UnreadableSnapshotError } from "../domain/errors.ts";
+import { tryParseInstant } from "../domain/order/instant.ts";
+import type { EventReader, SourceEvent } from "../domain/source/orderSource.ts";
+import { readEnvelope } from "./envelope.ts";
+import { readReference, readSnapshot } from "./order.ts";
+import { rawMember } from "./rawJson.ts";
+
+/**
+ * The events of the Delivery Ordering Service (spec, "Events"). The type of an event does not matter: whatever it is
+ * called, an order inside is an observation of that order.
+ */
+export const deliveryEvents: EventReader = { readEventId, readEvent };
+
+function readEventId(body: Buffer): unknown {
+  const value = parseBody(body)?.value;
+  if (typeof value !== "object" || value === null || Array.isArray(value)) return undefined;
+  return (value as { id?: unknown }).id;
+}
+
+function readEvent(body: Buffer): SourceEvent {
+  const parsed = parseBody(body);
+  if (parsed === undefined) return unreadable("not_json", "the body is not JSON in UTF-8");
+  const envelope = readEnvelope(parsed.value);
+  if (!envelope || Array.isArray(parsed.value)) {
+    return unreadable("not_an_envelope", "the body is not a JSON object");
+  }
+  const { type, data, livemode } = envelope;
+  const raw = rawMember(parsed.text, "data");
+  if (typeof data !== "object" || data === null || raw === undefined) {
+    return { ...unreadable("not_an_envelope", "the envelope has no data object"), type };
+  }
+  if (!Object.hasOwn(data, "reference")) return { kind: "other", type };
+  try {
+    const snapshot = readSnapshot(raw, data);
+    return { kind: "order", type, created: tryParseInstant(envelope.created), livemode, snapshot };
+  } catch (error) {
+    if (!(error instanceof UnreadableSnapshotError)) throw error;
+    return { ...unreadable("unreadable_order", error.message), type, reference: readReference(data) };
+  }
+}
+
+function unreadable(reason: "not_json" | "not_an_envelope" | "unreadable_order", detail: string) {
+  return { kind: "unreadable", type: null, reason, detail, reference: null } as const;
+}
+
+function parseBody(body: Buffer): { text: string; value: unknown } | undefined {
+  if (!isUtf8(body)) return undefined;
+  const text = body.toString("utf8");
+  try {
+    return { text, value: JSON.parse(text) };
+  } catch {
+    return undefined;
+  }
+}
