@@ -1,23 +1,11 @@
 import type { Instant } from "../domain/order/instant.ts";
-import type { Via } from "../domain/order/observation.ts";
-import type { Verdict } from "../apply/batchRow.sql.ts";
+import type { Decision } from "../apply/applySubjects.ts";
+import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
-/** A decision as the history keeps it. */
-export interface DecisionRow {
+/** A decision as the history keeps it; `previousStatus` is null where nothing changed, too. */
+export interface DecisionRow extends Omit<Decision, "storedVersion"> {
   readonly historyId: bigint;
-  readonly sourceId: string;
-  readonly reference: string | null;
-  readonly via: Via;
-  readonly verdict: Verdict;
-  readonly conflict: boolean;
-  readonly reason: string | null;
-  readonly eventId: string | null;
-  readonly eventType: string | null;
-  readonly status: string | null;
-  /** Status before, where the decision changed the order; null for a new order, and where nothing changed. */
-  readonly previousStatus: string | null;
-  readonly version: Instant | null;
   /** The database's clock. */
   readonly seenAt: Instant;
 }
@@ -34,13 +22,13 @@ export async function readLastDecisions(
   pool: Pool,
   { sourceId, reference, limit }: DecisionFilter & { limit: number },
 ): Promise<DecisionRow[]> {
-  const { rows } = await pool.query<Row>(
-    `${COLUMNS}
+  const { rows } = await pool.query<DecisionColumns>(
+    `${SELECT}
      where ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
      order by h.history_id desc limit $3`,
     [sourceId, reference, limit],
   );
-  return rows.reverse().map(toDecision);
+  return rows.reverse().map((row) => toDecision(row));
 }
 
 /** Decisions beyond `afterId`, oldest first, at most `limit`. A smaller number may still be committed later. */
@@ -48,13 +36,13 @@ export async function readDecisionsAfter(
   pool: Pool,
   { sourceId, reference, afterId, limit }: DecisionFilter & { afterId: bigint; limit: number },
 ): Promise<DecisionRow[]> {
-  const { rows } = await pool.query<Row>(
-    `${COLUMNS}
+  const { rows } = await pool.query<DecisionColumns>(
+    `${SELECT}
      where h.history_id > $3 and ($1::text is null or h.source_id = $1) and ($2::text is null or h.reference = $2)
      order by h.history_id limit $4`,
     [sourceId, reference, afterId, limit],
   );
-  return rows.map(toDecision);
+  return rows.map((row) => toDecision(row));
 }
 
 /** A moment of the history, to tell later up to where it cannot grow any more. */
@@ -78,41 +66,21 @@ export async function readHistoryMark(pool: Pool): Promise<HistoryMark> {
   return { lastId: BigInt(row.id), xmin: BigInt(row.xmin), xmax: BigInt(row.xmax) };
 }
 
-const COLUMNS = `
-  select h.history_id, h.source_id, h.reference, h.via, h.verdict, h.conflict, h.reason, h.event_id, h.event_type,
-    h.status, h.previous_status, h.version, (extract(epoch from h.seen_at) * 1000000000)::bigint as seen_at
-  from mirror.history h`;
+/** The columns of mirror.history h that make a DecisionRow, by toDecision. */
+export const DECISION_COLUMNS = `
+  h.history_id as "historyId", h.source_id as "sourceId", h.reference, h.via, h.verdict, h.conflict, h.reason,
+  h.event_id as "eventId", h.event_type as "eventType", h.status, h.previous_status as "previousStatus", h.version,
+  (extract(epoch from h.seen_at) * 1000000000)::bigint as "seenAt"`;
+const SELECT = `select ${DECISION_COLUMNS} from mirror.history h`;
 
-interface Row {
-  readonly history_id: string;
-  readonly source_id: string;
-  readonly reference: string | null;
-  readonly via: Via;
-  readonly verdict: Verdict;
-  readonly conflict: boolean;
-  readonly reason: string | null;
-  readonly event_id: string | null;
-  readonly event_type: string | null;
-  readonly status: string | null;
-  readonly previous_status: string | null;
+/** As the columns come: bigints are text. */
+export type DecisionColumns = Omit<DecisionRow, "historyId" | "version" | "seenAt"> & {
+  readonly historyId: string;
   readonly version: string | null;
-  readonly seen_at: string;
-}
+  readonly seenAt: string;
+};
 
-function toDecision(row: Row): DecisionRow {
-  return {
-    historyId: BigInt(row.history_id),
-    sourceId: row.source_id,
-    reference: row.reference,
-    via: row.via,
-    verdict: row.verdict,
-    conflict: row.conflict,
-    reason: row.reason,
-    eventId: row.event_id,
-    eventType: row.event_type,
-    status: row.status,
-    previousStatus: row.previous_status,
-    version: row.version === null ? null : BigInt(row.version),
-    seenAt: BigInt(row.seen_at),
-  };
+export function toDecision<Columns extends DecisionColumns>(row: Columns) {
+  const { historyId, version, seenAt } = row;
+  return { ...row, historyId: BigInt(historyId), version: toInstant(version), seenAt: BigInt(seenAt) };
 }

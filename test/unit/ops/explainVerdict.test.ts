@@ -5,6 +5,9 @@ import { explainAnnouncement, explainVerdict } from "../../../src/ops/orders/exp
 
 const ENTRY: TimelineEntry = {
   historyId: 1n,
+  sourceId: "live",
+  reference: "R1",
+  previousStatus: null,
   via: "poll",
   verdict: "applied",
   conflict: false,
