@@ -25,7 +25,7 @@ try {
 async function loadProgram(name: string | undefined): Promise<Command> {
   if (PROCESS_ROLES.some((role) => role === name)) return addRoleCommands(makeBareProgram());
   if (name === "export") {
-    const { addExportCommand } = await import("./commands/export.ts");
+    const { addExportCommand } = await import("./commands/orders/export.ts");
     return addExportCommand(makeBareProgram());
   }
   const { makeProgram } = await import("./program.ts");

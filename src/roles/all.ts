@@ -1,5 +1,5 @@
-import { openHealth } from "./health.ts";
-import { startAlerting } from "./alertingLoop.ts";
+import { openHealth } from "./serving/health.ts";
+import { startAlerting } from "./background/alertingLoop.ts";
 import { startPoller } from "./poller.ts";
 import { openQueues } from "./queues.ts";
 import type { RoleDeps } from "./role.ts";

@@ -8,13 +8,13 @@ import { makeProviderClient } from "../provider/client.ts";
 import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
-import { isSameSource } from "./reloadableSources.ts";
-import { meterAnswers, meterBudget, meterDecisions } from "./metering.ts";
-import { assertOurs, recordConfiguredSources } from "./recordSources.ts";
+import { isSameSource } from "./start/reloadableSources.ts";
+import { meterAnswers, meterBudget, meterDecisions } from "./background/metering.ts";
+import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
-import { trackRequestUsage, saveRequestUsage } from "./requestUsage.ts";
-import type { RequestUsage } from "./requestUsage.ts";
+import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
+import type { RequestUsage } from "./background/requestUsage.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 /** The other half is the writes' (roles/writes.ts); a poller needs a few requests per second at most. */

@@ -9,7 +9,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { Metrics } from "../runtime/telemetry/metrics.ts";
 import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
-import type { ReloadableSources } from "./reloadableSources.ts";
+import type { ReloadableSources } from "./start/reloadableSources.ts";
 
 /** What every role of the product is started with. */
 export interface RoleDeps {

@@ -5,11 +5,11 @@ import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.t
 import { takeOverdue } from "../receive/commit/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint } from "../runtime/telemetry/tracing.ts";
-import { meterDecisions, meterHint, meterJob } from "./metering.ts";
-import { startRetention } from "./retentionLoop.ts";
+import { meterDecisions, meterHint, meterJob } from "./background/metering.ts";
+import { startRetention } from "./background/retentionLoop.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
-import { recordConfiguredSources } from "./recordSources.ts";
+import { recordConfiguredSources } from "./start/recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
 import { deliveryEvents } from "../wire/events.ts";

@@ -122,9 +122,7 @@ describe("a backfill that was asked for", () => {
     const reads = world.provider.reads.length;
     world.startPoller();
     await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
-    const history = world.provider.reads
-      .slice(reads)
-      .filter(({ query }) => query.since < daysAgo(0.9));
+    const history = world.provider.reads.slice(reads).filter(({ query }) => query.since < daysAgo(0.9));
     for (const { query } of history)
       expect(query.until).toBeLessThanOrEqual(stopped.readDownTo + 2n * 10n ** 9n);
     expect(await world.references()).toHaveLength(39);

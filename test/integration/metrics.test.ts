@@ -7,7 +7,7 @@ import {
   meterHint,
   meterJob,
   meterQueue,
-} from "../../src/roles/metering.ts";
+} from "../../src/roles/background/metering.ts";
 import type { Decision } from "../../src/apply/applySubjects.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";

@@ -1,6 +1,6 @@
 import { appRoutes } from "@bull-board/api/dist/routes.js";
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { setAnswerHeaders } from "../../src/roles/answerHeaders.ts";
+import { setAnswerHeaders } from "../../src/roles/serving/answerHeaders.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";

@@ -6,7 +6,7 @@ import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts
 import { readStandings } from "../../src/health/standing.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
-import { assertOurs, recordConfiguredSources } from "../../src/roles/recordSources.ts";
+import { assertOurs, recordConfiguredSources } from "../../src/roles/start/recordSources.ts";
 import type { SourceConfig } from "../../src/runtime/config/config.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";

@@ -3,7 +3,7 @@ import { startWeb } from "../../src/roles/web.ts";
 import { startWorker } from "../../src/roles/worker.ts";
 import { acquireLease } from "../../src/database/leases.sql.ts";
 import { recordBranches } from "../../src/apply/recordBranches.sql.ts";
-import { recordConfiguredSources } from "../../src/roles/recordSources.ts";
+import { recordConfiguredSources } from "../../src/roles/start/recordSources.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
 import type { ProviderClient } from "../../src/provider/client.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";

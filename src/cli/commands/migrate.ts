@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { migrateAll, openDatabase } from "../../roles/openDatabase.ts";
+import { migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import { readConfig } from "../input/session.ts";
 import { printJson, printLine } from "../output/terminal.ts";

@@ -40,7 +40,7 @@ async function startUp(deps: RoleDeps): Promise<void> {
 
 async function startWebRole(deps: RoleDeps): Promise<void> {
   const { openQueues } = await import("../../roles/queues.ts");
-  const { openHealth } = await import("../../roles/health.ts");
+  const { openHealth } = await import("../../roles/serving/health.ts");
   const { startWeb } = await import("../../roles/web.ts");
   const { startClosed } = await import("../output/firstLogin.ts");
   const queues = await openQueues(deps);
@@ -68,13 +68,13 @@ async function startPollerRole(deps: RoleDeps): Promise<void> {
 async function sendAlerts(
   deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader },
 ): Promise<void> {
-  const { startAlerting } = await import("../../roles/alertingLoop.ts");
+  const { startAlerting } = await import("../../roles/background/alertingLoop.ts");
   startAlerting(deps);
 }
 
 async function serveHealth(deps: RoleDeps): Promise<void> {
   if (deps.config.healthPort === null) return;
-  const { startHealthServer } = await import("../../roles/healthServer.ts");
+  const { startHealthServer } = await import("../../roles/serving/healthServer.ts");
   await startHealthServer(deps);
 }
 

@@ -1,8 +1,8 @@
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
-import { localUrl } from "../../roles/httpServer.ts";
-import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
+import { localUrl } from "../../roles/serving/httpServer.ts";
+import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/web.ts";
 import type { Decision } from "../../apply/applySubjects.ts";

@@ -1,6 +1,6 @@
 import { makePool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { DEMO_PROVIDER } from "../../roles/recordSources.ts";
+import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { findText } from "../../runtime/config/environment.ts";
 import { chooseFreePort } from "../../runtime/postgres/freePort.ts";

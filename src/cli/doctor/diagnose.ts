@@ -1,4 +1,4 @@
-import { openDatabase } from "../../roles/openDatabase.ts";
+import { openDatabase } from "../../roles/start/openDatabase.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { makePool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";

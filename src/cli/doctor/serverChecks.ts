@@ -1,4 +1,4 @@
-import { assertMigrated } from "../../roles/openDatabase.ts";
+import { assertMigrated } from "../../roles/start/openDatabase.ts";
 import { mayEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";

@@ -5,7 +5,7 @@ import type { QueueFacts } from "../../health/condition.ts";
 import { makeHealthReader } from "../../health/health.ts";
 import type { Health } from "../../health/health.ts";
 import { makeApplyQueue } from "../../queue/applyQueue.ts";
-import { readQueueFacts } from "../../roles/queueFacts.ts";
+import { readQueueFacts } from "../../roles/serving/queueFacts.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../runtime/telemetry/logger.ts";

@@ -1,6 +1,6 @@
-import { assertMigrated, migrateAll, openDatabase } from "../../roles/openDatabase.ts";
-import { makeReloadableSources } from "../../roles/reloadableSources.ts";
-import type { ReloadableSources } from "../../roles/reloadableSources.ts";
+import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
+import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
+import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";

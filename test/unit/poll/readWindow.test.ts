@@ -27,7 +27,8 @@ function makeSut() {
     while (current.walk.outcome === undefined) current = await readPage(current, options);
     return current;
   };
-  const start = () => startReading({ since: secondsAgo(100), until: secondsAgo(10) }, { limit: 200, nowMs: 0 });
+  const start = () =>
+    startReading({ since: secondsAgo(100), until: secondsAgo(10) }, { limit: 200, nowMs: 0 });
   return { client, apply, applied, readPage, readAll, start, turns: () => turns };
 }
 
@@ -93,7 +94,11 @@ describe("reading a window", () => {
 
   it("bounds the pages of a window that could be shorter, and hardly those of one that could not", () => {
     const now = secondsAgo(10);
-    expect(startReading({ since: now, until: addSeconds(now, 2.1) }, { limit: 200, nowMs: 0 }).walk.pagesMax).toBe(500);
-    expect(startReading({ since: now, until: addSeconds(now, 2) }, { limit: 200, nowMs: 0 }).walk.pagesMax).toBe(5_000);
+    expect(
+      startReading({ since: now, until: addSeconds(now, 2.1) }, { limit: 200, nowMs: 0 }).walk.pagesMax,
+    ).toBe(500);
+    expect(
+      startReading({ since: now, until: addSeconds(now, 2) }, { limit: 200, nowMs: 0 }).walk.pagesMax,
+    ).toBe(5_000);
   });
 });

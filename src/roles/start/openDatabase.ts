@@ -1,11 +1,11 @@
 import pg from "pg";
-import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
-import { sqlState } from "../database/databaseErrors.ts";
-import { explainDatabaseError } from "../database/explainDatabaseError.ts";
-import { migrate, pendingMigrations } from "../database/migrations.ts";
-import type { Config } from "../runtime/config/config.ts";
-import { startEmbeddedPostgres } from "../runtime/postgres/embeddedPostgres.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { sqlState } from "../../database/databaseErrors.ts";
+import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
+import { migrate, pendingMigrations } from "../../database/migrations.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { startEmbeddedPostgres } from "../../runtime/postgres/embeddedPostgres.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 /** Name of the mirror's database in the embedded server. */
 const DATABASE = "order_mirror";
@@ -53,7 +53,7 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
 export async function migrateAll(databaseUrl: string, logger: Logger): Promise<string[]> {
   const ran = await migrate(databaseUrl);
   // Only here: a poller never needs BullMQ, which is a third of its memory.
-  const { migrateQueue } = await import("../queue/backends/migrateQueue.ts");
+  const { migrateQueue } = await import("../../queue/backends/migrateQueue.ts");
   await migrateQueue(databaseUrl);
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;

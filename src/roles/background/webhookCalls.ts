@@ -1,8 +1,8 @@
-import type { Pool } from "../database/database.ts";
-import { recordCalls } from "../receive/commit/webhookCalls.sql.ts";
-import type { CallCount, CallOutcome } from "../receive/commit/webhookCalls.sql.ts";
-import type { CallEnd } from "../receive/endpoint/receiver.ts";
-import type { RoleDeps } from "./role.ts";
+import type { Pool } from "../../database/database.ts";
+import { recordCalls } from "../../receive/commit/webhookCalls.sql.ts";
+import type { CallCount, CallOutcome } from "../../receive/commit/webhookCalls.sql.ts";
+import type { CallEnd } from "../../receive/endpoint/receiver.ts";
+import type { RoleDeps } from "../role.ts";
 import { makeTally, saveTallies } from "./tally.ts";
 
 const FLUSH_EVERY_MS = 5_000;

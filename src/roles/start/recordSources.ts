@@ -1,10 +1,10 @@
-import { beginFeedEpoch } from "../changes/feedEpoch.sql.ts";
-import type { Pool } from "../database/database.ts";
-import { ConfigurationError } from "../domain/errors.ts";
-import { spellAddress } from "../runtime/config/providerAddress.ts";
-import type { Config, SourceConfig } from "../runtime/config/config.ts";
-import { findOtherSources, recordSources } from "../sources/sources.sql.ts";
-import type { SourceRow, StoredSource } from "../sources/sources.sql.ts";
+import { beginFeedEpoch } from "../../changes/feedEpoch.sql.ts";
+import type { Pool } from "../../database/database.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { spellAddress } from "../../runtime/config/providerAddress.ts";
+import type { Config, SourceConfig } from "../../runtime/config/config.ts";
+import { findOtherSources, recordSources } from "../../sources/sources.sql.ts";
+import type { SourceRow, StoredSource } from "../../sources/sources.sql.ts";
 
 /** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
 export const DEMO_PROVIDER = "the sandbox of order-mirror demo";

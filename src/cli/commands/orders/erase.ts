@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { ConfigurationError } from "../../domain/errors.ts";
-import type { Pool } from "../../database/database.ts";
-import { eraseOrder, previewErasure } from "../../retention/erase.ts";
-import type { DoubtfulInput, ErasureReport } from "../../retention/erase.ts";
-import { findOrders } from "../../ops/orders/timeline.sql.ts";
-import { confirm } from "../input/confirm.ts";
-import { withMirror } from "../input/session.ts";
-import { chooseSource } from "../input/sourceChoice.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
+import type { Pool } from "../../../database/database.ts";
+import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
+import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
+import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { confirm } from "../../input/confirm.ts";
+import { withMirror } from "../../input/session.ts";
+import { chooseSource } from "../../input/sourceChoice.ts";
+import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
   readonly source?: string;

@@ -1,11 +1,11 @@
 import type { Command } from "commander";
-import { formatInstant } from "../../domain/order/instant.ts";
-import { findOrders, readTimeline } from "../../ops/orders/timeline.sql.ts";
-import type { FoundOrder, TimelineEntry } from "../../ops/orders/timeline.sql.ts";
-import type { Pool } from "../../database/database.ts";
-import { ProblemsFoundError } from "../input/failure.ts";
-import { withMirror } from "../input/session.ts";
-import { alignColumns, makePaint, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { formatInstant } from "../../../domain/order/instant.ts";
+import { findOrders, readTimeline } from "../../../ops/orders/timeline.sql.ts";
+import type { FoundOrder, TimelineEntry } from "../../../ops/orders/timeline.sql.ts";
+import type { Pool } from "../../../database/database.ts";
+import { ProblemsFoundError } from "../../input/failure.ts";
+import { withMirror } from "../../input/session.ts";
+import { alignColumns, makePaint, printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 const ENTRIES_MAX = 200;
 const SHOWN_DIGITS = 3;

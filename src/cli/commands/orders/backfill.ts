@@ -1,16 +1,18 @@
 import type { Command } from "commander";
-import { formatInstant } from "../../domain/order/instant.ts";
-import type { PeriodRequest } from "../../poll/ledger/periodRequests.sql.ts";
-import { ProblemsFoundError } from "../input/failure.ts";
-import { withMirror } from "../input/session.ts";
-import { addRequestOptions, followRequest } from "../output/followRequest.ts";
-import type { RequestOptions } from "../output/followRequest.ts";
-import { formatSpan, printLine, printNotice } from "../output/terminal.ts";
+import { formatInstant } from "../../../domain/order/instant.ts";
+import type { PeriodRequest } from "../../../poll/ledger/periodRequests.sql.ts";
+import { ProblemsFoundError } from "../../input/failure.ts";
+import { withMirror } from "../../input/session.ts";
+import { addRequestOptions, followRequest } from "../../output/followRequest.ts";
+import type { RequestOptions } from "../../output/followRequest.ts";
+import { formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 
 export function addBackfillCommand(program: Command): void {
   const command = program
     .command("backfill")
-    .description("read a period of the past from the provider, newest part first, beside the polling of current changes");
+    .description(
+      "read a period of the past from the provider, newest part first, beside the polling of current changes",
+    );
   addRequestOptions(command, "P90D").action((options: RequestOptions) =>
     withMirror(({ pool }) =>
       followRequest(pool, options, {

@@ -1,10 +1,10 @@
 import type { Command } from "commander";
-import type { PeriodRequest } from "../../poll/ledger/periodRequests.sql.ts";
-import { ProblemsFoundError } from "../input/failure.ts";
-import { withMirror } from "../input/session.ts";
-import { addRequestOptions, followRequest, parseNumber } from "../output/followRequest.ts";
-import type { RequestOptions } from "../output/followRequest.ts";
-import { alignColumns, formatSpan, printLine, printNotice } from "../output/terminal.ts";
+import type { PeriodRequest } from "../../../poll/ledger/periodRequests.sql.ts";
+import { ProblemsFoundError } from "../../input/failure.ts";
+import { withMirror } from "../../input/session.ts";
+import { addRequestOptions, followRequest, parseNumber } from "../../output/followRequest.ts";
+import type { RequestOptions } from "../../output/followRequest.ts";
+import { alignColumns, formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options extends RequestOptions {
   readonly sample?: string;

@@ -1,11 +1,11 @@
 import express from "express";
-import { makeHealthRouter } from "../ops/health/healthRouter.ts";
-import { makeMetricsRouter } from "../ops/health/metricsRouter.ts";
-import { checkAddress } from "../runtime/http/checkAddress.ts";
+import { makeHealthRouter } from "../../ops/health/healthRouter.ts";
+import { makeMetricsRouter } from "../../ops/health/metricsRouter.ts";
+import { checkAddress } from "../../runtime/http/checkAddress.ts";
 import { setAnswerHeaders } from "./answerHeaders.ts";
 import { listen } from "./httpServer.ts";
-import { openPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
+import { openPool } from "../role.ts";
+import type { RoleDeps } from "../role.ts";
 
 const HEALTH_POOL = { purpose: "health", max: 1, statementTimeoutMs: 2_000 };
 

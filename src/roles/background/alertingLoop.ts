@@ -1,18 +1,18 @@
-import { UnavailableError } from "../domain/errors.ts";
-import { millisFromInstant } from "../domain/order/instant.ts";
-import { acquireLease } from "../database/leases.sql.ts";
-import { makeAlerter } from "../health/alerter.ts";
-import type { AlertMessage } from "../health/alerter.ts";
-import type { HealthReader } from "../health/health.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { Config } from "../runtime/config/config.ts";
-import { loadScheme } from "../signature/scheme.ts";
-import { makeSigner } from "../signature/sign.ts";
-import { openHealth } from "./health.ts";
-import type { Queues } from "./queues.ts";
-import { HOLDER, openPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import { millisFromInstant } from "../../domain/order/instant.ts";
+import { acquireLease } from "../../database/leases.sql.ts";
+import { makeAlerter } from "../../health/alerter.ts";
+import type { AlertMessage } from "../../health/alerter.ts";
+import type { HealthReader } from "../../health/health.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { loadScheme } from "../../signature/scheme.ts";
+import { makeSigner } from "../../signature/sign.ts";
+import { openHealth } from "../serving/health.ts";
+import type { Queues } from "../queues.ts";
+import { HOLDER, openPool } from "../role.ts";
+import type { RoleDeps } from "../role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
 /** Nobody renews or gives back the lease, so one process does the work, once in this time. */

@@ -1,19 +1,19 @@
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { Decision } from "../apply/applySubjects.ts";
-import { NANOS_PER_SECOND } from "../domain/order/instant.ts";
-import type { Instant } from "../domain/order/instant.ts";
-import type { OutgoingEndpoint } from "../health/endpoints.sql.ts";
-import type { Health, HealthReader } from "../health/health.ts";
-import type { Standing } from "../health/standing.sql.ts";
-import type { Budget } from "../provider/rate/budget.ts";
-import type { Answered } from "../provider/http/request.ts";
-import type { ApplyQueue } from "../queue/applyQueue.ts";
-import { withDeadline } from "../queue/backends/deadline.ts";
-import type { Receiver } from "../receive/endpoint/receiver.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { SourceConfig } from "../runtime/config/config.ts";
-import type { Metrics, Observe } from "../runtime/telemetry/metrics.ts";
-import type { Tracing } from "../runtime/telemetry/tracing.ts";
+import type { Decision } from "../../apply/applySubjects.ts";
+import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import type { Instant } from "../../domain/order/instant.ts";
+import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
+import type { Health, HealthReader } from "../../health/health.ts";
+import type { Standing } from "../../health/standing.sql.ts";
+import type { Budget } from "../../provider/rate/budget.ts";
+import type { Answered } from "../../provider/http/request.ts";
+import type { ApplyQueue } from "../../queue/applyQueue.ts";
+import { withDeadline } from "../../queue/backends/deadline.ts";
+import type { Receiver } from "../../receive/endpoint/receiver.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { SourceConfig } from "../../runtime/config/config.ts";
+import type { Metrics, Observe } from "../../runtime/telemetry/metrics.ts";
+import type { Tracing } from "../../runtime/telemetry/tracing.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
 

@@ -1,7 +1,7 @@
-import { instantFromMillis } from "../domain/order/instant.ts";
-import type { QueueFacts } from "../health/condition.ts";
-import type { ApplyQueue } from "../queue/applyQueue.ts";
-import { withDeadline } from "../queue/backends/deadline.ts";
+import { instantFromMillis } from "../../domain/order/instant.ts";
+import type { QueueFacts } from "../../health/condition.ts";
+import type { ApplyQueue } from "../../queue/applyQueue.ts";
+import { withDeadline } from "../../queue/backends/deadline.ts";
 
 /** Whoever looks at the mirror's state waits for this. */
 const ANSWER_DEADLINE_MS = 1_000;

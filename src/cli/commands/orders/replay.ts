@@ -1,17 +1,17 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { ConfigurationError } from "../../domain/errors.ts";
-import type { Pool } from "../../database/database.ts";
-import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../quarantine/replay.sql.ts";
-import type { QuarantineCount, QuarantineFilter } from "../../quarantine/replay.sql.ts";
-import { makeApplyQueue } from "../../queue/applyQueue.ts";
-import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { rebuildQueue } from "../../queue/backends/rebuildQueue.ts";
-import type { Config } from "../../runtime/config/config.ts";
-import { makeLogger } from "../../runtime/telemetry/logger.ts";
-import { confirm } from "../input/confirm.ts";
-import { withMirror } from "../input/session.ts";
-import { printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
+import type { Pool } from "../../../database/database.ts";
+import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../../quarantine/replay.sql.ts";
+import type { QuarantineCount, QuarantineFilter } from "../../../quarantine/replay.sql.ts";
+import { makeApplyQueue } from "../../../queue/applyQueue.ts";
+import type { ApplyQueue } from "../../../queue/applyQueue.ts";
+import { rebuildQueue } from "../../../queue/backends/rebuildQueue.ts";
+import type { Config } from "../../../runtime/config/config.ts";
+import { makeLogger } from "../../../runtime/telemetry/logger.ts";
+import { confirm } from "../../input/confirm.ts";
+import { withMirror } from "../../input/session.ts";
+import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
   readonly quarantine?: boolean;

@@ -1,5 +1,5 @@
-import type { SourceConfig } from "../runtime/config/config.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import type { SourceConfig } from "../../runtime/config/config.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { refuseOthers, toSourceRow } from "./recordSources.ts";
 
 type Listener = (sources: readonly SourceConfig[]) => Promise<void> | void;

@@ -1,17 +1,17 @@
 import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
-import { formatInstant } from "../../domain/order/instant.ts";
-import { readHistoryMark, readLastDecisions } from "../../changes/changeTail.sql.ts";
-import type { DecisionFilter, DecisionRow, HistoryMark } from "../../changes/changeTail.sql.ts";
-import type { Pool } from "../../database/database.ts";
-import { classifyDatabaseError } from "../../database/databaseErrors.ts";
-import { findOrders } from "../../ops/orders/timeline.sql.ts";
-import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { formatDecision } from "../output/decisionLine.ts";
-import { followDecisions } from "../output/followDecisions.ts";
-import { runUntilInterrupted } from "../input/interrupts.ts";
-import { withMirror } from "../input/session.ts";
-import { makePaint, printLine, printNotice } from "../output/terminal.ts";
+import { formatInstant } from "../../../domain/order/instant.ts";
+import { readHistoryMark, readLastDecisions } from "../../../changes/changeTail.sql.ts";
+import type { DecisionFilter, DecisionRow, HistoryMark } from "../../../changes/changeTail.sql.ts";
+import type { Pool } from "../../../database/database.ts";
+import { classifyDatabaseError } from "../../../database/databaseErrors.ts";
+import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { systemClock } from "../../../runtime/lifecycle/clock.ts";
+import { formatDecision } from "../../output/decisionLine.ts";
+import { followDecisions } from "../../output/followDecisions.ts";
+import { runUntilInterrupted } from "../../input/interrupts.ts";
+import { withMirror } from "../../input/session.ts";
+import { makePaint, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
   readonly source?: string;

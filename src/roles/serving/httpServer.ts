@@ -1,9 +1,9 @@
 import type { RequestListener, Server } from "node:http";
-import { UnavailableError } from "../domain/errors.ts";
-import type { Config } from "../runtime/config/config.ts";
-import { makeHttpServer } from "../runtime/http/httpServer.ts";
-import type { Clock } from "../runtime/lifecycle/clock.ts";
-import type { Logger } from "../runtime/telemetry/logger.ts";
+import { UnavailableError } from "../../domain/errors.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { makeHttpServer } from "../../runtime/http/httpServer.ts";
+import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
 

@@ -1,8 +1,8 @@
-import type { Pool } from "../database/database.ts";
-import { recordRequests } from "../poll/ledger/providerRequests.sql.ts";
-import type { SpentRequests } from "../poll/ledger/providerRequests.sql.ts";
-import type { Budget } from "../provider/rate/budget.ts";
-import type { RoleDeps } from "./role.ts";
+import type { Pool } from "../../database/database.ts";
+import { recordRequests } from "../../poll/ledger/providerRequests.sql.ts";
+import type { SpentRequests } from "../../poll/ledger/providerRequests.sql.ts";
+import type { Budget } from "../../provider/rate/budget.ts";
+import type { RoleDeps } from "../role.ts";
 import { makeTally, saveTallies } from "./tally.ts";
 
 /** A source's view of the budget that it shares, with a count of what it has sent. */

@@ -1,8 +1,8 @@
-import { makeHealthReader } from "../health/health.ts";
-import type { HealthReader } from "../health/health.ts";
-import { openPool, openReplicaPool } from "./role.ts";
-import type { RoleDeps } from "./role.ts";
-import type { Queues } from "./queues.ts";
+import { makeHealthReader } from "../../health/health.ts";
+import type { HealthReader } from "../../health/health.ts";
+import { openPool, openReplicaPool } from "../role.ts";
+import type { RoleDeps } from "../role.ts";
+import type { Queues } from "../queues.ts";
 import { readQueueFacts } from "./queueFacts.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };

@@ -1,13 +1,13 @@
 import type { Command } from "commander";
-import { ConfigurationError } from "../../domain/errors.ts";
-import { millisFromInstant } from "../../domain/order/instant.ts";
-import type { Pool } from "../../database/database.ts";
-import { requestRefetches } from "../../poll/ledger/refetches.sql.ts";
-import { readStandings } from "../../health/standing.sql.ts";
-import type { Standing } from "../../health/standing.sql.ts";
-import { findOrders } from "../../ops/orders/timeline.sql.ts";
-import { withMirror } from "../input/session.ts";
-import { formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
+import { millisFromInstant } from "../../../domain/order/instant.ts";
+import type { Pool } from "../../../database/database.ts";
+import { requestRefetches } from "../../../poll/ledger/refetches.sql.ts";
+import { readStandings } from "../../../health/standing.sql.ts";
+import type { Standing } from "../../../health/standing.sql.ts";
+import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { withMirror } from "../../input/session.ts";
+import { formatSpan, printJson, printLine, printNotice } from "../../output/terminal.ts";
 
 interface Options {
   readonly source?: string;

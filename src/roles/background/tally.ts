@@ -1,5 +1,5 @@
-import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import type { RoleDeps } from "./role.ts";
+import { makeLoop } from "../../runtime/lifecycle/loop.ts";
+import type { RoleDeps } from "../role.ts";
 
 /** Counts that a process sums up by themselves and writes to the database now and then. */
 export interface Tally<Count> {
