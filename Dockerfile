@@ -15,6 +15,7 @@ COPY --from=build /app/node_modules ./node_modules
 COPY --from=build /app/dist ./dist
 COPY package.json LICENSE ./
 COPY migrations ./migrations
+COPY config ./config
 RUN install -d -o node -g node /data
 USER node
 EXPOSE 3000

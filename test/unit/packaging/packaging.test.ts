@@ -90,23 +90,56 @@ describe("the image", () => {
 describe("docker-compose.yml", () => {
   const compose = read("docker-compose.yml");
 
+  /** The lines of each service, by its name. */
+  const services = new Map(
+    (/^services:\n([\s\S]*?)^\w/m.exec(compose)?.[1] ?? "")
+      .split(/^ {2}(?=\w+:$)/m)
+      .filter((block) => /^\w+:$/m.test(block))
+      .map((block) => [/^\w+/.exec(block)?.[0] ?? "", block]),
+  );
+  const secretsOf = (service: string) =>
+    (/^ {4}secrets: ?\[?([\s\S]*?)(?:\]|^ {4}\w)/m.exec(services.get(service) ?? "")?.[1] ?? "")
+      .split(/[\s,]+|^\s*- /m)
+      .filter((name) => /^[a-z]/.test(name));
+
   it("runs commands that exist: migrate first, then the roles", () => {
-    const run = [...compose.matchAll(/^ {2}(\w+):\n {4}<<: \*role\n {4}command: \["(\w+)"\]$/gm)];
+    const run = [
+      ...compose.matchAll(/^ {2}(\w+):\n {4}<<: \*role\n {4}command: \["(\w+)"(?:, "--roles")?\]$/gm),
+    ];
     expect(run.map(([, service]) => service)).toEqual(["migrate", "web", "worker", "poller"]);
     for (const [, , command] of run) expect(commands).toContain(command);
   });
 
   it("sets variables that the program knows", () => {
-    const set = /^ {2}environment: &environment\n((?: {4}.*\n)+)/m.exec(compose)?.[1] ?? "";
-    const names = [...set.matchAll(/^ {4}([A-Z_]+):/gm)].map((match) => match[1]);
+    const names = ["migrate", "web", "worker", "poller"].flatMap((service) =>
+      [...(services.get(service) ?? "").matchAll(/^ {6}([A-Z_]+?)(?:_FILE)?:/gm)].map((match) => match[1]),
+    );
     expect(names).toContain("DATABASE_URL");
     const known = [...read(".env.example").matchAll(/^([A-Z_]+)=/gm)].map((match) => match[1]);
     for (const name of names) expect(known).toContain(name);
   });
 
-  it("keeps the queue's keys, and holds no secret", () => {
-    expect(compose).toContain('"--maxmemory-policy", "noeviction"');
-    expect(compose).toContain('"--appendonly", "yes"');
+  it("gives each container its own secrets only, from files that make-secrets makes", () => {
+    const made = [...compose.matchAll(/^ {2}([a-z-]+): \{ file: \.\/secrets\/([a-z-]+) \}$/gm)];
+    expect(made.every(([, name, file]) => name === file)).toBe(true);
+    for (const service of ["postgres", "valkey", "migrate", "web", "worker", "poller"]) {
+      const block = services.get(service) ?? "";
+      const read = [...block.matchAll(/\/run\/secrets\/([a-z-]+)/g)].map((match) => match[1]);
+      // Postgres' container reads the logins' passwords by the name of the folder.
+      const named = service === "postgres" ? secretsOf(service) : read;
+      expect([service, secretsOf(service).sort()]).toEqual([service, [...new Set(named)].sort()]);
+    }
+    const holders = (secret: string) =>
+      [...services.keys()].filter((name) => secretsOf(name).includes(secret));
+    expect(holders("live-api-key")).toEqual(["poller"]);
+    expect(holders("database-url-owner")).toEqual(["migrate"]);
+    expect(holders("ops-password")).toEqual(["web"]);
+  });
+
+  it("keeps the queue's keys, behind a password, and holds no secret", () => {
+    expect(compose).toContain("--maxmemory-policy noeviction");
+    expect(compose).toContain("--appendonly yes");
+    expect(compose).toContain("requirepass");
     expect(compose).not.toMatch(/PASSWORD: (?!\$\{)/);
   });
 });

@@ -1,0 +1,47 @@
+-- The database of order-mirror, its owner, and a login for each process. Run it once with psql, as an administrator of the
+-- server. The passwords are read from files, as deploy/make-secrets makes them:
+--
+--   SECRETS=/etc/order-mirror/secrets psql "$ADMIN_URL" -f config/postgres-logins.sql
+--
+-- Then, as the owner and after every upgrade again: order-mirror migrate --roles
+
+\set ON_ERROR_STOP on
+\set owner_password `cat "$SECRETS/password-owner"`
+\set web_password `cat "$SECRETS/password-web"`
+\set worker_password `cat "$SECRETS/password-worker"`
+\set poller_password `cat "$SECRETS/password-poller"`
+
+-- Passwords in statements would get into the server's log.
+set log_statement = 'none';
+set log_min_error_statement = 'panic';
+
+create role order_mirror_owner login password :'owner_password';
+create role order_mirror_web nologin;
+create role order_mirror_worker nologin;
+create role order_mirror_poller nologin;
+create role order_mirror_retention nologin;
+create role order_mirror_reader nologin;
+
+create role mirror_web login password :'web_password' in role order_mirror_web;
+create role mirror_worker login password :'worker_password' in role order_mirror_worker, order_mirror_retention;
+create role mirror_poller login password :'poller_password' in role order_mirror_poller;
+-- The worker ends reports that run for too long.
+grant pg_signal_backend, pg_read_all_stats to mirror_worker;
+
+-- The limits of a reader; mirror.admit_reader gives them to each login, as settings are not inherited.
+alter role order_mirror_reader set default_transaction_read_only = on;
+alter role order_mirror_reader set statement_timeout = '60s';
+alter role order_mirror_reader set lock_timeout = '5s';
+alter role order_mirror_reader set idle_in_transaction_session_timeout = '60s';
+alter role order_mirror_reader set search_path = reporting;
+
+create database order_mirror owner order_mirror_owner;
+\connect order_mirror
+
+-- Nobody else on this server gets in, and nobody but the owner makes temporary tables or large objects.
+revoke all on database order_mirror from public;
+grant connect on database order_mirror
+  to order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_reader;
+revoke execute on function pg_catalog.lo_creat(integer), pg_catalog.lo_create(oid), pg_catalog.lo_from_bytea(oid, bytea)
+  from public;
+grant create on schema public to order_mirror_owner;
