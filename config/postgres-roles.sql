@@ -1,10 +1,10 @@
--- Rights of each process of order-mirror in Postgres, and no more. Safe to run again; do so after every
--- `order-mirror migrate`, as the role that migrates:
+-- Rights of each process of order-mirror in Postgres, and no more. `order-mirror migrate --roles` runs it after the migrations;
+-- so does psql, as the role that migrates. Safe to run again, and to be run again after every upgrade:
 --
 --   psql "$OWNER_DATABASE_URL" -v ON_ERROR_STOP=1 -f config/postgres-roles.sql
 --
--- The first run needs CREATEROLE, or an administrator who creates the four roles beforehand. Then each process gets
--- a login of its own, and with it a DATABASE_URL of its own:
+-- The first run needs CREATEROLE, or an administrator who creates the four roles beforehand, as config/postgres-logins.sql
+-- does. Each process has a login of its own, and with it a DATABASE_URL of its own:
 --
 --   create role mirror_web    login password '…' in role order_mirror_web;
 --   create role mirror_worker login password '…' in role order_mirror_worker;
@@ -19,7 +19,9 @@
 --
 -- `up` and `demo` are all processes in one: their login is a member of all of these roles. Commands that change
 -- something (backfill, verify, replay, refetch, erase, source, outgoing) run as the owner.
--- test/e2e/roles.test.ts runs the program under these roles.
+--
+-- `order-mirror doctor` holds a login against this file. test/e2e/roles.test.ts runs each process under its own login and
+-- holds the statements that it sent against the rights: none is refused, and none is given that no statement needs.
 
 do $$
 declare
@@ -41,7 +43,7 @@ revoke all on all tables in schema mirror
 grant usage on schema mirror, reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on all tables in schema mirror to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant select on all tables in schema reporting to order_mirror_web, order_mirror_worker, order_mirror_poller;
-grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock
+grant select on public.order_mirror_migrations, public.order_mirror_migrations_lock, public.order_mirror_migration_runs
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
 grant insert (source_id, mode, base_url, provider), update (base_url, provider) on mirror.sources
   to order_mirror_web, order_mirror_worker, order_mirror_poller;
@@ -69,6 +71,9 @@ grant insert on mirror.history, mirror.changes, mirror.quarantine, mirror.refetc
 grant update (body) on mirror.inbox to order_mirror_worker, order_mirror_poller;
 grant usage on all sequences in schema mirror to order_mirror_worker, order_mirror_poller;
 
+-- Whoever asks the provider notes how many requests it sent: the poller, and web where WRITE_THROUGH forwards requests.
+grant insert, update, delete on mirror.provider_requests to order_mirror_web, order_mirror_poller;
+
 -- Retention: remove what was kept for long enough, and tell the feed's readers.
 grant usage on schema mirror to order_mirror_retention;
 grant select, delete on mirror.inbox, mirror.history, mirror.changes to order_mirror_retention;
@@ -81,8 +86,8 @@ grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_work
 grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
 
 -- Worker: what the business's own systems are told.
-grant insert, update, delete on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgoing_deliveries
-  to order_mirror_worker;
+grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to order_mirror_worker;
+grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
 
 -- Poller: what was read when, and what that proves.
 grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,

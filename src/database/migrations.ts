@@ -1,12 +1,13 @@
-import { readdir, readFile } from "node:fs/promises";
-import path from "node:path";
-import { fileURLToPath } from "node:url";
 import knex from "knex";
 import type { Knex } from "knex";
-
-/** The folder `migrations` beside `src` and `dist`. */
-const DIRECTORY = fileURLToPath(new URL("../../migrations", import.meta.url));
-const NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
+import pg from "pg";
+import { ConfigurationError } from "../domain/errors.ts";
+import { VERSION } from "../runtime/version.ts";
+import { readMigrations } from "./migrationFiles.ts";
+import type { Migration } from "./migrationFiles.ts";
+import { beginRun, endRun, isMigrating, lockMigrations, prepareRuns, readRuns } from "./migrationRuns.sql.ts";
+import { findObstacle, judgeSchema } from "./schemaState.ts";
+import type { SchemaState, StepName } from "./schemaState.ts";
 
 /**
  * Numbered .sql files as knex migrations, forward only.
@@ -14,60 +15,119 @@ const NAME = /^\d{4}_[a-z0-9_]+\.sql$/;
  * knex' own loader records the file's extension, so a database migrated from .ts in development refuses .js in
  * production; here the recorded name has none.
  */
-const source: Knex.MigrationSource<string> = {
-  async getMigrations() {
-    const names = await readdir(DIRECTORY);
-    return names.filter((name) => NAME.test(name)).sort();
-  },
-  getMigrationName: (file) => path.basename(file, ".sql"),
-  async getMigration(file) {
-    const sql = await readFile(path.join(DIRECTORY, file), "utf8");
-    return {
-      up: (connection) => connection.raw(escapeBindings(sql)),
-      down: () => Promise.reject(new Error("migrations only go forward")),
-    };
-  },
-};
+function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migration> {
+  return {
+    getMigrations: () => Promise.resolve([...migrations]),
+    getMigrationName: ({ name }) => name,
+    getMigration: ({ sql }) =>
+      Promise.resolve({
+        up: (connection) => connection.raw(escapeBindings(sql)),
+        down: () => Promise.reject(new Error("migrations only go forward")),
+      }),
+  };
+}
 
-/** Any number will do, as long as nothing else in the database locks it. */
-const LOCK_KEY = 7_405_002;
-
-const CONFIG: Knex.MigratorConfig = {
-  migrationSource: source,
+const makeConfig = (migrations: readonly Migration[]): Knex.MigratorConfig => ({
+  migrationSource: makeSource(migrations),
   tableName: "order_mirror_migrations",
   // A database may be ahead of this release, while an older one still runs beside the newer or after a roll-back.
   disableMigrationsListValidation: true,
-};
+});
 
-/** Brings the database to the newest schema; returns the names of the migrations that it ran, none if current. */
-export async function migrate(databaseUrl: string): Promise<string[]> {
-  return withKnex(databaseUrl, async (connection) => {
+/** What is done after the migrations, in the same order by all: once for each checksum, and after each migration. */
+export interface Step {
+  readonly name: StepName;
+  readonly checksum: string;
+  /** True: each time. */
+  readonly always?: boolean;
+  /** `client` is a session of the migrating account, outside a transaction. */
+  readonly run: (client: pg.Client) => Promise<unknown>;
+}
+
+/**
+ * Brings the database to the newest schema; returns the names of the migrations that it ran, none if current.
+ *
+ * Throws ConfigurationError when the schema is not the one that these migrations go on from.
+ */
+export async function migrate(
+  databaseUrl: string,
+  { steps = [], migrations }: { steps?: readonly Step[]; migrations?: readonly Migration[] } = {},
+): Promise<string[]> {
+  const known = migrations ?? (await readMigrations());
+  return withClient(databaseUrl, async (client) => {
     // The session's lock keeps a second process waiting. So knex' own, which outlives a process that is killed, is
     // nobody's now.
-    await connection.raw("select pg_advisory_lock(?)", [LOCK_KEY]);
-    await connection.migrate.forceFreeMigrationsLock(CONFIG);
-    const [, ran] = (await connection.migrate.latest(CONFIG)) as [number, string[]];
-    return ran;
+    await lockMigrations(client);
+    const runs = await readRuns(client);
+    const state = await judgeSchema({ runs, migrating: false, version: VERSION, migrations: known });
+    const obstacle = findObstacle(state);
+    if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
+    await prepareRuns(client);
+    const { pending } = state;
+    if (pending.length > 0) await runAll(databaseUrl, { client, known, pending });
+    for (const step of steps) {
+      const last = runs.find(({ name, ended }) => name === step.name && ended);
+      if (pending.length > 0 || step.always || last?.checksum !== step.checksum) await runStep(client, step);
+    }
+    return pending.map(({ name }) => name);
   });
 }
 
-/** Names of the migrations that `databaseUrl` still lacks, oldest first; empty when it is current. */
-export async function pendingMigrations(databaseUrl: string): Promise<string[]> {
-  return withKnex(databaseUrl, async (connection) => {
-    const [, pending] = (await connection.migrate.list(CONFIG)) as [unknown[], string[]];
-    return pending.map((file) => path.basename(file, ".sql"));
-  });
+async function runStep(client: pg.Client, { name, checksum, run }: Step): Promise<void> {
+  await beginRun(client, { name, checksum, oldestProgram: null, program: VERSION });
+  await run(client);
+  await endRun(client, name);
 }
 
-async function withKnex<Result>(
+async function runAll(
   databaseUrl: string,
-  use: (connection: Knex) => Promise<Result>,
-): Promise<Result> {
-  const connection = knex({ client: "pg", connection: databaseUrl, pool: { min: 0, max: 1 } });
+  deps: { client: pg.Client; known: readonly Migration[]; pending: readonly Migration[] },
+): Promise<void> {
+  // What failed is thrown, and told by whoever asked.
+  const log = { warn: () => undefined, error: () => undefined };
+  const connection = knex({ client: "pg", connection: databaseUrl, pool: { min: 0, max: 1 }, log });
+  const config = makeConfig(deps.known);
   try {
-    return await use(connection);
+    await connection.migrate.forceFreeMigrationsLock(config);
+    for (const migration of deps.pending) {
+      await beginRun(deps.client, { ...migration, program: VERSION });
+      await connection.migrate.up({ ...config, name: migration.name });
+      await endRun(deps.client, migration.name);
+    }
   } finally {
     await connection.destroy();
+  }
+}
+
+/** How the schema of `databaseUrl` stands to this program; changes nothing. */
+export async function examineSchema(
+  databaseUrl: string,
+  migrations?: readonly Migration[],
+): Promise<SchemaState> {
+  return withClient(databaseUrl, async (client) => {
+    const runs = await readRuns(client);
+    const migrating = runs.some(({ halfRun }) => halfRun) && (await isMigrating(client));
+    return judgeSchema({
+      runs,
+      migrating,
+      version: VERSION,
+      ...(migrations === undefined ? {} : { migrations }),
+    });
+  });
+}
+
+async function withClient<Result>(
+  databaseUrl: string,
+  use: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client(databaseUrl);
+  // The error comes out of the query; without a listener a late one would end the process.
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end();
   }
 }
 

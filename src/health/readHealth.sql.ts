@@ -7,15 +7,21 @@ export interface WriteProbe {
   readonly mayInsert: boolean;
 }
 
+/** What a process writes first of all: who receives, events; who applies, decisions. */
+export type FirstWrite = "mirror.inbox" | "mirror.history";
+
 /**
+ * Whether this login may write to `table`, and the database commits at all.
+ *
  * Commits one WAL record that no table sees: the database can store an event now, its disk included, and nothing is
  * left behind. A standby, a full disk and a synchronous standby that is away throw or hang, as the inbox would.
  */
-export async function probeWrite(pool: Pool): Promise<WriteProbe> {
+export async function probeWrite(pool: Pool, table: FirstWrite = "mirror.inbox"): Promise<WriteProbe> {
   const { rows } = await pool.query<WriteProbe>(
     `select current_setting('transaction_read_only')::boolean as "readOnly",
-            has_table_privilege('mirror.inbox', 'insert') as "mayInsert",
+            has_table_privilege($1::text, 'insert') as "mayInsert",
             pg_logical_emit_message(true, 'order-mirror', 'readyz')`,
+    [table],
   );
   const [row] = rows;
   return { readOnly: row?.readOnly !== false, mayInsert: row?.mayInsert === true };

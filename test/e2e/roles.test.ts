@@ -1,70 +1,68 @@
-import { randomBytes } from "node:crypto";
-import { mkdtemp, readFile, rm, writeFile } from "node:fs/promises";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import pg from "pg";
 import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
-import { createDatabase, runOnServer, withDatabase } from "../support/createDatabase.ts";
-import { findTestServer, makeTestDatabase } from "../support/database.ts";
+import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
-import { runProgram, startProgram, stopPrograms } from "../support/program.ts";
+import { startProgram, stopPrograms } from "../support/program.ts";
 import type { RunningProgram } from "../support/program.ts";
+import { makeRoleLogins, PROCESSES } from "../support/roleLogins.ts";
+import type { Login, ProcessName, RoleLogins } from "../support/roleLogins.ts";
 import { makeSandboxControl } from "../support/sandboxControl.ts";
 import { orderBody, receiveEvents } from "../support/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../support/webhooks.ts";
 
-const ROLES_FILE = path.resolve(import.meta.dirname, "../../config/postgres-roles.sql");
-const PROCESSES = ["web", "worker", "poller"] as const;
-type Login = (typeof PROCESSES)[number] | "owner" | "reader";
+/** Rights whose statements need more than what happens in this test, each with the place of the statement. */
+const SELDOM: Record<ProcessName, readonly string[]> = {
+  web: [
+    // ops/auth/opsSessions.sql.ts: people who log in, where this test sends the password with each request.
+    "delete on mirror.ops_sessions",
+    "insert on mirror.ops_sessions",
+    "update on mirror.ops_sessions",
+    // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
+    "delete on mirror.provider_requests",
+    "insert on mirror.provider_requests",
+    "update on mirror.provider_requests",
+  ],
+  worker: [
+    // health/alerts.sql.ts: of all processes one keeps the alerts.
+    "delete on mirror.alerts",
+    "insert on mirror.alerts",
+    "update on mirror.alerts",
+    // Rows are locked before they are decided on (for update).
+    "update on mirror.pending",
+  ],
+  poller: [
+    "delete on mirror.alerts",
+    "insert on mirror.alerts",
+    "update on mirror.alerts",
+    "update on mirror.pending",
+    // poll/ledger: walks of more than one page, and what is learned from pages that are read twice.
+    "delete on mirror.arrivals",
+    "insert on mirror.arrivals",
+    "update on mirror.arrivals",
+    "delete on mirror.walk_pages",
+    "insert on mirror.walk_pages",
+    "update on mirror.walk_pages",
+    "insert on mirror.walks",
+    "update on mirror.walks",
+    // Asked for by commands: backfill, verify; and single reads that fail.
+    "update on mirror.backfills",
+    "update on mirror.verifications",
+    "update on mirror.refetches",
+  ],
+};
 
-/** Roles belong to the whole server, so those of this run have names of their own. */
-const run = randomBytes(4).toString("hex");
-const database = `roles_${run}`;
-const loginOf = (who: Login) => `roles_${run}_${who}`;
-let serverUrl: string;
+let logins: RoleLogins;
 let elsewhere: TestDatabase;
 let sandbox: Sandbox;
-
-function urlOf(who: Login): string {
-  const url = new URL(withDatabase(serverUrl, database));
-  url.username = loginOf(who);
-  url.password = run;
-  return url.href;
-}
-
-async function query(who: Login, sql: string): Promise<Record<string, unknown>[]> {
-  const client = new pg.Client(urlOf(who));
-  await client.connect();
-  try {
-    return (await client.query<Record<string, unknown>>(sql)).rows;
-  } finally {
-    await client.end();
-  }
-}
+const query: RoleLogins["query"] = (who, sql) => logins.query(who, sql);
 
 beforeAll(async () => {
-  serverUrl = findTestServer();
-  await runOnServer(serverUrl, `create role ${loginOf("owner")} login createrole password '${run}'`);
-  await createDatabase(serverUrl, database);
-  await runOnServer(serverUrl, `alter database ${database} owner to ${loginOf("owner")}`);
-  await runProgram(["migrate"], { DATABASE_URL: urlOf("owner") });
-  const grants = await readFile(ROLES_FILE, "utf8");
-  // Twice, as it is run again after every migration.
-  for (let time = 1; time <= 2; time += 1) await query("owner", grants);
-  for (const name of PROCESSES) {
-    await runOnServer(
-      serverUrl,
-      `create role ${loginOf(name)} login password '${run}' in role order_mirror_${name}`,
-    );
-  }
-  await runOnServer(
-    serverUrl,
-    `create role ${loginOf("reader")} login password '${run}' in role order_mirror_reader`,
-  );
-  await runOnServer(serverUrl, `grant order_mirror_retention to ${loginOf("worker")}`);
+  logins = await makeRoleLogins();
   elsewhere = await makeTestDatabase();
   sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
 });
@@ -72,10 +70,7 @@ afterEach(stopPrograms);
 afterAll(async () => {
   await sandbox.close();
   await elsewhere.drop();
-  await runOnServer(serverUrl, `drop database ${database} with (force)`);
-  for (const who of [...PROCESSES, "reader", "owner"] as const) {
-    await runOnServer(serverUrl, `drop role if exists ${loginOf(who)}`);
-  }
+  await logins.remove();
 });
 
 async function createOrder(): Promise<string> {
@@ -118,9 +113,17 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   await query("owner", "update mirror.feed set server = '1/1', server_started = 'epoch'");
   const programs: RunningProgram[] = [];
   // The others work without the key with which couriers can be ordered.
-  const keyOf = (name: Login) => (name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {});
+  const keyOf = (name: ProcessName) =>
+    name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {};
+  const healthPorts = { worker: await findFreePort(), poller: await findFreePort() };
+  const healthOf = (name: ProcessName) => (name === "web" ? port : healthPorts[name]);
   for (const name of PROCESSES) {
-    const program = startProgram([name], { ...env, ...keyOf(name), DATABASE_URL: urlOf(name) });
+    const program = startProgram([name], {
+      ...env,
+      ...keyOf(name),
+      DATABASE_URL: logins.urlOf(name),
+      ...(name === "web" ? {} : { HEALTH_PORT: String(healthOf(name)) }),
+    });
     await program.waitFor(new RegExp(`${name} is ready`));
     programs.push(program);
   }
@@ -193,8 +196,18 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   await expect.poll(() => told.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
   const changes = await fetch(`${url}/v1/changes`);
   expect(changes.status).toBe(200);
+  for (const name of PROCESSES) {
+    const answer = await fetch(`http://127.0.0.1:${healthOf(name)}/readyz?verbose`);
+    expect([name, answer.status, await answer.json()]).toEqual([name, 200, expect.anything()]);
+  }
+  for (const name of PROCESSES) {
+    const unused = async () =>
+      (await logins.listUnusedWrites(name)).filter((right) => !SELDOM[name].includes(right));
+    await expect.poll(unused, { timeout: 60_000 }).toEqual([]);
+  }
   for (const program of programs) await program.stop("SIGTERM");
   expect(refused()).toEqual([]);
+  expect(await logins.listRefusals()).toEqual([]);
 }, 240_000);
 
 describe("no process can do what is not its work", () => {

@@ -5,6 +5,7 @@ import path from "node:path";
 import { promisify } from "node:util";
 import pg from "pg";
 import { inject } from "vitest";
+import { SERVER_LOG } from "../../src/runtime/postgres/postgresFolder.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
@@ -14,6 +15,8 @@ import { TEMPLATE_DATABASE } from "./database.ts";
 /** A migrated server of a test's own, to stop, kill and freeze. */
 export interface OwnPostgres {
   readonly url: string;
+  /** What the server has written to its log so far. */
+  readLog(): Promise<string>;
   stop(): Promise<void>;
   /** On the same port, with the same data. */
   start(): Promise<void>;
@@ -54,6 +57,7 @@ export async function startOwnPostgres({
   };
   return {
     url,
+    readLog: () => readFile(path.join(dataDir, "postgres", SERVER_LOG), "utf8"),
     stop: () => server.stop(),
     async start() {
       server = await startEmbeddedPostgres(options);

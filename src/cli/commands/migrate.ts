@@ -8,8 +8,9 @@ export function addMigrateCommand(program: Command): void {
   program
     .command("migrate")
     .description("bring the database to the newest schema; run it before each release")
+    .option("--roles", "give the roles of the processes their rights as well (config/postgres-roles.sql)")
     .option("--json", "print JSON")
-    .action(async (options: { json?: boolean }) => {
+    .action(async (options: { roles?: boolean; json?: boolean }) => {
       const config = readConfig();
       const logger = makeLogger({
         level: "warn",
@@ -19,9 +20,12 @@ export function addMigrateCommand(program: Command): void {
       });
       const database = await openDatabase(config);
       try {
-        const ran = await migrateAll(database.url, logger);
+        const roles = options.roles === true ? "always" : null;
+        const ran = await migrateAll(database.url, logger, { roles });
         if (options.json === true) printJson({ migrations: ran });
         else printLine(ran.length === 0 ? "The database is current." : `Ran ${ran.join(", ")}.`);
+        if (roles !== null && options.json !== true)
+          printLine("The roles of the processes have their rights.");
       } finally {
         await database.close();
       }

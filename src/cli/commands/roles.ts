@@ -1,4 +1,5 @@
 import type { Command } from "commander";
+import { listNeededGroups } from "../../database/loginRights.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Queues } from "../../roles/queues.ts";
 import type { RoleDeps } from "../../roles/role.ts";
@@ -90,5 +91,8 @@ function runRole(service: keyof typeof KEYS_FOR, start: (deps: RoleDeps) => Prom
   };
   const config = readAll();
   const readSources = () => readAll().sources;
-  return runService({ service, config, migrates, start, readSources });
+  const { writeThrough, eventsKeptFor, historyKeptFor, changesKeptFor } = config;
+  const removesOld = [eventsKeptFor, historyKeptFor, changesKeptFor].some((period) => period !== null);
+  const groups = listNeededGroups(service, { writesThrough: writeThrough, removesOld });
+  return runService({ service, config, migrates, groups, start, readSources });
 }

@@ -49,7 +49,7 @@ export function addDemoCommand(program: Command): void {
           // A log line per request would drown the lines that the demo is about.
           logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
           examine: assertNoRealOrders,
-          start: (deps) => startDemo(deps, hold),
+          start: (deps, owner) => startDemo(deps, hold, owner.databaseUrl),
         });
       } catch (error) {
         await hold.leave();
@@ -58,12 +58,17 @@ export function addDemoCommand(program: Command): void {
     });
 }
 
-async function startDemo(deps: RoleDeps, { secrets, announce, leave }: DemoHold): Promise<void> {
-  const { config, databaseUrl, logger, shutdown } = deps;
+/** The sandbox makes a schema of its own, so it comes as the owner, and the product as the login of its processes. */
+async function startDemo(
+  deps: RoleDeps,
+  { secrets, announce, leave }: DemoHold,
+  ownerUrl: string,
+): Promise<void> {
+  const { config, logger, shutdown } = deps;
   shutdown.onShutdown("demo folder", leave);
   const base = localUrl(config.host, config.webhookPort ?? config.port);
   const sandbox = await startSandbox({
-    databaseUrl,
+    databaseUrl: ownerUrl,
     host: SANDBOX_HOST,
     port: config.sandboxPort,
     seed: config.sandboxSeed,

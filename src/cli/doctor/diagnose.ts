@@ -25,7 +25,7 @@ import {
   workerCheck,
 } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
-import { migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
+import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
 import { singleReadCheck } from "./singleReadCheck.ts";
 import { endpointCheck } from "./webhookChecks.ts";
 
@@ -33,6 +33,7 @@ import { endpointCheck } from "./webhookChecks.ts";
 const CHECKS: readonly Check[] = [
   postgresCheck,
   migrationsCheck,
+  loginCheck,
   readerCheck,
   commitCheck,
   queueCheck,

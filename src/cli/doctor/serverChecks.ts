@@ -1,4 +1,5 @@
-import { assertMigrated } from "../../roles/start/openDatabase.ts";
+import { examineSchema } from "../../database/migrations.ts";
+import { examineLogin, tellLacking } from "../../database/loginRights.ts";
 import { mayEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";
@@ -91,8 +92,30 @@ export const migrationsCheck: Check = {
   needs: "database",
   provesSchema: true,
   async run({ database }) {
-    await assertMigrated(database.url);
-    return [ok("The schema is the newest.")];
+    const { findings } = await examineSchema(database.url);
+    if (findings.length === 0) return [ok("The schema is the newest.")];
+    return findings.map(({ kind, sentence, fix }) =>
+      kind === "newer" ? warning(sentence, fix) : problem(sentence, fix),
+    );
+  },
+};
+
+/** The login of DATABASE_URL, whichever process it is for. */
+export const loginCheck: Check = {
+  name: "login",
+  needs: "schema",
+  async run({ pool, database }) {
+    const rights = await examineLogin(pool, []);
+    const { login, isOwner, groups } = rights;
+    if (isOwner && database.embedded) return [ok("The owner looks; the processes have logins of their own.")];
+    if (isOwner)
+      return [ok(`${login} owns the mirror: right for migrate and commands, more than a process needs.`)];
+    const lacking = tellLacking(rights).map(({ sentence, fix }) => problem(sentence, fix));
+    if (lacking.length > 0) return lacking;
+    if (groups.length > 0) return [ok(`${login} has the rights of ${groups.join(", ")}.`)];
+    const fix =
+      "psql, as the owner: grant order_mirror_web to it, or order_mirror_worker, or order_mirror_poller.";
+    return [problem(`The login ${login} has the rights of no process.`, fix)];
   },
 };
 

@@ -2,6 +2,8 @@ import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/open
 import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
+import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/loginRights.ts";
+import type { Group } from "../../database/loginRights.ts";
 import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
@@ -35,11 +37,16 @@ export async function runService(options: {
   /** Migrate instead of refusing an older schema. */
   migrates: boolean;
   logLevel?: LogLevel;
+  /**
+   * The groups of config/postgres-roles.sql whose rights the process needs; all, where absent. It starts without them, and
+   * its log says what it lacks.
+   */
+  groups?: readonly Group[];
   /** Looks at the database before anything in it is changed; what it throws ends the start. */
   examine?: (databaseUrl: string) => Promise<void>;
   /** Read again at SIGHUP; without it the signal ends the process, as it does by itself. */
   readSources?: () => readonly SourceConfig[];
-  start: (deps: RoleDeps) => Promise<void>;
+  start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
 }): Promise<void> {
   const { service, config, migrates, start } = options;
   const logger = makeLogger({
@@ -57,27 +64,42 @@ export async function runService(options: {
     const database = await openDatabase(config, logger);
     shutdown.onShutdown("database", () => database.close());
     await options.examine?.(database.url);
-    if (migrates || database.embedded) await migrateAll(database.url, logger);
-    else await assertMigrated(database.url);
+    if (migrates || database.embedded)
+      await migrateAll(database.url, logger, { roles: database.embedded ? "when new" : null });
+    else await assertMigrated(database.url, logger);
+    const groups = options.groups ?? ALL_GROUPS;
+    const databaseUrl = await database.enterAs(service, groups);
+    await tellOfRights({ groups, databaseUrl, logger });
     const metrics = makeMetrics({ version: VERSION });
-    const databaseUrl = database.url;
     const reloadableSources =
       options.readSources && listenForSources(options.readSources, { config, logger });
-    await start({
-      config,
-      databaseUrl,
-      clock: systemClock,
-      logger,
-      shutdown,
-      metrics,
-      tracing,
-      reloadableSources,
-    });
+    const clock = systemClock;
+    const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableSources };
+    await start(deps, { databaseUrl: database.url });
   } catch (error) {
     // A signal during the start closes what the start was still using: that is no failure of its own.
     if (shutdown.signal.aborted) return;
     await shutdown.run("the start failed");
     throw error;
+  }
+}
+
+async function tellOfRights(deps: {
+  groups: readonly Group[];
+  databaseUrl: string;
+  logger: Logger;
+}): Promise<void> {
+  const pool = makePool({
+    url: deps.databaseUrl,
+    purpose: "rights",
+    max: 1,
+    statementTimeoutMs: COMMAND_TIMEOUT_MS,
+  });
+  try {
+    const rights = await examineLogin(pool, deps.groups);
+    for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
+  } finally {
+    await pool.end();
   }
 }
 

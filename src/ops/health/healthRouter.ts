@@ -1,9 +1,10 @@
 import { Router } from "express";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { pendingMigrations } from "../../database/migrations.ts";
+import { examineSchema } from "../../database/migrations.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { probeWrite } from "../../health/readHealth.sql.ts";
+import type { FirstWrite } from "../../health/readHealth.sql.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -11,6 +12,8 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 export interface HealthRouterDeps {
   readonly pool: Pool;
   readonly databaseUrl: string;
+  /** What this process must be able to write; events, where absent. */
+  readonly firstWrite?: FirstWrite;
   /** Aborted when this process begins to shut down. */
   readonly signal: AbortSignal;
   readonly logger: Logger;
@@ -37,8 +40,8 @@ const HOLD_MS = 1_000;
 /**
  * `GET /livez`: this process answers; nothing else is asked, as a restart would not mend anything else.
  *
- * `GET /readyz`: events can be acknowledged: Postgres commits, the schema is the newest, and no shutdown has
- * begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the conditions that
+ * `GET /readyz`: this process can do its work: Postgres commits and lets it write, the schema is the newest, and no
+ * shutdown has begun. 200 or 503; the status is the contract. `?verbose` adds the checks by name and outcome, and the conditions that
  * hold by name and severity: nothing that a stranger could use.
  */
 export function makeHealthRouter(deps: HealthRouterDeps): Router {
@@ -92,21 +95,21 @@ async function listConditions(health: HealthReader | undefined): Promise<{ condi
   }
 }
 
-function makeDecidingProbes({ pool, databaseUrl }: HealthRouterDeps): Probe[] {
+function makeDecidingProbes({ pool, databaseUrl, firstWrite }: HealthRouterDeps): Probe[] {
   let current = false;
   return [
     {
       name: "postgres",
       run: async () => {
-        const { readOnly, mayInsert } = await probeWrite(pool);
-        if (readOnly || !mayInsert) throw new UnavailableError("The inbox cannot be written.");
+        const { readOnly, mayInsert } = await probeWrite(pool, firstWrite);
+        if (readOnly || !mayInsert) throw new UnavailableError("The database cannot be written.");
       },
     },
     {
       // Migrations only go forward, so once seen to be current it stays so for this version of the program.
       name: "migrations",
       run: async () => {
-        if (!current && (await pendingMigrations(databaseUrl)).length > 0) {
+        if (!current && (await examineSchema(databaseUrl)).pending.length > 0) {
           throw new UnavailableError("The database lacks migrations.");
         }
         current = true;

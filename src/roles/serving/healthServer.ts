@@ -16,7 +16,9 @@ export async function startHealthServer(deps: RoleDeps): Promise<void> {
   const pool = openPool(deps, HEALTH_POOL);
   const app = express();
   app.use(setAnswerHeaders);
-  app.use(makeHealthRouter({ pool, databaseUrl, signal: shutdown.signal, logger }));
+  app.use(
+    makeHealthRouter({ pool, databaseUrl, firstWrite: "mirror.history", signal: shutdown.signal, logger }),
+  );
   app.use(makeMetricsRouter({ ...config, metrics, logger }));
   const { healthPort: port } = config;
   const server = await listen(checkAddress(app, config), {

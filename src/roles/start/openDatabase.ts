@@ -2,7 +2,12 @@ import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { sqlState } from "../../database/databaseErrors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { migrate, pendingMigrations } from "../../database/migrations.ts";
+import type { Group } from "../../database/loginRights.ts";
+import { examineSchema, migrate } from "../../database/migrations.ts";
+import type { Step } from "../../database/migrations.ts";
+import { makeRolesStep } from "../../database/roleRights.ts";
+import { prepareLogin } from "../../database/serverLogins.ts";
+import { findStartObstacle } from "../../database/schemaState.ts";
 import type { Config } from "../../runtime/config/config.ts";
 import { startEmbeddedPostgres } from "../../runtime/postgres/embeddedPostgres.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -18,6 +23,11 @@ export interface OpenDatabase {
   /** Postgres itself, also where the roles' own connections go through a pooler. */
   readonly url: string;
   readonly embedded: boolean;
+  /**
+   * The same database by the login of a process. In the embedded server the login is made, with the rights of these groups
+   * and no more; elsewhere it is the one that was given.
+   */
+  enterAs(process: string, groups: readonly Group[]): Promise<string>;
   /** Stops the embedded server if this process started it. */
   close(): Promise<void>;
 }
@@ -32,7 +42,12 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
   const given = config.databaseDirectUrl ?? config.databaseUrl;
   if (given !== null) {
     await assertReachable(given);
-    return { url: given, embedded: false, close: () => Promise.resolve() };
+    return {
+      url: given,
+      embedded: false,
+      enterAs: () => Promise.resolve(given),
+      close: () => Promise.resolve(),
+    };
   }
   const server = await startEmbeddedPostgres({
     dataDir: config.dataDir,
@@ -46,29 +61,38 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
     await server.stop();
     throw error;
   }
-  return { url: url.href, embedded: true, close: server.stop };
+  return {
+    url: url.href,
+    embedded: true,
+    enterAs: (process, groups) => prepareLogin(url.href, { name: `mirror_${process}`, groups }),
+    close: server.stop,
+  };
 }
 
-/** Brings mirror and queue to the newest schema. */
-export async function migrateAll(databaseUrl: string, logger: Logger): Promise<string[]> {
-  const ran = await migrate(databaseUrl);
+/** Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so. */
+export async function migrateAll(
+  databaseUrl: string,
+  logger: Logger,
+  { roles = null }: { roles?: "when new" | "always" | null } = {},
+): Promise<string[]> {
   // Only here: a poller never needs BullMQ, which is a third of its memory.
-  const { migrateQueue } = await import("../../queue/backends/migrateQueue.ts");
-  await migrateQueue(databaseUrl);
+  const { migrateQueue, QUEUE_VERSION } = await import("../../queue/backends/migrateQueue.ts");
+  const queue: Step = { name: "queue", checksum: QUEUE_VERSION, run: () => migrateQueue(databaseUrl) };
+  const steps = roles === null ? [queue] : [queue, await makeRolesStep({ always: roles === "always" })];
+  const ran = await migrate(databaseUrl, { steps });
   if (ran.length > 0) logger.info({ migrations: ran }, "migrated the database");
   return ran;
 }
 
-/** Throws ConfigurationError when the database lacks a migration: a role never starts on an older schema. */
-export async function assertMigrated(databaseUrl: string): Promise<void> {
-  const lacking = await pendingMigrations(databaseUrl);
-  if (lacking.length === 0) return;
-  throw new ConfigurationError(
-    `The database lacks ${lacking.length === 1 ? "a migration" : `${lacking.length} migrations`} (${lacking.join(", ")}).`,
-    {
-      fix: "Run `order-mirror migrate` first.",
-    },
-  );
+/**
+ * Throws ConfigurationError when the schema is not one that this program works with: a role never starts on an older one.
+ * Tells the log of a newer one.
+ */
+export async function assertMigrated(databaseUrl: string, logger?: Logger): Promise<void> {
+  const state = await examineSchema(databaseUrl);
+  const obstacle = findStartObstacle(state);
+  if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
+  for (const { sentence } of state.findings) logger?.warn(sentence);
 }
 
 async function assertReachable(databaseUrl: string): Promise<void> {

@@ -1,0 +1,40 @@
+import { createHmac } from "node:crypto";
+import pg from "pg";
+import type { Group } from "./loginRights.ts";
+
+/** Any number will do, as long as nothing else in the database locks it. */
+const LOCK_KEY = 7_405_003;
+
+/**
+ * Makes a login with the rights of these groups, and returns the connection string with it. `ownerUrl` is that of a
+ * superuser of a server of ours. The password follows from the superuser's, so that all processes know it and no file has
+ * to keep it. Safe to call from several processes at once.
+ */
+export async function prepareLogin(
+  ownerUrl: string,
+  { name, groups }: { name: string; groups: readonly Group[] },
+): Promise<string> {
+  const url = new URL(ownerUrl);
+  const password = createHmac("sha256", decodeURIComponent(url.password)).update(name).digest("base64url");
+  const granted = groups.includes("order_mirror_worker") ? [...groups, ...TO_END_LONG_READS] : groups;
+  const login = pg.escapeIdentifier(name);
+  const client = new pg.Client(ownerUrl);
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
+    const { rowCount } = await client.query("select from pg_catalog.pg_roles where rolname = $1", [name]);
+    await client.query(
+      `${rowCount === 0 ? "create" : "alter"} role ${login} login password ${pg.escapeLiteral(password)}`,
+    );
+    await client.query(`grant ${granted.map((group) => pg.escapeIdentifier(group)).join(", ")} to ${login}`);
+  } finally {
+    await client.end();
+  }
+  url.username = name;
+  url.password = password;
+  return url.href;
+}
+
+/** The worker ends reports that run for too long. */
+const TO_END_LONG_READS = ["pg_signal_backend", "pg_read_all_stats"];

@@ -1,0 +1,108 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../src/database/database.ts";
+import { examineLogin, tellLacking } from "../../src/database/loginRights.ts";
+import { parseRights, readRolesFile } from "../../src/database/roleRights.ts";
+import { runCommand } from "../support/command.ts";
+import { startOwnPostgres } from "../support/ownPostgres.ts";
+import type { OwnPostgres } from "../support/ownPostgres.ts";
+
+const TIMEOUT = { timeout: 60_000 };
+const PROCESSES = ["web", "worker", "poller"] as const;
+
+/** A server of this file's own: a role belongs to the whole server. */
+let postgres: OwnPostgres;
+let administrator: ReturnType<typeof makePool>;
+
+beforeAll(async () => {
+  postgres = await startOwnPostgres();
+  administrator = makePool({ url: postgres.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  await administrator.query(await readRolesFile());
+  for (const name of PROCESSES) {
+    await administrator.query(`create role mirror_${name} login password 'x' in role order_mirror_${name}`);
+  }
+  await administrator.query(
+    "create role stranger login password 'x'; grant usage on schema mirror to stranger",
+  );
+});
+afterAll(async () => {
+  await administrator.end();
+  await postgres.remove();
+});
+
+function urlOf(login: string): string {
+  const url = new URL(postgres.url);
+  [url.username, url.password] = [login, "x"];
+  return url.href;
+}
+
+async function examine(login: string, ...needs: Parameters<typeof examineLogin>[1]) {
+  const pool = makePool({ url: urlOf(login), purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  try {
+    return tellLacking(await examineLogin(pool, needs)).map(({ sentence }) => sentence);
+  } finally {
+    await pool.end();
+  }
+}
+
+describe("a login's rights, held against config/postgres-roles.sql", () => {
+  it.each(PROCESSES)("are whole for %s, and what is taken away is named", async (name) => {
+    const login = `mirror_${name}`;
+    expect(await examine(login, `order_mirror_${name}`)).toEqual([]);
+    await administrator.query(`revoke insert on mirror.leases from order_mirror_${name}`);
+    expect(await examine(login)).toEqual([`The login ${login} lacks rights: insert on mirror.leases.`]);
+    await administrator.query(`grant insert on mirror.leases to order_mirror_${name}`);
+  });
+
+  it("name a right to a schema, a column, a sequence and a table that is new", async () => {
+    await administrator.query(`revoke usage on schema bullmq from order_mirror_worker;
+      revoke update on mirror.inbox from order_mirror_worker; revoke update (body) on mirror.inbox from order_mirror_worker;
+      revoke select on mirror.feed from order_mirror_worker`);
+    expect(await examine("mirror_worker")).toEqual([
+      "The login mirror_worker lacks rights: select on mirror.feed, update (body) on mirror.inbox, usage on bullmq.",
+    ]);
+    await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
+    expect(await examine("mirror_worker")).toEqual([]);
+  }, 60_000);
+
+  it("name the group that a configuration needs", async () => {
+    expect(await examine("mirror_worker", "order_mirror_worker", "order_mirror_retention")).toEqual([
+      "The login mirror_worker is not a member of order_mirror_retention.",
+    ]);
+  });
+});
+
+it("doctor examines the rights of the login that it is given", TIMEOUT, async () => {
+  const findings = async (login: string) => {
+    const { stdout } = await runCommand(["doctor", "--json"], { databaseUrl: urlOf(login) });
+    const told = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };
+    expect(told.findings.filter(({ sentence }) => sentence.includes("could not be examined"))).toEqual([]);
+    return told.findings.filter(({ check }) => check === "login");
+  };
+  expect(await findings("mirror_web")).toMatchObject([
+    { level: "ok", sentence: "mirror_web has the rights of order_mirror_web." },
+  ]);
+  await administrator.query("revoke insert on mirror.inbox from order_mirror_web");
+  expect(await findings("mirror_web")).toMatchObject([{ level: "problem" }]);
+  await administrator.query("grant insert on mirror.inbox to order_mirror_web");
+});
+
+it("every grant and revocation of the file is understood", async () => {
+  const sql = await readRolesFile();
+  const statements = sql.replaceAll(/--.*$/gm, "").match(/^(?:grant|revoke)\b/gm) ?? [];
+  const rights = parseRights(sql);
+  expect(statements.length).toBeGreaterThan(20);
+  for (const right of rights) {
+    expect(right).toEqual({
+      role: expect.stringMatching(/^order_mirror_\w+$/),
+      kind: expect.stringMatching(/^(?:schema|table|sequence)$/),
+      object: expect.stringMatching(/^\w+(?:\.(?:\w+|\*))?$/),
+      except: expect.any(Array),
+      privilege: expect.stringMatching(/^(?:select|insert|update|delete|usage)$/),
+      column: right.column,
+    });
+  }
+  // Every statement counts, so that one that is written otherwise is not left out in silence.
+  expect(
+    sql.replaceAll(/--.*$/gm, "").match(/^(?:grant|revoke) [\s\S]+? on [\s\S]+? (?:to|from) [\s\S]+?;/gm),
+  ).toHaveLength(statements.length);
+});
