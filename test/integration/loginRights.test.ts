@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../src/database/database.ts";
-import { examineLogin, tellLacking } from "../../src/database/loginRights.ts";
-import { parseRights, readRolesFile } from "../../src/database/roleRights.ts";
+import { examineLogin, tellLacking } from "../../src/database/logins/loginRights.ts";
+import { parseRights, readRolesFile } from "../../src/database/logins/roleRights.ts";
 import { runCommand } from "../support/command.ts";
 import { startOwnPostgres } from "../support/ownPostgres.ts";
 import type { OwnPostgres } from "../support/ownPostgres.ts";

@@ -1,9 +1,9 @@
 import { randomUUID } from "node:crypto";
 import pg from "pg";
 import { describe, expect, it, onTestFinished } from "vitest";
-import { readMigrations } from "../../src/database/migrationFiles.ts";
-import type { Migration } from "../../src/database/migrationFiles.ts";
-import { examineSchema, migrate } from "../../src/database/migrations.ts";
+import { readMigrations } from "../../src/database/schema/migrationFiles.ts";
+import type { Migration } from "../../src/database/schema/migrationFiles.ts";
+import { examineSchema, migrate } from "../../src/database/schema/migrations.ts";
 import { runCommand } from "../support/command.ts";
 import { createDatabase, runOnServer, withDatabase } from "../support/createDatabase.ts";
 import { findTestServer } from "../support/database.ts";

@@ -4,7 +4,7 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
 import type { TestProject } from "vitest/node";
-import { migrate } from "../../src/database/migrations.ts";
+import { migrate } from "../../src/database/schema/migrations.ts";
 import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "./createDatabase.ts";

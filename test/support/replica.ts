@@ -1,7 +1,7 @@
 import { appendFile, chmod, chown, cp, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { migrate } from "../../src/database/migrations.ts";
+import { migrate } from "../../src/database/schema/migrations.ts";
 import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";

@@ -1,5 +1,5 @@
 import pg from "pg";
-import { parseRights, readRolesFile } from "../../src/database/roleRights.ts";
+import { parseRights, readRolesFile } from "../../src/database/logins/roleRights.ts";
 import { createDatabase, runOnServer, withDatabase } from "./createDatabase.ts";
 import { startOwnPostgres } from "./ownPostgres.ts";
 import { runProgram } from "./program.ts";

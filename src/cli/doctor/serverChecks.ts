@@ -1,5 +1,5 @@
-import { examineSchema } from "../../database/migrations.ts";
-import { examineLogin, tellLacking } from "../../database/loginRights.ts";
+import { examineSchema } from "../../database/schema/migrations.ts";
+import { examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
 import { mayEndLongReads } from "../../database/longReads.sql.ts";
 import { readReaderRole, readServerFacts } from "../../health/serverFacts.sql.ts";
 import type { ServerFacts } from "../../health/serverFacts.sql.ts";

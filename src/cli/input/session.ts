@@ -2,8 +2,8 @@ import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/open
 import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
-import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/loginRights.ts";
-import type { Group } from "../../database/loginRights.ts";
+import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
+import type { Group } from "../../database/logins/loginRights.ts";
 import { makePool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";

@@ -1,7 +1,7 @@
 import { Router } from "express";
 import { UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
-import { examineSchema } from "../../database/migrations.ts";
+import { examineSchema } from "../../database/schema/migrations.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { probeWrite } from "../../health/readHealth.sql.ts";
 import type { FirstWrite } from "../../health/readHealth.sql.ts";

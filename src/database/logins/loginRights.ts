@@ -1,4 +1,4 @@
-import type { Pool } from "./database.ts";
+import type { Pool } from "../database.ts";
 import { listLacking, readLogin } from "./roleRights.sql.ts";
 import { parseRights, readRolesFile } from "./roleRights.ts";
 

@@ -1,4 +1,4 @@
-import type { Pool } from "./database.ts";
+import type { Pool } from "../database.ts";
 import type { Right } from "./roleRights.ts";
 
 export interface LoginFacts {

@@ -4,7 +4,7 @@ import path from "node:path";
 import { fileURLToPath } from "node:url";
 
 /** The folder `migrations` beside `src` and `dist`. */
-const DIRECTORY = fileURLToPath(new URL("../../migrations", import.meta.url));
+const DIRECTORY = fileURLToPath(new URL("../../../migrations", import.meta.url));
 const FILE = /^\d{4}_[a-z0-9_]+\.sql$/;
 /** A migration that takes away what older programs use says which is the oldest that still runs: `-- oldest program 1.4.0`. */
 const OLDEST_PROGRAM = /^-- oldest program (\d+\.\d+\.\d+)$/m;

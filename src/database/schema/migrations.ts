@@ -1,8 +1,8 @@
 import knex from "knex";
 import type { Knex } from "knex";
 import pg from "pg";
-import { ConfigurationError } from "../domain/errors.ts";
-import { VERSION } from "../runtime/version.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { VERSION } from "../../runtime/version.ts";
 import { readMigrations } from "./migrationFiles.ts";
 import type { Migration } from "./migrationFiles.ts";
 import { beginRun, endRun, isMigrating, lockMigrations, prepareRuns, readRuns } from "./migrationRuns.sql.ts";

@@ -1,9 +1,9 @@
 import { createHash } from "node:crypto";
 import { readFile } from "node:fs/promises";
 import { fileURLToPath } from "node:url";
-import type { Step } from "./migrations.ts";
+import type { Step } from "../schema/migrations.ts";
 
-const FILE = fileURLToPath(new URL("../../config/postgres-roles.sql", import.meta.url));
+const FILE = fileURLToPath(new URL("../../../config/postgres-roles.sql", import.meta.url));
 const STATEMENT = /^(grant|revoke) ([\s\S]+?) on ([\s\S]+?) (?:to|from) ([\s\S]+?);/gm;
 const WITH_COLUMNS = /^(\w+) \(([^)]+)\)$/;
 
