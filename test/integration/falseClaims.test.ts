@@ -4,11 +4,13 @@ import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
+import { readStandings } from "../../src/health/standing.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import { decideDatedAhead } from "../../src/poll/ledger/datedAhead.sql.ts";
 import { readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { setPaused } from "../../src/sources/sources.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
@@ -157,6 +159,32 @@ it("a comparison takes back whatever was claimed falsely, and says so", async ()
   // The same claims again are refuted on arrival.
   expect(await claim("A", OLD + 2n * MILLI)).toMatchObject({ verdict: "refuted" });
   expect(await claim("INVENTED", OLD + MINUTE + 1n)).toMatchObject({ verdict: "refuted" });
+});
+
+it("a comparison also tells of what single reads have taken back since it was asked for", async () => {
+  const { pool, claim, readServed, truth } = await startWorld();
+  await forgetHorizons(pool);
+  await setPaused(pool, { sourceId: "live", paused: true });
+  const readLeader = async () =>
+    (await pool.query("select from mirror.leases where expires_at > clock_timestamp()")).rowCount;
+  await expect.poll(readLeader, WAIT).toBe(0);
+  const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
+  await claim("A", OLD + MILLI);
+  await claim("INVENTED", OLD + MINUTE);
+  await setPaused(pool, { sourceId: "live", paused: false });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readServed()).toEqual(truth);
+  const { rows } = await pool.query("select via from mirror.changes where verdict <> 'applied'");
+  expect(rows).toContainEqual({ via: "refetch" });
+  expect(await readRequest(pool, id)).toMatchObject({
+    contradicted: 1,
+    extra: 1,
+    examples: expect.arrayContaining(["A", "INVENTED"]) as unknown,
+  });
+  // Whoever is on call is told of events that reads contradict.
+  const [standing] = await readStandings(pool);
+  expect(standing).toMatchObject({ refutedClaims: 2 });
 });
 
 it("a comparison that only tells writes nothing", async () => {

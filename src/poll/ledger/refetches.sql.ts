@@ -189,3 +189,24 @@ export async function readFailing(pool: Pool): Promise<FailingRead[]> {
   );
   return rows;
 }
+
+/**
+ * Orders of a comparison's period that single reads have corrected since it was asked for: they come before it in each
+ * cycle, and would otherwise take away what it is to tell of.
+ */
+export async function readCorrected(
+  pool: Pool,
+  requestId: bigint,
+): Promise<{ reference: string; verdict: "corrected" | "gone" }[]> {
+  const { rows } = await pool.query<{ reference: string; verdict: "corrected" | "gone" }>(
+    `select distinct c.reference, c.verdict
+     from mirror.period_requests r
+     join mirror.changes c on c.source_id = r.source_id and c.changed_at >= r.requested_at
+       and c.via = 'refetch' and c.verdict in ('corrected', 'gone')
+     join mirror.orders o on o.source_id = c.source_id and o.reference = c.reference
+     where r.request_id = $1 and o.version >= r.since and o.version < r.until
+     order by c.reference`,
+    [requestId],
+  );
+  return rows;
+}

@@ -43,12 +43,15 @@ export function findDifferences(decisions: readonly Decision[]): Difference {
           : conflict
             ? "differing"
             : "stale";
-    const references = reference === null ? [] : [reference];
-    return addDifference(sum, { findings: { ...NO_FINDINGS, [kind]: 1 }, references });
+    return addDifference(sum, makeDifference(kind, reference));
   }, NO_DIFFERENCE);
 }
 
-const UNREADABLE: Difference = { findings: { ...NO_FINDINGS, unreadable: 1 }, references: [] };
+export function makeDifference(kind: keyof Findings, reference: string | null): Difference {
+  return { findings: { ...NO_FINDINGS, [kind]: 1 }, references: reference === null ? [] : [reference] };
+}
+
+const UNREADABLE = makeDifference("unreadable", null);
 const REASON = "could not be compared";
 
 /**
@@ -99,7 +102,7 @@ async function compareRead(
   const { reference, read, knownBefore, repairs } = options;
   if (read.kind === "not_found") {
     if (repairs) await noteOrderGone(deps, { reference, via: "verify", requestedAt: read.requestedAt });
-    return { findings: { ...NO_FINDINGS, extra: 1 }, references: [reference] };
+    return makeDifference("extra", reference);
   }
   const { snapshot, requestedAt } = read.answer;
   const isNews = snapshot.version >= knownBefore;

@@ -2,7 +2,14 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { readUnlisted } from "../ledger/periodRequests.sql.ts";
 import type { PeriodRequest } from "../ledger/periodRequests.sql.ts";
-import { addDifference, compareOrders, findDifferences, NO_DIFFERENCE } from "./compareOrder.ts";
+import { readCorrected } from "../ledger/refetches.sql.ts";
+import {
+  addDifference,
+  compareOrders,
+  findDifferences,
+  makeDifference,
+  NO_DIFFERENCE,
+} from "./compareOrder.ts";
 import type { Difference } from "./compareOrder.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
@@ -61,7 +68,9 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
       if (comparison === undefined) return;
       const { difference, request } = comparison;
       const unlisted = await examineUnlisted(deps, { window, comparison, term: result.term });
-      const found = addDifference(difference, unlisted);
+      const isLast = window.since <= request.since;
+      const corrected = isLast && request.repairs ? await findCorrected(deps, request) : NO_DIFFERENCE;
+      const found = addDifference(addDifference(difference, unlisted), corrected);
       // It reads singly what its pages did not show, so nothing is missing where they prove nothing.
       await period.advance(window, { ...result, proved: true }, found);
       sayFindings(deps.logger, found, request.repairs);
@@ -82,6 +91,16 @@ function sayFindings(
     repairs
       ? "the mirror differed from the provider; it was repaired"
       : "the mirror differs from the provider",
+  );
+}
+
+/** What single reads have corrected since the comparison was asked for. */
+async function findCorrected({ pool }: PollDeps, { requestId }: PeriodRequest): Promise<Difference> {
+  const orders = await readCorrected(pool, requestId);
+  return orders.reduce(
+    (sum, { reference, verdict }) =>
+      addDifference(sum, makeDifference(verdict === "corrected" ? "contradicted" : "extra", reference)),
+    NO_DIFFERENCE,
   );
 }
 
