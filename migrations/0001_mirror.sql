@@ -93,6 +93,8 @@ comment on column mirror.history.refuted     is 'True for a state that a later r
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
+create index refuted_claims on mirror.history (source_id, seen_at)
+  where via = 'webhook' and (refuted or verdict = 'refuted');
 
 create table mirror.orders (
   source_id               text not null,
@@ -176,13 +178,15 @@ security definer set search_path = pg_catalog, pg_temp as $$
 begin
   update mirror.history set refuted = true
   where source_id = new.source_id and reference = new.reference
-    and version > new.version and version <= new.horizon and verdict in ('applied', 'corrected', 'stale');
+    and (version > new.version or (new.gone_at is not null and not old.settled and version = new.version))
+    and version <= new.horizon and verdict in ('applied', 'corrected', 'stale');
   return null;
 end
 $$;
-comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than what it showed, up to its horizon.';
+comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than what it showed, up to its horizon; of an order that it did not find the claim that stood alone.';
 create trigger orders_mark_refuted after update on mirror.orders for each row
-  when (new.version < old.version and new.horizon is not null)
+  when (new.horizon is not null
+    and (new.version < old.version or (new.gone_at is not null and old.gone_at is null)))
   execute function mirror.mark_refuted();
 
 create table mirror.changes (
@@ -243,6 +247,7 @@ create table mirror.refetches (
   last_error      text,
   next_attempt_at timestamptz not null default clock_timestamp(),
   claim_version   bigint,
+  unconfirmed     boolean not null default false,
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row goes when it was read.';
@@ -255,7 +260,9 @@ comment on column mirror.refetches.failures        is 'Of those, the ones that f
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
 comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';
 comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read is to tell whether the event or the proof was wrong. Null otherwise.';
-create index refetches_excepted on mirror.refetches (source_id) where claim_version is not null or reason = 'replayed from quarantine';
+comment on column mirror.refetches.unconfirmed     is 'True when the mirror has the order in a state that a window was proved without: no read of that window showed it.';
+create index refetches_excepted on mirror.refetches (source_id)
+  where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
 
 create table mirror.poll_state (

@@ -1,6 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingEndpoint } from "./endpoints.sql.ts";
 import type { FeedWriter } from "./feedWriter.sql.ts";
+import { COUNT_MAX } from "./standing.sql.ts";
 import type { Standing } from "./standing.sql.ts";
 
 /** A source with what the configuration says of it. */
@@ -91,4 +92,10 @@ export function perSource(
         return found === undefined ? [] : [{ subject: source.sourceId, ...found }];
       }),
   };
+}
+
+/** "12 events", "1 event", "more than 100,000 events". */
+export function describeCount(number: number, noun: string): string {
+  const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
+  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${noun}${number === 1 ? "" : "s"}`;
 }

@@ -1,7 +1,6 @@
 import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
-import { perSource } from "./condition.ts";
+import { describeCount, perSource } from "./condition.ts";
 import type { Condition } from "./condition.ts";
-import { COUNT_MAX } from "./standing.sql.ts";
 
 /** Fewer forged calls than this, at an address where nothing is missing, are not worth a word. */
 const REFUSED_MIN = 3;
@@ -11,12 +10,8 @@ const SLOW_RATE_MAX = 0.01;
 const SLOW_MIN = 3;
 const LATE_RATE_MAX = 0.1;
 const LATE_MIN = 5;
-
-/** "12 events", "1 event", "more than 100,000 events". */
-function count(number: number, noun: string): string {
-  const digits = Math.min(number, COUNT_MAX).toLocaleString("en-US");
-  return `${number > COUNT_MAX ? "more than " : ""}${digits} ${noun}${number === 1 ? "" : "s"}`;
-}
+/** One or two may be events of a change that the provider took back. */
+const REFUTED_MIN = 3;
 
 /** Conditions of webhooks, and of what becomes of the events that they bring. */
 export const EVENT_CONDITIONS: readonly Condition[] = [
@@ -33,7 +28,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: oldestPendingAt,
-            cause: `${count(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them.`,
+            cause: `${describeCount(pending, "event")} of ${sourceId} ${pending === 1 ? "waits" : "wait"}: no worker applies them.`,
           },
   }),
   perSource({
@@ -49,7 +44,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: oldestQuarantinedAt,
-            cause: `${count(quarantined, "event")} of ${sourceId} could not be processed.`,
+            cause: `${describeCount(quarantined, "event")} of ${sourceId} could not be processed.`,
           },
   }),
   perSource({
@@ -66,7 +61,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
       const isDeaf = refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0;
       const neverHeard = refusedSinceLastEvent > 0 && lastEventAt === null;
       if (!isDeaf && !neverHeard) return undefined;
-      const calls = count(refusedSinceLastEvent, "call");
+      const calls = describeCount(refusedSinceLastEvent, "call");
       return {
         since: firstRefusedAt,
         cause: `Every webhook of ${sourceId} is refused (${calls}): the secret or WEBHOOK_SCHEME is wrong.`,
@@ -87,7 +82,24 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: firstWrongSignatureAt,
-            cause: `${count(wrongSignatures, "webhook call")} of ${sourceId} within 10 minutes had a wrong signature.`,
+            cause: `${describeCount(wrongSignatures, "webhook call")} of ${sourceId} within 10 minutes had a wrong signature.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorClaimsRefuted",
+    severity: "warning",
+    area: "events",
+    measures: "reads contradicted 3 or more signed events within a day",
+    forSeconds: 0,
+    remedy:
+      "Rotate the webhook secret, unless the provider says that its clock was wrong or that it was restored from a backup.",
+    page: "/ops/lost",
+    judge: ({ sourceId, refutedClaims, firstRefutedClaimAt, refutedReference }) =>
+      refutedClaims < REFUTED_MIN
+        ? undefined
+        : {
+            since: firstRefutedClaimAt,
+            cause: `${describeCount(refutedClaims, "signed event")} of ${sourceId} said what reads contradict; \`order-mirror order ${refutedReference ?? ""}\` shows one.`,
           },
   }),
   perSource({
@@ -104,7 +116,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: firstNotStoredAt,
-            cause: `${count(notStored, "webhook call")} of ${sourceId} could not be stored.`,
+            cause: `${describeCount(notStored, "webhook call")} of ${sourceId} could not be stored.`,
           },
   }),
   perSource({
@@ -120,7 +132,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: null,
-            cause: `${slowCalls} of ${count(calls, "webhook call")} of ${sourceId} took longer than a second to answer.`,
+            cause: `${slowCalls} of ${describeCount(calls, "webhook call")} of ${sourceId} took longer than a second to answer.`,
           },
   }),
   perSource({
@@ -137,7 +149,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: firstLostSinceLastEventAt,
-            cause: `Webhooks of ${sourceId} have stopped: polling alone found the last ${count(lostSinceLastEvent, "change")}.`,
+            cause: `Webhooks of ${sourceId} have stopped: polling alone found the last ${describeCount(lostSinceLastEvent, "change")}.`,
           },
   }),
   perSource({
@@ -171,7 +183,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: firstLateHour,
-            cause: `${lateLately} of ${count(announcedLately, "event")} of ${sourceId} came after polling had found their change.`,
+            cause: `${lateLately} of ${describeCount(announcedLately, "event")} of ${sourceId} came after polling had found their change.`,
           },
   }),
 ];

@@ -2,7 +2,7 @@ import { formatInstant, NANOS_PER_SECOND } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { TAIL_NEAR_SHARE } from "../domain/window/lateness.ts";
-import { perSource } from "./condition.ts";
+import { describeCount, perSource } from "./condition.ts";
 import type { Condition, SourceFacts } from "./condition.ts";
 
 const HOUR_SECONDS = 3_600;
@@ -181,6 +181,23 @@ export const POLL_CONDITIONS: readonly Condition[] = [
         : {
             since: lastBreachAt,
             cause: `A change of ${sourceId} was found that a proof had missed; that proof was taken back.`,
+          },
+  }),
+  perSource({
+    name: "OrderMirrorExceptions",
+    severity: "warning",
+    area: "coverage",
+    measures: "an order could not be read, or no read confirmed it, for 30 minutes",
+    forSeconds: 1_800,
+    remedy:
+      "Look at the orders in quarantine, and ask the provider why they cannot be read; they are tried again by themselves.",
+    page: "/ops/quarantine",
+    judge: ({ sourceId, exceptions, oldestExceptionAt }) =>
+      exceptions === 0
+        ? undefined
+        : {
+            since: oldestExceptionAt,
+            cause: `"Complete up to" does not speak of ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
           },
   }),
   perSource({

@@ -49,6 +49,8 @@ export interface Standing {
   readonly gapFoundAt: Instant | null;
   /** Orders that safeThrough does not speak of; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
   readonly exceptions: number;
+  /** When the first of them was found; null when there is none. */
+  readonly oldestExceptionAt: Instant | null;
   /** How often a proof was taken back, since the beginning, and when that was last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
@@ -84,6 +86,11 @@ export interface Standing {
   readonly announcedLately: number;
   readonly lateLately: number;
   readonly firstLateHour: Instant | null;
+  /** Events of the last 24 hours whose claim a read contradicted; counting stops at COUNT_MAX + 1. */
+  readonly refutedClaims: number;
+  readonly firstRefutedClaimAt: Instant | null;
+  /** Reference of an order of the last of them. */
+  readonly refutedReference: string | null;
   /** Signed calls of the webhook address that did not verify since the last event, within two days. */
   readonly refusedSinceLastEvent: number;
   readonly firstRefusedAt: Instant | null;
@@ -134,6 +141,7 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
   gap.since as "gapSince", gap.until as "gapUntil", mirror.nanos_of(gap.found_at) as "gapFoundAt",
   (select count(*)::int from (select from mirror.exceptions e
     where e.source_id = s.source_id limit ${COUNT_MAX + 1}) open) as exceptions,
+  (select mirror.nanos_of(min(found_at)) from mirror.exceptions e where e.source_id = s.source_id) as "oldestExceptionAt",
   broken.breaches, mirror.nanos_of(broken.last_at) as "lastBreachAt",
   poll.settle_seconds as "settleSeconds", poll.overlap_seconds as "overlapSeconds", poll.late_tail_seconds as "lateTailSeconds",
   (select mirror.nanos_of(max(changed_at)) from mirror.provider_behaviour t where t.source_id = s.source_id) as "behaviourChangedAt",
@@ -152,6 +160,8 @@ select s.source_id as "sourceId", s.mode, s.base_url as "baseUrl",
     and state = 'waiting' and found_at > clock_timestamp() - interval '1 hour') as awaited,
   delay.announced_lately as "announcedLately", delay.late_lately as "lateLately",
   mirror.nanos_of(delay.first_late) as "firstLateHour",
+  refuted.claims as "refutedClaims", mirror.nanos_of(refuted.first_at) as "firstRefutedClaimAt",
+  refuted.reference as "refutedReference",
   refused.calls as "refusedSinceLastEvent", mirror.nanos_of(refused.first_at) as "firstRefusedAt",
   (select count(*)::int from mirror.unannounced_changes u where u.source_id = s.source_id
     and u.found_at between refused.first_at and clock_timestamp() - interval '1 minute' and u.state <> 'late') as "foundSinceRefused",
@@ -205,6 +215,12 @@ cross join lateral (
   where d.source_id = s.source_id and d.hour > clock_timestamp() - interval '24 hours'
 ) delay
 cross join lateral (
+  select count(*)::int as claims, min(seen_at) as first_at, (array_agg(reference order by seen_at desc))[1] as reference
+  from (select seen_at, reference from mirror.history h
+    where h.source_id = s.source_id and via = 'webhook' and (refuted or verdict = 'refuted')
+      and seen_at > now() - interval '24 hours' limit ${COUNT_MAX + 1}) contradicted
+) refuted
+cross join lateral (
   select coalesce(sum(calls), 0)::int as calls, min(minute) as first_at from mirror.webhook_calls w
   where w.source_id = s.source_id and w.outcome = 'wrong_signature'
     and w.minute >= greatest(date_trunc('minute', event.last_at), clock_timestamp() - interval '2 days')
@@ -236,6 +252,7 @@ const MOMENTS = [
   "firstRateRefusalAt",
   "gapFoundAt",
   "lastBreachAt",
+  "oldestExceptionAt",
   "behaviourChangedAt",
   "oldestPendingAt",
   "oldestQuarantinedAt",
@@ -243,6 +260,7 @@ const MOMENTS = [
   "firstLostAt",
   "firstLostSinceLastEventAt",
   "firstLateHour",
+  "firstRefutedClaimAt",
   "firstRefusedAt",
   "firstWrongSignatureAt",
   "firstNotStoredAt",

@@ -39,7 +39,7 @@ const MINUTE = 60_000_000_000n;
 
 /** A source that is polled, led, complete up to a minute ago and told of everything. */
 const WELL = `
-  truncate mirror.inbox, mirror.pending, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
+  truncate mirror.inbox, mirror.pending, mirror.history, mirror.coverage_breaches, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
     mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
     mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries;
   delete from mirror.outgoing_endpoints;
@@ -100,6 +100,25 @@ const FAULTS: readonly (readonly [name: string, severity: "critical" | "warning"
     "Quarantine",
     "warning",
     "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
+  ],
+  [
+    "ClaimsRefuted",
+    "warning",
+    `insert into mirror.history (source_id, reference, via, verdict, refuted)
+     values ('live', 'DO-1', 'webhook', 'refuted', false), ('live', 'DO-1', 'webhook', 'applied', true),
+       ('live', 'DO-2', 'webhook', 'stale', true), ('live', 'DO-3', 'webhook', 'applied', false)`,
+  ],
+  [
+    "Exceptions",
+    "warning",
+    `insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at)
+     values ('live', 'DO-1', 'late_event', 1, now() - interval '31 minutes')`,
+  ],
+  [
+    "ProofTakenBack",
+    "warning",
+    `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
+     values ('live', 1, 2, 'missed_change', 'DO-1', 1, 'poll', 'The mirror did not have the order.')`,
   ],
   ["BadSignatures", "warning", calls("wrong_signature", 21)],
   ["EventsRefused", "critical", calls("not_stored", 1)],

@@ -146,7 +146,7 @@ async function readAll() {
           .filter((row) => row.source_id === sourceId)
           .map(({ since, until }) => [since, until]),
         gaps: await Promise.all(gaps),
-        strip: divideDay(strip).cells,
+        strip: divideDay({ ...strip, breaches: [] }).cells,
       };
     }),
   );

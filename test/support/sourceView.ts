@@ -14,7 +14,7 @@ export function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceV
     listReads: { sent: 0, allowed: 1_080 },
     quarantinedReasons: [],
     tasks: [],
-    coverage: { sourceId: "live", cells: [], gaps: [] },
+    coverage: { sourceId: "live", cells: [], gaps: [], breaches: [] },
     ...parts,
   };
 }

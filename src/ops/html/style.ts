@@ -75,6 +75,8 @@ code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var
 .key:first-child { margin-left: 0; }
 .strip .proved, .key.proved { background: var(--proved); }
 .strip .open, .key.open { background: var(--open); }
+.strip .breach, .key.breach { background: var(--alert); height: 1.75rem; border-top: 0.5rem solid var(--text); }
+.key.breach { height: 0.8em; border-top-width: 0.25em; }
 .strip .gap, .key.gap { background: var(--gap); height: 1.75rem; }
 .key.gap { height: 0.8em; }
 .strip .before, .key.before { background: var(--line); }

@@ -1,25 +1,31 @@
-import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
+import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
+import { describeCount } from "../../health/condition.ts";
+import type { Breach } from "../../poll/ledger/breaches.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
+import { orderAddress, renderAlert, renderInstant, renderTime, sourceQuery } from "./phrases.ts";
 
 export const CELLS = 144;
 export const CELL_NANOS = 600n * NANOS_PER_SECOND;
 
 /**
  * - `proved`: every change of this time is here.
+ * - `breach`: a proof of this time was taken back within the day, whether or not it is proved again.
  * - `gap`: later time is proved and part of this is not: changes may be missing.
  * - `open`: not proved yet, because it is so young.
  * - `before`: from before the history that is kept.
  */
-type Cell = "proved" | "gap" | "open" | "before";
+type Cell = "breach" | "proved" | "gap" | "open" | "before";
 
 export interface CoverageDay {
   readonly sourceId: string;
   readonly cells: readonly Cell[];
   /** Unproved spans with proved time after them. */
   readonly gaps: readonly Window[];
+  /** Of the last day, newest first. */
+  readonly breaches: readonly Breach[];
 }
 
 /** The last 24 h in cells of 10 min, oldest first; `missing` is what no proved window covers. */
@@ -29,8 +35,9 @@ export function divideDay(span: {
   historySince: Instant | null;
   provedUntil: Instant | null;
   missing: readonly Window[];
+  breaches: readonly Breach[];
 }): CoverageDay {
-  const { sourceId, now, historySince, provedUntil, missing } = span;
+  const { sourceId, now, historySince, provedUntil, missing, breaches } = span;
   const since = now - BigInt(CELLS) * CELL_NANOS;
   const begin = historySince ?? now;
   const end = provedUntil ?? since;
@@ -43,21 +50,61 @@ export function divideDay(span: {
   const cells = Array.from({ length: CELLS }, (_, index): Cell => {
     const from = since + BigInt(index) * CELL_NANOS;
     const until = from + CELL_NANOS;
-    if (gaps.some((gap) => gap.since < until && from < gap.until)) return "gap";
+    const overlaps = (one: Window) => one.since < until && from < one.until;
+    if (breaches.some(overlaps)) return "breach";
+    if (gaps.some(overlaps)) return "gap";
     if (until <= begin) return "before";
     return until <= end ? "proved" : "open";
   });
-  return { sourceId, cells, gaps };
+  return { sourceId, cells, gaps, breaches };
 }
 
 /** Cells for the eye, the same in words beside them. */
-export function renderStrip({ sourceId, cells, gaps }: CoverageDay): Html {
+function renderStrip({ sourceId, cells, gaps, breaches }: CoverageDay): Html {
   const proved = cells.filter((cell) => cell === "proved").length;
-  const words =
-    gaps.length === 0
-      ? `${proved} of ${CELLS} cells of 10 min proved, no gap`
-      : `${proved} of ${CELLS} cells of 10 min proved, ${gaps.length} ${gaps.length === 1 ? "gap" : "gaps"}`;
+  const told = gaps.length === 0 ? "no gap" : describeCount(gaps.length, "gap");
+  const taken = breaches.length === 0 ? "" : `, ${describeCount(breaches.length, "proof")} taken back`;
+  const words = `${proved} of ${CELLS} cells of 10 min proved, ${told}${taken}`;
   return html`<div class="strip" role="img" aria-label="${`${sourceId}, last 24 h, oldest first: ${words}`}">
     ${cells.map((cell) => html`<span class="${cell}"></span>`)}
   </div>`;
+}
+
+/** The strip with its legend, and what is not proved or no longer was. */
+export function renderCoverage(coverage: CoverageDay): Html {
+  const { gaps, cells, sourceId, breaches } = coverage;
+  const proved = cells.filter((cell) => cell === "proved").length;
+  const list = html`<ul class="plain">
+    ${breaches.map(renderBreach)}
+    ${gaps.map(
+      ({ since, until }) =>
+        html`<li>
+          ${renderAlert("Gap")} ${renderTime(formatInstant(since, 0))} to
+          ${renderTime(formatInstant(until, 0))}: the poller reads it again by itself; at once with
+          <code
+            >order-mirror backfill --source ${sourceId} --from ${formatInstant(since, 0)} --to
+            ${formatInstant(until + 999_999_999n, 0)}</code
+          >
+        </li> `,
+    )}
+  </ul>`;
+  return html`<h3>Coverage <span class="dim">last 24 h, a cell is 10 min, oldest first</span></h3>
+    ${renderStrip(coverage)}
+    <p class="dim legend">
+      <span class="key proved"></span> proved (${proved}) <span class="key gap"></span> gap (${gaps.length})
+      <span class="key breach"></span> proof taken back (${breaches.length})
+      <span class="key open"></span> too young to be proved <span class="key before"></span> before the
+      history ·
+      <a href="/ops/walks${sourceQuery(sourceId)}">windows read</a>
+    </p>
+    ${gaps.length + breaches.length === 0 ? html`` : list}`;
+}
+
+function renderBreach({ sourceId, since, until, reference, detail, foundAt, reprovedAt }: Breach): Html {
+  return html`<li>
+    ${renderAlert("Proof taken back")} ${renderTime(formatInstant(since, 0))} to
+    ${renderTime(formatInstant(until, 0))}, found ${renderInstant(foundAt)} UTC by
+    <a href="${orderAddress({ sourceId, reference })}">${reference}</a>: ${detail}
+    ${reprovedAt === null ? "It is read again by itself." : "Read again and proved since."}
+  </li> `;
 }

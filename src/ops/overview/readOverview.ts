@@ -2,6 +2,7 @@ import type { RateRule } from "../../domain/window/budget.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import { judgeWebhooks } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
+import { readBreaches } from "../../poll/ledger/breaches.sql.ts";
 import { readGaps } from "../../poll/ledger/coverage.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import type { SourceFacts } from "../../health/condition.ts";
@@ -61,6 +62,7 @@ export interface OverviewReaderDeps {
 /** However many tabs are open, the database is asked so often at most. */
 const HOLD_MS = 4_000;
 const GAPS_MAX = 50;
+const BREACHES_MAX = 20;
 const RECENT_MINUTES = 10;
 const LIST_POLICY = "order-list";
 
@@ -124,5 +126,11 @@ async function readListReads({ pool, listRate }: OverviewReaderDeps, sourceId: s
 async function readCoverageDay(pool: Pool, standing: SourceFacts): Promise<CoverageDay> {
   const { sourceId, now } = standing;
   const within = { since: now - BigInt(CELLS) * CELL_NANOS, until: now };
-  return divideDay({ ...standing, missing: await readGaps(pool, { sourceId, within, limit: GAPS_MAX }) });
+  const missing = await readGaps(pool, { sourceId, within, limit: GAPS_MAX });
+  const recent = await readBreaches(pool, { sourceId, after: 0n, limit: BREACHES_MAX });
+  return divideDay({
+    ...standing,
+    missing,
+    breaches: recent.filter(({ foundAt }) => foundAt > within.since),
+  });
 }

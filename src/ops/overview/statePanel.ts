@@ -3,7 +3,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
-import { renderStrip } from "./coverageStrip.ts";
+import { renderCoverage } from "./coverageStrip.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
@@ -78,7 +78,7 @@ function renderSource(source: SourceView): Html {
     <ul class="cards">
       ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
     </ul>
-    ${renderCoverage(source)} ${renderTasks(source)}
+    ${renderCoverage(source.coverage)} ${renderTasks(source)}
   </section>`;
 }
 
@@ -264,31 +264,4 @@ function renderMeter(sent: number, allowed: number): Html {
     value="${Math.min(sent, allowed)}"
     aria-label="Order lists sent"
   ></meter>`;
-}
-
-function renderCoverage({ coverage }: SourceView): Html {
-  const { gaps, cells, sourceId } = coverage;
-  const proved = cells.filter((cell) => cell === "proved").length;
-  const list = html`<ul class="plain">
-    ${gaps.map(
-      ({ since, until }) =>
-        html`<li>
-          ${renderAlert("Gap")} ${renderTime(formatInstant(since, 0))} to
-          ${renderTime(formatInstant(until, 0))}: the poller reads it again by itself; at once with
-          <code
-            >order-mirror backfill --source ${sourceId} --from ${formatInstant(since, 0)} --to
-            ${formatInstant(until + 999_999_999n, 0)}</code
-          >
-        </li> `,
-    )}
-  </ul>`;
-  return html`<h3>Coverage <span class="dim">last 24 h, a cell is 10 min, oldest first</span></h3>
-    ${renderStrip(coverage)}
-    <p class="dim legend">
-      <span class="key proved"></span> proved (${proved}) <span class="key gap"></span> gap (${gaps.length})
-      <span class="key open"></span> too young to be proved <span class="key before"></span> before the
-      history ·
-      <a href="/ops/walks${sourceQuery(sourceId)}">windows read</a>
-    </p>
-    ${gaps.length === 0 ? html`` : list}`;
 }

@@ -50,6 +50,16 @@ it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
     { safeThrough: ago(90_000), createdAt: ago(3_900) },
   ],
   ["OrderMirrorProofTakenBack", { lastBreachAt: ago(86_401) }, { lastBreachAt: ago(86_400) }],
+  [
+    "OrderMirrorExceptions",
+    { exceptions: 1, oldestExceptionAt: ago(1_799) },
+    { exceptions: 1, oldestExceptionAt: ago(1_800) },
+  ],
+  [
+    "OrderMirrorClaimsRefuted",
+    { refutedClaims: 2, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
+    { refutedClaims: 3, firstRefutedClaimAt: ago(60), refutedReference: "DO-1" },
+  ],
   ["OrderMirrorGaps", gap(899), gap(900)],
   ["OrderMirrorProviderChanged", { behaviourChangedAt: ago(86_401) }, { behaviourChangedAt: ago(86_400) }],
   ["OrderMirrorLateArrivals", { lateTailSeconds: 45 }, { lateTailSeconds: 46 }],

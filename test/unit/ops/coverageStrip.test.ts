@@ -1,12 +1,21 @@
 import { describe, expect, it } from "vitest";
-import { CELL_NANOS, CELLS, divideDay, renderStrip } from "../../../src/ops/overview/coverageStrip.ts";
+import { CELL_NANOS, CELLS, divideDay, renderCoverage } from "../../../src/ops/overview/coverageStrip.ts";
+import type { Breach } from "../../../src/poll/ledger/breaches.sql.ts";
 
 const NOW = 1_763_632_800_000_000_000n;
 const BEGIN = NOW - BigInt(CELLS) * CELL_NANOS;
 /** The instant at which the cell of this number begins. */
 const cell = (number: number) => BEGIN + BigInt(number) * CELL_NANOS;
 const divide = (parts: Partial<Parameters<typeof divideDay>[0]>) =>
-  divideDay({ sourceId: "live", now: NOW, historySince: 0n, provedUntil: NOW, missing: [], ...parts });
+  divideDay({
+    sourceId: "live",
+    now: NOW,
+    historySince: 0n,
+    provedUntil: NOW,
+    missing: [],
+    breaches: [],
+    ...parts,
+  });
 const count = (parts: Parameters<typeof divide>[0]) => {
   const { cells } = divide(parts);
   return Object.fromEntries(
@@ -50,8 +59,32 @@ describe("the last day in cells", () => {
     ]);
   });
 
+  it("shows for a day where a proof was taken back, with the order that it had missed", () => {
+    const breach: Breach = {
+      breachId: 1n,
+      sourceId: "live",
+      since: cell(3),
+      until: cell(5),
+      kind: "missed_change",
+      reference: "DO-7",
+      version: cell(4),
+      foundBy: "poll",
+      foundAt: NOW,
+      detail: "The mirror did not have the order.",
+      safeThroughBefore: NOW,
+      safeThroughAfter: cell(3),
+      reprovedAt: NOW,
+    };
+    const { cells } = divide({ breaches: [breach], missing: [{ since: cell(4), until: cell(6) }] });
+    expect(cells.slice(2, 7)).toEqual(["proved", "breach", "breach", "gap", "proved"]);
+    const { markup } = renderCoverage(divide({ breaches: [breach] }));
+    expect(markup).toContain("142 of 144 cells of 10 min proved, no gap, 1 proof taken back");
+    expect(markup).toContain('<span class="breach"></span>');
+    expect(markup).toContain('<a href="/ops/orders/live/DO-7">DO-7</a>');
+  });
+
   it("is told in words as well", () => {
-    expect(renderStrip(divide({ missing: [{ since: cell(3), until: cell(4) }] })).markup).toContain(
+    expect(renderCoverage(divide({ missing: [{ since: cell(3), until: cell(4) }] })).markup).toContain(
       'aria-label="live, last 24 h, oldest first: 143 of 144 cells of 10 min proved, 1 gap"',
     );
   });
