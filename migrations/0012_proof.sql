@@ -65,6 +65,15 @@ language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   found record;
 begin
+  -- Nearly every change is younger than all that is proved; that is seen without the rest.
+  if not exists (
+    select from fresh f
+    where f.version < (select p.safe_through from mirror.poll_state p where p.source_id = f.source_id)
+      or f.version < (select c.until from mirror.coverage c
+        where c.source_id = f.source_id and c.proved order by c.until desc limit 1)
+  ) then
+    return null;
+  end if;
   for found in
     with oldest as (
       select source_id, min(version) as version from fresh group by source_id

@@ -59,8 +59,8 @@ with rows as materialized (
     status, status, raw from rows
 )
 insert into bench.changes (source_id, reference, revision, history_id, previous_history_id, status, previous_status,
-  via, version)
-select source_id, reference, 1, history_id, history_id, status, status, via, version from rows`;
+  via, version, verdict)
+select source_id, reference, 1, history_id, history_id, status, status, via, version, 'applied' from rows`;
 
 /** Returns how many rows were written. */
 type Write = (rows: readonly BatchRow[]) => Promise<number>;
