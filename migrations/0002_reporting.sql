@@ -367,9 +367,15 @@ create view mirror.exceptions as
 select source_id, reference, reason as kind, quarantined_at as found_at from mirror.quarantine
 where state = 'open' and inbox_seq is null
 union all
-select source_id, reference, case when claim_version is null then 'replayed' else 'late_event' end, requested_at
-from mirror.refetches where claim_version is not null or reason = 'replayed from quarantine';
-comment on view mirror.exceptions is 'What stands beside safe_through: orders that were seen and could not be read, by the word of the quarantine; those of them that are being read again (replayed); and changes that an event brought late and no read has confirmed yet (late_event).';
+select source_id, reference,
+  case
+    when claim_version is not null then 'late_event'
+    when unconfirmed then 'unconfirmed'
+    else 'replayed'
+  end,
+  requested_at
+from mirror.refetches where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
+comment on view mirror.exceptions is 'What stands beside safe_through: orders that were seen and could not be read, by the word of the quarantine; those of them that are being read again (replayed); changes that an event brought late and no read has confirmed yet (late_event); and orders whose state in a proved window no read of that window showed (unconfirmed).';
 
 create view reporting.sync_status as
 select
@@ -401,7 +407,7 @@ comment on column reporting.sync_status.newest_updated_at        is 'Greatest up
 comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
 comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
 comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
-comment on column reporting.sync_status.exceptions               is 'Orders that were seen and could not be read, and changes that an event brought late and no read has confirmed yet: safe_through does not speak of them.';
+comment on column reporting.sync_status.exceptions               is 'Orders that were seen and could not be read, and changes that an event brought and no read has confirmed yet: safe_through does not speak of them.';
 comment on column reporting.sync_status.breaches                 is 'How often a proof was taken back: see coverage_breaches.';
 
 create view reporting.coverage as

@@ -73,6 +73,6 @@ export async function startForeignProvider({ branch = "branch-1" } = {}): Promis
     put: (reference, updatedAt, status) => void orders.set(reference, { updatedAt, status }),
     answerSingly: (reference, step) => void singly.set(reference, step),
     truth: () => Object.fromEntries([...orders].map(([reference, { status }]) => [reference, status])),
-    close: provider.close,
+    close: () => provider.close(),
   };
 }

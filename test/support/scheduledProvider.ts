@@ -7,11 +7,24 @@ import { readSnapshot } from "../../src/wire/order.ts";
 import { readListed } from "../../src/wire/page.ts";
 import { makeOrder } from "./orders.ts";
 
-interface State {
-  /** When the provider made the change; what it dates it to may lie before that. */
-  readonly since: Instant;
+export interface Shown {
   readonly updatedAt: Instant;
   readonly status: string;
+}
+
+interface State extends Shown {
+  /** When the provider made the change; what it dates it to may lie before that. */
+  readonly since: Instant;
+}
+
+/** What the spec leaves open, and this provider does so. */
+export interface Make {
+  readonly sort: "updatedAt" | "creation";
+  readonly descending: boolean;
+  /** Bounds are cut to whole seconds. */
+  readonly cutsBounds: boolean;
+  /** Orders on a page. */
+  readonly limit: number;
 }
 
 /** A provider in virtual time whose answers may lag, whose stamps may fall, and that can be taken back to an earlier moment. */
@@ -22,17 +35,19 @@ export interface ScheduledProvider extends OrderSource {
   readonly poisoned: Set<string>;
   /** Orders that lists show without a readable time. */
   readonly garbled: Set<string>;
-  change(reference: string, skewSeconds: number): { updatedAt: Instant; status: string };
+  /** Runs before each answer to a list request. */
+  before: () => Promise<void> | void;
+  change(reference: string, skewSeconds: number): Shown;
   /** As restored from a backup: what was changed since then never happened. */
   goBack(seconds: number): void;
   /** What it shows now, whatever the lag. */
-  truth(): Map<string, { updatedAt: Instant; status: string }>;
+  truth(): Map<string, Shown>;
 }
 
-const LIMIT = 3;
-const nanos = (seconds: number) => BigInt(seconds) * 1_000_000_000n;
+const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
+const SECOND = nanos(1);
 
-export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
+export function makeScheduledProvider(now: () => Instant, make: Make): ScheduledProvider {
   let states = new Map<string, State[]>();
   let revision = 0;
 
@@ -42,22 +57,30 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
       return last === undefined ? [] : [{ reference, ...last }];
     });
   const shown = () => shownAt(now() - nanos(provider.lagSeconds));
-  const write = (one: { reference: string; updatedAt: Instant; status: string }, garbled = false) =>
+  const write = (one: Shown & { reference: string }, garbled = false) =>
     JSON.stringify({
       ...makeOrder({ ...one, updatedAt: formatInstant(one.updatedAt) }),
       ...(garbled && { updatedAt: "yesterday" }),
     });
 
-  function listPage({ since, until, offset }: WalkRequest) {
-    const raws = shown()
-      .filter(({ updatedAt }) => updatedAt >= since && updatedAt < until)
-      .toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1))
-      .map((one) => write(one, provider.garbled.has(one.reference)));
-    const page = raws.slice(offset, offset + LIMIT);
+  const bound = (instant: Instant) => (make.cutsBounds ? instant - (instant % SECOND) : instant);
+
+  function listPage(query: WalkRequest) {
+    const [since, until] = [bound(query.since), bound(query.until)];
+    const inside = shown().filter(({ updatedAt }) => updatedAt >= since && updatedAt < until);
+    // Orders are shown in the sequence of their creation, which is stable among equal times.
+    const sorted =
+      make.sort === "creation"
+        ? inside
+        : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
+    const raws = (make.descending ? sorted.toReversed() : sorted).map((one) =>
+      write(one, provider.garbled.has(one.reference)),
+    );
+    const page = raws.slice(query.offset, query.offset + make.limit);
     return {
       elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
-      hasMore: offset + page.length < raws.length,
-      limit: LIMIT,
+      hasMore: query.offset + page.length < raws.length,
+      limit: make.limit,
     };
   }
 
@@ -65,6 +88,7 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
     lagSeconds: 0,
     poisoned: new Set(),
     garbled: new Set(),
+    before: () => undefined,
     change(reference, skewSeconds) {
       const status = `status ${(revision += 1)}`;
       const since = now();
@@ -80,8 +104,12 @@ export function makeScheduledProvider(now: () => Instant): ScheduledProvider {
     },
     truth: () =>
       new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
-    promises: { pageRowsMax: LIMIT, rateWindowMs: 10_000 },
-    listWindow: (query) => Promise.resolve({ ...listPage(query), requestedAt: now(), rate: "no headers" }),
+    promises: { pageRowsMax: make.limit, rateWindowMs: 10_000 },
+    async listWindow(query) {
+      const requestedAt = now();
+      await provider.before();
+      return { ...listPage(query), requestedAt, rate: "no headers" };
+    },
     getOrder(reference) {
       const facts = { status: 404, code: "order_not_found", requestId: null };
       if (provider.poisoned.has(reference)) {

@@ -61,7 +61,8 @@ interface ReadOptions {
   /** Called with each page when it has been applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
   /** Keeps how far the reading has got with this page, in the transaction that applies the page. */
-  readonly keep?: ((client: Queryable, after: Reading) => Promise<void>) | undefined;
+  readonly keep?:
+    ((client: Queryable, after: Reading, decisions: readonly Decision[]) => Promise<void>) | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -126,7 +127,7 @@ export function makeReadPage(
     });
     const decisions = await apply.applyReads(
       reads,
-      keep && ((client, decided) => keep(client, advance(decided))),
+      keep && ((client, decided) => keep(client, advance(decided), decided)),
     );
     notePage?.({ snapshots, decisions });
     return advance(decisions);

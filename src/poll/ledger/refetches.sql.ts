@@ -15,6 +15,11 @@ export interface Refetch {
 /** The word in quarantine for an order whose single read fails again and again. */
 const REASON = "unreadable_singly";
 
+/** A request that exists already is as good: it only notes what the proof passes over. */
+const NOTE_UNCONFIRMED = `on conflict (source_id, reference) do update set unconfirmed = true
+  where not refetches.unconfirmed`;
+const UNCONFIRMED = "claimed, and not shown by a read";
+
 /** Requests that orders be read again. One that is waiting already starts anew: it must be read after this. */
 export async function requestRefetches(
   pool: Pool,
@@ -39,14 +44,27 @@ export async function requestUnconfirmed(
   { sourceId, window }: { sourceId: string; window: Window },
 ): Promise<number> {
   const { rowCount } = await client.query(
-    `insert into mirror.refetches (source_id, reference, reason)
-     select source_id, reference, 'claimed, and not shown by a read' from mirror.orders
+    `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
+     select source_id, reference, '${UNCONFIRMED}', true from mirror.orders
      where source_id = $1 and version >= $2::bigint and version < $3::bigint and not settled and gone_at is null
-     order by reference
-     on conflict (source_id, reference) do nothing`,
+     order by reference ${NOTE_UNCONFIRMED}`,
     [sourceId, window.since, window.until],
   );
   return rowCount ?? 0;
+}
+
+/** The same of orders that a page showed in an older state than the mirror has. In the transaction of the page. */
+export async function requestContradicted(
+  client: Queryable,
+  { sourceId, references }: { sourceId: string; references: readonly string[] },
+): Promise<void> {
+  if (references.length === 0) return;
+  await client.query(
+    `insert into mirror.refetches (source_id, reference, reason, unconfirmed)
+     select $1, reference, '${UNCONFIRMED}', true from (select distinct unnest($2::text[]) as reference) shown
+     order by reference ${NOTE_UNCONFIRMED}`,
+    [sourceId, references],
+  );
 }
 
 /** The requests that are due, in the order in which they became so: a failing one comes behind those that waited. */

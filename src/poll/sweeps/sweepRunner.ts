@@ -102,8 +102,8 @@ function makeReadOn(store: WalkStore, { sweep, readPage }: Parameters<typeof mak
       priority,
       rehearses,
       notePage: (page: AppliedPage) => sweep.notePage?.(page),
-      async keep(client, reading) {
-        committed = await store.save(client, { before, after: reading, term });
+      async keep(client, reading, decisions) {
+        committed = await store.save(client, { before, after: reading, decisions, term });
       },
       signal,
     });

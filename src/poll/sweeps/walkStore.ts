@@ -1,3 +1,4 @@
+import type { Decision } from "../../apply/applySubjects.ts";
 import type { Queryable } from "../../database/database.ts";
 import { addSeconds } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -9,7 +10,7 @@ import type { Reading } from "../cycle/readWindow.ts";
 import type { Term } from "../leader/leadership.ts";
 import { commitWindow } from "../ledger/coverage.sql.ts";
 import type { CoverageProgress } from "../ledger/coverage.sql.ts";
-import { requestUnconfirmed } from "../ledger/refetches.sql.ts";
+import { requestContradicted, requestUnconfirmed } from "../ledger/refetches.sql.ts";
 import { advanceWalk, beginWalk, endWalk, forgetWalk, loadWalk } from "../ledger/walks.sql.ts";
 import type { WalkKey } from "../ledger/walks.sql.ts";
 import type { Sweep } from "./sweeps.ts";
@@ -40,6 +41,8 @@ export interface WalkStore {
 interface WalkedPage {
   readonly before: Reading;
   readonly after: Reading;
+  /** On what the page showed. */
+  readonly decisions: readonly Decision[];
   readonly term: Term;
 }
 
@@ -68,6 +71,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
     const { walk, begunAt } = after;
     if (begunAt === undefined) throw new TypeError("a reading without a page cannot be kept");
     const place = { ...key, window: walk.window, begunAt };
+    await requestContradicted(client, { ...key, references: listContradicted(sweep, page) });
     const pagesBefore = before.walk.pages;
     if (walk.outcome === undefined) {
       const progress = { ...place, step: walk.pages, orders: after.counts.orders, state: encodeWalk(walk) };
@@ -76,10 +80,9 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       await (pagesBefore === 0 ? beginWalk : advanceWalk)(client, lease, { progress, keys });
       return undefined;
     }
-    const isRead = walk.outcome.kind === "read";
-    const committed = isRead ? await commit(client, { ...page, begunAt }) : undefined;
+    const committed = walk.outcome.kind === "read" ? await commit(client, { ...page, begunAt }) : undefined;
     // A walk of one page, which is what nearly all are, leaves nothing behind but what it finds of one given up.
-    if (pagesBefore === 0 || !isRead) await forgetWalk(client, key);
+    if (pagesBefore === 0 || committed === undefined) await forgetWalk(client, key);
     else await endWalk(client, { ...place, step: pagesBefore });
     return committed;
   }
@@ -106,10 +109,22 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       orders,
       durationMs: Math.max(0, Math.round(clock.monotonicMs() - after.begunAtMs)),
     });
-    // A comparison reads by itself what its pages did not show.
     if (proved && sweep.name !== "verify") await requestUnconfirmed(client, { ...key, window });
     return { window, progress, whole, proved, begunAt };
   }
 
   return { load, save };
+}
+
+/** Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. */
+function listContradicted(sweep: Sweep, { after, decisions }: WalkedPage): string[] {
+  // A comparison reads by itself what its pages did not show, and what proves nothing passes over nothing.
+  if (sweep.provesAfterSeconds === undefined || sweep.name === "verify") return [];
+  const { until } = after.walk.window;
+  return decisions
+    .filter(({ verdict, version, storedVersion }) => {
+      const isOlder = verdict === "stale" && version !== null && storedVersion !== null;
+      return isOlder && version < storedVersion && storedVersion < until;
+    })
+    .flatMap(({ reference }) => reference ?? []);
 }
