@@ -15,6 +15,7 @@ try {
 } catch (error) {
   process.exitCode = reportFailure(error, {
     verbose: ["debug", "trace"].includes(findText("LOG_LEVEL") ?? ""),
+    json: process.argv.includes("--json"),
   });
 }
 

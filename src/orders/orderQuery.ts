@@ -100,7 +100,7 @@ export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
 
 function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {
   if ((filter.updatedSince === undefined) !== (filter.updatedUntil === undefined)) {
-    const message = "updatedSince and updatedUntil must be sent together.";
+    const message = "updatedSince and updatedUntil must be given together.";
     throw refuseParameter(message, ASSUMED_CODES.updatedPeriodIncomplete);
   }
   return branch === undefined ? filter : { ...filter, branch: nameBranch(branch) };

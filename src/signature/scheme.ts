@@ -1,5 +1,6 @@
 import { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
+import { describeSchemaIssue } from "../domain/schemaIssue.ts";
 import { ENCODINGS } from "./encoding.ts";
 import { PRESETS } from "./presets.ts";
 import { hasPlaceholder, parseTemplate } from "./template.ts";
@@ -80,7 +81,7 @@ function findPreset(name: string): SchemeInput {
 }
 
 function parseScheme(fields: unknown): Scheme {
-  const result = schemeSchema.safeParse(fields);
+  const result = schemeSchema.safeParse(fields, { error: describeSchemaIssue });
   if (result.success) return Object.freeze(result.data);
   const lines = result.error.issues.map((issue) =>
     ["The webhook scheme", issue.path.join("."), issue.message].filter(Boolean).join(": "),

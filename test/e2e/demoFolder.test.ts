@@ -56,6 +56,12 @@ it("takes free ports for taken ones; a second start and the other commands find 
   expect(JSON.parse(status.stdout)).toMatchObject([{ sourceId: "live" }, { sourceId: "test" }]);
   const [, reference = ""] = await demo.waitFor(/webhook\s+(DO-\S+)\s/);
   expect((await runProgram(["order", reference], env)).stdout).toContain(`Order ${reference}`);
+  const missing = await runProgram(["order", "DO-NONE", "--json"], env);
+  expect([JSON.parse(missing.stdout), missing.code]).toEqual([[], 3]);
+  const unknown = await runProgram(["order", "--json", "--nosuch"], env);
+  expect(JSON.parse(unknown.stdout)).toMatchObject({
+    error: { message: "unknown option '--nosuch'", exitCode: 2 },
+  });
   const doctor = await runProgram(["doctor", "--json"], env);
   const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; level: string }[] };
   expect(findings.filter(({ level }) => level === "problem")).toEqual([]);

@@ -77,15 +77,36 @@ describe("order-mirror export", () => {
 
   it.each([
     [["--format", "xml"], /Allowed choices are csv, ndjson/],
-    [["--updated-since", "2026-11-20T11:00:00Z"], /must be sent together/],
-    [["--pickup-from", "yesterday"], /pickupFrom must be an ISO 8601 date-time/],
-    [["--branch", "nowhere"], /branch matches no branch/],
+    [["--updated-since", "2026-11-20T11:00:00Z"], /must be given together/],
+    [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
+    [["--branch", "nowhere"], /--branch matches no branch/],
     [["--source", "other"], /There is no source other/],
-    [["--json"], /Give --output as well/],
   ])("%j is wrong usage: exit code 2, a sentence, and nothing on stdout", async (args, sentence) => {
     const { code, stdout, stderr } = await run(...args);
     expect([code, stdout]).toEqual([2, ""]);
     expect(stderr).toMatch(sentence);
+  });
+
+  it("reads times as every command does: an instant, or a duration back from now", async () => {
+    const known = await run("--first-seen-since", "P1D");
+    expect(known.stderr).toMatch(/^3 orders written in /m);
+    const planned = await run("--pickup-from", "PT5M", "--pickup-until", "PT1M");
+    expect(planned).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
+    [["--updated-since", "P1D"], "--updated-since and --updated-until must be given together."],
+    [["--status", ""], "--status must be a text of 1 to 255 characters."],
+    [["--json"], "--json tells about an export, and stdout is where the orders go."],
+  ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {
+    const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];
+    const { code, stdout, stderr } = await run(...args, ...output);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`order-mirror: ${message}\n  fix: `);
+    expect(JSON.parse(stdout)).toEqual({
+      error: { message, fix: expect.any(String) as string, exitCode: 2 },
+    });
   });
 
   it("says that a file cannot be written, and leaves none", async () => {

@@ -4,31 +4,33 @@ import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
 import { makeCompletionScript, SHELLS } from "../output/completionScripts.ts";
 import type { CompletedCommand, Shell } from "../output/completionScripts.ts";
 
-/** Words of arguments that are known before the program is asked. */
-const WORDS: Readonly<Record<string, readonly string[]>> = {
-  trigger: SCENARIOS.map(({ name }) => name),
-  completion: SHELLS,
-};
+/** Words of arguments that commander does not know as choices, as a new sandbox may have others. */
+const WORDS: Readonly<Record<string, readonly string[]>> = { trigger: SCENARIOS.map(({ name }) => name) };
 
 export function addCompletionCommand(program: Command): void {
   program
     .command("completion")
     .addArgument(new Argument("<shell>", "the shell to complete in").choices(SHELLS))
-    .description("print a script that completes commands and options in a shell")
+    .description("print a script that completes commands, options and their values in a shell")
     .addHelpText("after", `\nbash: source <(${program.name()} completion bash)`)
     .action((shell: Shell) => {
       process.stdout.write(makeCompletionScript(shell, program.name(), listCommands(program)));
     });
 }
 
-/** Every command with its options, as commander knows them. */
-export function listCommands(program: Command): CompletedCommand[] {
-  return program.commands.map((command) => ({
-    name: command.name(),
-    description: command.description(),
-    options: command.options.flatMap(({ long, description }) =>
-      long === undefined || long === null ? [] : [{ flag: long, description }],
-    ),
-    words: WORDS[command.name()] ?? [],
-  }));
+/** Every command and subcommand with its options, as commander knows them. */
+export function listCommands(program: Command, parents: readonly string[] = []): CompletedCommand[] {
+  return program.commands.flatMap((command) => {
+    const path = [...parents, command.name()];
+    const choices = command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []);
+    const own: CompletedCommand = {
+      path,
+      description: command.description(),
+      options: command.options.flatMap(({ long, description, argChoices }) =>
+        long === undefined || long === null ? [] : [{ flag: long, description, choices: argChoices ?? [] }],
+      ),
+      words: [...choices, ...(WORDS[command.name()] ?? []), ...command.commands.map((each) => each.name())],
+    };
+    return [own, ...listCommands(command, path)];
+  });
 }

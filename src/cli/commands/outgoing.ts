@@ -173,8 +173,10 @@ async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEn
   const endpoints = await readOutgoingEndpoints(pool);
   const found = endpoints.find(({ endpointId }) => endpointId === endpoint);
   if (found !== undefined) return found;
-  const names = endpoints.map(({ endpointId }) => endpointId).join(", ") || "none";
-  throw new ConfigurationError(`There is no endpoint ${endpoint}.`, { fix: `There are: ${names}.` });
+  const names = endpoints.map(({ endpointId }) => endpointId).join(", ");
+  throw new ConfigurationError(`There is no endpoint ${endpoint}.`, {
+    fix: names === "" ? "None was ever configured; see OUTGOING_WEBHOOKS_FILE." : `There are: ${names}.`,
+  });
 }
 
 function chooseAmong(sourceIds: readonly string[], named: string | undefined): string {

@@ -1,7 +1,7 @@
 import { CommanderError } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
-import { printNotice } from "../output/terminal.ts";
+import { printJson, printNotice } from "../output/terminal.ts";
 
 /** Exit codes, as `--help` explains them. */
 const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
@@ -13,9 +13,26 @@ export class ProblemsFoundError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-/** Says in a sentence or two what went wrong and what to do about it; returns the exit code. */
-export function reportFailure(thrown: unknown, { verbose }: { verbose: boolean }): ExitCode {
+/**
+ * Says in a sentence or two what went wrong and what to do about it; returns the exit code. With `json` the same stands
+ * on stdout, for a program that was promised JSON.
+ */
+export function reportFailure(
+  thrown: unknown,
+  { verbose, json }: { verbose: boolean; json: boolean },
+): ExitCode {
   const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
+  const exitCode = tell(error, verbose);
+  // What has found problems has written them already, as JSON.
+  if (json && exitCode !== EXIT.ok && !(error instanceof ProblemsFoundError)) {
+    const message = (error instanceof Error ? error.message : String(error)).replace(/^error: /, "");
+    const fix = error instanceof OrderMirrorError ? error.fix : undefined;
+    printJson({ error: { message, fix: fix ?? null, exitCode } });
+  }
+  return exitCode;
+}
+
+function tell(error: unknown, verbose: boolean): ExitCode {
   // Commander has written its message already.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof ProblemsFoundError) return EXIT.problems;

@@ -9,7 +9,7 @@ import type { Pool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
-import { ENVIRONMENT } from "../../runtime/config/environment.ts";
+import { ENV_FILE, ENVIRONMENT, readEnvironment } from "../../runtime/config/environment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { Logger, LogLevel } from "../../runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
@@ -18,12 +18,17 @@ import { startTracing } from "../../runtime/telemetry/tracing.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { checkScheme } from "../../signature/checkScheme.ts";
 import { configureHere } from "../demo/demoFolder.ts";
+import { printNotice } from "../output/terminal.ts";
 
 const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
 
-/** The configuration of this process, read once. Throws ConfigurationError with all that is wrong. */
+/**
+ * The configuration of this process, read once; what looks misspelt is said on stderr. Throws ConfigurationError with all
+ * that is wrong.
+ */
 export function readConfig(): Config {
+  for (const remark of readEnvironment(ENVIRONMENT, ENV_FILE).remarks) printNotice(remark);
   return loadConfig(ENVIRONMENT, { checkScheme });
 }
 

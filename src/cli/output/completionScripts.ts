@@ -1,9 +1,15 @@
-/** What can be completed after one command. */
+/** What can be completed after one command or subcommand. */
 export interface CompletedCommand {
-  readonly name: string;
+  /** Its names from the program on, such as `outgoing`, `retry`. */
+  readonly path: readonly string[];
   readonly description: string;
-  readonly options: readonly { readonly flag: string; readonly description: string }[];
-  /** Words that its argument may be. */
+  readonly options: readonly {
+    readonly flag: string;
+    readonly description: string;
+    /** Values that it may have, where they are known. */
+    readonly choices: readonly string[];
+  }[];
+  /** Words that its argument may be, and its subcommands. */
   readonly words: readonly string[];
 }
 
@@ -30,23 +36,43 @@ export function makeCompletionScript(
   }
 }
 
+const isTop = ({ path }: CompletedCommand) => path.length === 1;
+
+/** The longer path first: a shell takes the first pattern that fits. */
+function deepestFirst(commands: readonly CompletedCommand[]): CompletedCommand[] {
+  return [...commands].sort((one, other) => other.path.length - one.path.length);
+}
+
+/** Patterns for "COMMAND OPTION", each with the values of that option. */
+function listChoices(commands: readonly CompletedCommand[]): { pattern: string; choices: string }[] {
+  return deepestFirst(commands).flatMap(({ path, options }) =>
+    options
+      .filter(({ choices }) => choices.length > 0)
+      .map(({ flag, choices }) => ({
+        pattern: `"${path.join(" ")} "*" ${flag}"|"${path.join(" ")} ${flag}"`,
+        choices: choices.join(" "),
+      })),
+  );
+}
+
 function makeBash(program: string, commands: readonly CompletedCommand[]): string {
   const name = functionName(program);
-  const cases = commands.map(
-    ({ name: command, options, words }) =>
-      `    ${command}) words="${[...words, ...options.map(({ flag }) => flag)].join(" ")}" ;;`,
+  const values = listChoices(commands).map(({ pattern, choices }) => `    ${pattern}) words="${choices}" ;;`);
+  const cases = deepestFirst(commands).map(
+    ({ path, options, words }) =>
+      `    "${path.join(" ")}"|"${path.join(" ")} "*) words="${[...words, ...options.map(({ flag }) => flag)].join(" ")}" ;;`,
   );
   return `# ${program} completion for bash. Load it with: source <(${program} completion bash)
 ${name}() {
-  local words
-  if [ "$COMP_CWORD" -eq 1 ]; then
-    words="${commands.map((each) => each.name).join(" ")}"
-  else
-    case "\${COMP_WORDS[1]}" in
-  ${cases.join("\n  ")}
-      *) words="" ;;
-    esac
-  fi
+  local words line="\${COMP_WORDS[*]:1:COMP_CWORD-1}"
+  case "$line" in
+    "") words="${commands
+      .filter(isTop)
+      .map(({ path }) => path[0])
+      .join(" ")}" ;;
+${[...values, ...cases].join("\n")}
+    *) words="" ;;
+  esac
   COMPREPLY=($(compgen -W "$words" -- "\${COMP_WORDS[COMP_CWORD]}"))
 }
 complete -o default -F ${name} ${program}
@@ -57,41 +83,60 @@ function makeZsh(program: string, commands: readonly CompletedCommand[]): string
   const name = functionName(program);
   const describe = (word: string, description: string) =>
     quote(`${word.replaceAll(":", "\\:")}:${description}`);
-  const cases = commands.map(({ name: command, options, words }) => {
+  const values = listChoices(commands).map(
+    ({ pattern, choices }) => `    ${pattern}) entries=(${choices}) ;;`,
+  );
+  const cases = deepestFirst(commands).map(({ path, options, words }) => {
+    const line = path.join(" ");
     const entries = [
-      ...words.map((word) => describe(word, command)),
+      ...words.map((word) => describe(word, describeWord(commands, path, word))),
       ...options.map(({ flag, description }) => describe(flag, description)),
     ];
-    return `    ${command}) entries=(${entries.join(" ")}) ;;`;
+    return `    "${line}"|"${line} "*) entries=(${entries.join(" ")}) ;;`;
   });
+  const tops = commands.filter(isTop).map(({ path: [top = ""], description }) => describe(top, description));
   return `#compdef ${program}
 # ${program} completion for zsh. Load it with: source <(${program} completion zsh)
 ${name}() {
   local -a entries
-  if (( CURRENT == 2 )); then
-    entries=(${commands.map((each) => describe(each.name, each.description)).join(" ")})
-  else
-    case "$words[2]" in
-  ${cases.join("\n  ")}
-    esac
-  fi
+  local line="\${(j: :)words[2,CURRENT-1]}"
+  case "$line" in
+    "") entries=(${tops.join(" ")}) ;;
+${[...values, ...cases].join("\n")}
+  esac
   _describe -o '${program}' entries || _files
 }
 compdef ${name} ${program}
 `;
 }
 
+/** The description of a subcommand; of any other word the command that it belongs to. */
+function describeWord(
+  commands: readonly CompletedCommand[],
+  parents: readonly string[],
+  word: string,
+): string {
+  const line = [...parents, word].join(" ");
+  return commands.find(({ path }) => path.join(" ") === line)?.description ?? parents.join(" ");
+}
+
 function makeFish(program: string, commands: readonly CompletedCommand[]): string {
-  const lines = commands.flatMap(({ name, description, options, words }) => {
-    const seen = `-n '__fish_seen_subcommand_from ${name}'`;
+  const lines = commands.flatMap(({ path, description, options, words }) => {
+    const [top = "", sub] = path;
+    const seen = `-n '${path.map((each) => `__fish_seen_subcommand_from ${each}`).join("; and ")}'`;
     return [
-      `complete -c ${program} -n __fish_use_subcommand -f -a ${name} -d ${quote(description)}`,
-      ...words.map((word) => `complete -c ${program} ${seen} -f -a ${word}`),
-      ...options.map(
-        ({ flag, description: about }) =>
-          `complete -c ${program} ${seen} -l ${flag.replace(/^--/, "")} -d ${quote(about)}`,
+      sub === undefined
+        ? `complete -c ${program} -n __fish_use_subcommand -f -a ${top} -d ${quote(description)}`
+        : "",
+      ...words.map(
+        (word) =>
+          `complete -c ${program} ${seen} -f -a ${word} -d ${quote(describeWord(commands, path, word))}`,
       ),
-    ];
+      ...options.map(({ flag, description: about, choices }) => {
+        const values = choices.length > 0 ? ` -x -a '${choices.join(" ")}'` : "";
+        return `complete -c ${program} ${seen} -l ${flag.replace(/^--/, "")}${values} -d ${quote(about)}`;
+      }),
+    ].filter((line) => line !== "");
   });
   const how = `# ${program} completion for fish. Load it with: ${program} completion fish | source`;
   return `${[how, ...lines].join("\n")}\n`;

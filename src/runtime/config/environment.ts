@@ -1,6 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
+import { findMisspelt } from "./misspelt.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
@@ -17,6 +18,8 @@ export interface Environment {
   readonly found: ReadonlyMap<VariableName, FoundText>;
   /** Sentences that name the variable and never its content. */
   readonly problems: readonly string[];
+  /** Sentences about variables that nothing reads and that are nearly one of ours. */
+  readonly remarks: readonly string[];
 }
 
 /** What this process was started with; nothing else reads it. */
@@ -55,7 +58,17 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
       found.set(name, direct);
     }
   }
-  return { found, problems };
+  return { found, problems, remarks: listMisspelt([...Object.keys(env), ...Object.keys(dotenv)]) };
+}
+
+/** A remark and no problem: the variable may be another program's. */
+function listMisspelt(names: readonly string[]): string[] {
+  const known = VARIABLE_NAMES.flatMap((name) =>
+    describeVariable(name).secret ? [name, `${name}_FILE`] : [name],
+  );
+  return findMisspelt(new Set(names), known).map(
+    ({ name, meant }) => `${name} is set, and nothing reads it. Is ${meant} meant?`,
+  );
 }
 
 /** The text of one variable, whether or not the others are in order; undefined when it is not set. */

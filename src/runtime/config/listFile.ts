@@ -1,6 +1,7 @@
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { z } from "zod";
+import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import { describeReadError, readSecretFile } from "./environment.ts";
 
 /** The elements of the JSON list in a file that a variable names; none, and a problem for each mistake, when it is not in order. */
@@ -21,7 +22,7 @@ export function readListFile<Element extends z.ZodType>(options: {
     problems.push(`${variable} names ${place}, which ${reason}.`);
     return [];
   }
-  const result = z.array(schema).safeParse(json);
+  const result = z.array(schema).safeParse(json, { error: describeSchemaIssue });
   if (result.success) return result.data;
   for (const issue of result.error.issues) {
     const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;

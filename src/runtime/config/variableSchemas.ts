@@ -61,10 +61,25 @@ export const list = z.string().transform((value) =>
 const isUrl = (value: string, protocols: readonly string[]) =>
   URL.canParse(value) && protocols.includes(new URL(value).protocol);
 
-export const databaseUrl = text.refine(
-  (value) => isUrl(value, POSTGRES_PROTOCOLS),
-  "must look like postgres://user:password@host:5432/database",
-);
+export const databaseUrl = text
+  .refine(
+    (value) => isUrl(value, POSTGRES_PROTOCOLS),
+    "must look like postgres://user:password@host:5432/database; in a password @ is written %40, : %3A, / %2F and # %23",
+  )
+  .transform(nameVerification);
+
+/** The modes of TLS that the driver takes for verify-full, and warns of in eight lines each time. */
+const TAKEN_FOR_VERIFY_FULL = ["prefer", "require", "verify-ca"];
+
+/** The address with the mode of TLS that holds: whatever encrypts verifies as well, unless `uselibpqcompat` says otherwise. */
+function nameVerification(value: string): string {
+  const url = new URL(value);
+  const mode = url.searchParams.get("sslmode");
+  if (mode === null || !TAKEN_FOR_VERIFY_FULL.includes(mode) || url.searchParams.has("uselibpqcompat"))
+    return value;
+  url.searchParams.set("sslmode", "verify-full");
+  return url.href;
+}
 
 export const redisUrls = list.superRefine((urls, context) => {
   const message = findRedisProblem(urls);

@@ -20,8 +20,8 @@ function has(shell: string): boolean {
 
 it.each(SHELLS)("%s is told every command and every long option", (shell) => {
   const text = script(shell);
-  for (const { name, options } of commands) {
-    expect(text).toContain(name);
+  for (const { path, options } of commands) {
+    expect(text).toContain(path.at(-1));
     for (const { flag } of options) expect(text).toContain(flag.replace(/^--/, ""));
   }
   expect(text).toContain(SCENARIOS[0]?.name);
@@ -54,6 +54,15 @@ describe.runIf(has("bash"))("in bash", () => {
     expect(complete("doctor", "--")).toEqual(["--url", "--json"]);
     expect(complete("trigger", "lost-")).toEqual(["lost-webhook", "lost-cancellation"]);
     expect(complete("nosuch", "")).toEqual([]);
+  });
+
+  it("completes subcommands, their options, and the values of options and arguments", () => {
+    expect(complete("outgoing", "re")).toEqual(["retry", "replay"]);
+    expect(complete("outgoing", "retry", "--y")).toEqual(["--yes"]);
+    expect(complete("outgoing", "list", "--y")).toEqual([]);
+    expect(complete("export", "--format", "")).toEqual(["csv", "ndjson"]);
+    expect(complete("export", "--excel", "--separator", "c")).toEqual(["comma"]);
+    expect(complete("completion", "z")).toEqual(["zsh"]);
   });
 });
 

@@ -15,6 +15,8 @@ import type { ExportFormat } from "../../../orders/exportOrders.ts";
 import { CSV_SEPARATORS } from "../../../orders/orderCsv.ts";
 import type { CsvSeparator } from "../../../orders/orderCsv.ts";
 import { parseOrderFilter } from "../../../orders/orderQuery.ts";
+import { formatInstant } from "../../../domain/order/instant.ts";
+import { resolveSince } from "../../../runtime/config/duration.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
 import { makeProgressLine } from "../../output/progressLine.ts";
@@ -22,21 +24,23 @@ import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { openOutput, formatSpan, printJson, printNotice } from "../../output/terminal.ts";
 
-/** Options that are parameters of GET /v1/orders, by their names there. */
+/** Options that are parameters of GET /v1/orders, by their names there; `<when>` is an instant, or a duration back from now. */
 const FILTERS = {
-  updatedSince: ["--updated-since <time>", "updatedAt from then on; together with --updated-until"],
-  updatedUntil: ["--updated-until <time>", "updatedAt before then"],
-  pickupFrom: ["--pickup-from <time>", "planned pickup from then on"],
-  pickupUntil: ["--pickup-until <time>", "planned pickup before then"],
-  deliveryFrom: ["--delivery-from <time>", "planned delivery from then on"],
-  deliveryUntil: ["--delivery-until <time>", "planned delivery before then"],
+  updatedSince: ["--updated-since <when>", "updatedAt from then on; together with --updated-until"],
+  updatedUntil: ["--updated-until <when>", "updatedAt before then"],
+  pickupFrom: ["--pickup-from <when>", "planned pickup from then on"],
+  pickupUntil: ["--pickup-until <when>", "planned pickup before then"],
+  deliveryFrom: ["--delivery-from <when>", "planned delivery from then on"],
+  deliveryUntil: ["--delivery-until <when>", "planned delivery before then"],
   status: ["--status <status>", "with this status"],
   branch: ["--branch <name>", "of this branch: its reference or id"],
   fleet: ["--fleet <name>", "of this fleet"],
   scheduleMode: ["--schedule-mode <mode>", "with this mode of schedule, such as asap"],
   externalOrderIdPrefix: ["--external-order-id-prefix <text>", "whose externalOrderId begins with it"],
-  firstSeenSince: ["--first-seen-since <time>", "known here since then"],
+  firstSeenSince: ["--first-seen-since <when>", "known here since then"],
 } as const;
+
+const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
 
 type Options = Partial<Record<keyof typeof FILTERS, string>> & {
   readonly source?: string;
@@ -118,17 +122,33 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
 
 async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {
   const parameters = new URLSearchParams();
-  for (const name of Object.keys(FILTERS) as (keyof typeof FILTERS)[]) {
+  const now = systemClock.now();
+  for (const name of FILTER_NAMES) {
     const value = options[name];
-    if (value !== undefined) parameters.set(name, value);
+    if (value === undefined) continue;
+    parameters.set(name, isTime(name) ? formatInstant(resolveSince(value, now)) : value);
   }
   const sourceId = await chooseSource(pool, options.source);
   try {
     return await resolveBranch(pool, { sourceId, asked: parseOrderFilter(parameters) });
   } catch (error) {
     if (!(error instanceof RefusedRequestError)) throw error;
-    throw new ConfigurationError(error.message, { fix: "See order-mirror export --help." });
+    throw new ConfigurationError(nameOptions(error.message), { fix: "See order-mirror export --help." });
   }
+}
+
+function isTime(name: keyof typeof FILTERS): boolean {
+  return FILTERS[name][0].endsWith("<when>");
+}
+
+/** A sentence about parameters of an address, about the options that they come from. */
+function nameOptions(sentence: string): string {
+  return FILTER_NAMES.reduce((text, name) => {
+    const [flag = name] = FILTERS[name][0].split(" ");
+    // A name that is an English word, too, is one only at the beginning: "branch matches no branch".
+    const place = /[A-Z]/.test(name) ? `\\b${name}\\b` : `^${name}\\b`;
+    return text.replaceAll(new RegExp(place, "g"), flag);
+  }, sentence);
 }
 
 async function writeOrders(work: {

@@ -32,6 +32,7 @@ export function addOrderCommand(program: Command): void {
     .action(async (text: string, options: { source?: string; json?: boolean }) => {
       const sourceId = options.source ?? null;
       const found = await withMirror(({ pool }) => explain(pool, { text, sourceId }));
+      if (options.json === true) printJson(found);
       if (found.length === 0) {
         printNotice(`No order ${text} in the mirror${sourceId === null ? "" : ` of source ${sourceId}`}.`);
         printNotice(
@@ -39,8 +40,7 @@ export function addOrderCommand(program: Command): void {
         );
         throw new ProblemsFoundError("no such order");
       }
-      if (options.json === true) printJson(found);
-      else found.forEach(({ order, timeline }) => printOrder(order, timeline));
+      if (options.json !== true) found.forEach(({ order, timeline }) => printOrder(order, timeline));
     });
 }
 
@@ -59,7 +59,7 @@ function printOrder(order: FoundOrder, timeline: readonly TimelineEntry[]): void
   const name = order.externalOrderId === null ? "" : ` (${order.externalOrderId})`;
   printLine(paint("bold", `Order ${order.reference}${name} · ${order.status}`));
   printLine(
-    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision} states · ${settledText(order)}`,
+    `source ${order.sourceId} · version ${formatInstant(order.version)} · ${order.revision === 1 ? "1 state" : `${order.revision} states`} · ${settledText(order)}`,
   );
   printLine();
   const rows = timeline.map((entry) => [

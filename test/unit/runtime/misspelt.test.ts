@@ -1,0 +1,34 @@
+import { describe, expect, it } from "vitest";
+import { readEnvironment } from "../../../src/runtime/config/environment.ts";
+
+const remarksOn = (...names: string[]) =>
+  readEnvironment(Object.fromEntries(names.map((name) => [name, "secret-text"])), null).remarks;
+
+describe("a variable that nothing reads is named with the one that was meant", () => {
+  it.each([
+    ["OPS_PASWORD", "OPS_PASSWORD"],
+    ["OPS_PASSWROD", "OPS_PASSWORD"],
+    ["DATABSE_URL", "DATABASE_URL"],
+    ["DATADIR", "DATA_DIR"],
+    ["ops_password", "OPS_PASSWORD"],
+    ["API_TOKEN_FILE", "API_TOKENS_FILE"],
+    ["DELIVERY_URL", "DELIVERY_BASE_URL"],
+  ])("%s: %s", (name, meant) => {
+    expect(remarksOn(name)).toEqual([`${name} is set, and nothing reads it. Is ${meant} meant?`]);
+  });
+});
+
+it("leaves our own and other programs' variables alone", () => {
+  const others = [
+    "PATH",
+    "HOME",
+    "HOSTNAME",
+    "POST",
+    "USER",
+    "PGHOST",
+    "POSTGRES_PASSWORD",
+    "LOGNAME",
+    "NODE_ENV",
+  ];
+  expect(remarksOn("OPS_PASSWORD", "OPS_PASSWORD_FILE", "PORT", ...others)).toEqual([]);
+});
