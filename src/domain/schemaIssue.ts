@@ -43,6 +43,7 @@ export function describeSchemaIssue(issue: SchemaIssue): string {
       return text
         ? `must have at most ${String(issue.maximum)} characters`
         : `must be at most ${String(issue.maximum)}`;
+    case undefined:
     default:
       return "is not of a form that is known here";
   }
