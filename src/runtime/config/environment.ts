@@ -1,7 +1,7 @@
 import { readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
-import { findMisspelt } from "./misspelt.ts";
+import { findMisspelt } from "../../domain/misspelt.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
