@@ -50,7 +50,6 @@ async function startWorld(more: Partial<PollDeps> = {}) {
       pace: "cycle",
       holder: `test-${Math.random()}`,
       rateWindowMs: 0,
-      leaseTtlMs: 500,
       ...more,
       ...own,
     });
@@ -185,7 +184,7 @@ it(
       clock: systemClock,
       logger: silentLogger,
     });
-    world.startPoller({ client, intervalSeconds: 5 });
+    world.startPoller({ client, intervalSeconds: 1 });
     const backfillId = await world.ask({ since, until });
     await expect.poll(() => world.state(backfillId), { timeout: 200_000, interval: 200 }).toBe("done");
     const done = (await readRequest(world.pool, backfillId))!;

@@ -4,6 +4,8 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { secondsAgo } from "../support/opsMirror.ts";
 import { addSource, makeEventBody } from "../support/orders.ts";
+import { refusal, startScriptedProvider } from "../support/scriptedProvider.ts";
+import type { ScriptedProvider } from "../support/scriptedProvider.ts";
 import { openSurfaces } from "../support/surfaces.ts";
 import type { Surfaces } from "../support/surfaces.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../support/webhooks.ts";
@@ -14,13 +16,17 @@ const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").t
 let database: TestDatabase;
 let env: Record<string, string>;
 let surfaces: Surfaces;
+/** Refuses at once: one that is away would be asked four times, with pauses, whenever the doctor looks. */
+let provider: ScriptedProvider;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
   await addSource(database.pool, "live");
+  provider = await startScriptedProvider();
+  provider.script(refusal(404, "not_found"));
   env = {
     DATABASE_URL: database.url,
-    DELIVERY_BASE_URL: `http://127.0.0.1:${await findFreePort()}`,
+    DELIVERY_BASE_URL: provider.url,
     DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     LOCAL_TRUST: "true",
@@ -29,6 +35,7 @@ beforeAll(async () => {
 });
 afterAll(async () => {
   await surfaces.close();
+  await provider.close();
   await database.drop();
 });
 beforeEach(() => run(WELL));
