@@ -3,7 +3,8 @@
 create table mirror.ops_actions (
   action_id bigint generated always as identity primary key,
   at        timestamptz not null default clock_timestamp(),
-  role      text not null check (role in ('operator', 'viewer')),
+  role      text not null check (role in ('operator', 'viewer', 'command')),
+  person    text check (length(person) <= 255),
   action    text not null,
   source_id text,
   target    text,
@@ -11,8 +12,9 @@ create table mirror.ops_actions (
   affected  bigint
 );
 comment on table  mirror.ops_actions           is 'Everything that was done on the ops pages, and what a command changed for good: the audit log. A row is written before the deed or together with it.';
-comment on column mirror.ops_actions.role      is 'As whom the person was logged in.';
-comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out; adopt, by the command, when a source went to another provider.';
+comment on column mirror.ops_actions.role      is 'As whom the person was logged in; command: at the command line, where whoever reaches the database may do anything.';
+comment on column mirror.ops_actions.person    is 'Who it was, as single sign-on named the person, or the account and machine of a command; null: whoever knows the password of the role.';
+comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out; of commands also adopt, pause, resume, erase, backfill, verify, cancel, export and outgoing.';
 comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: of every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a request to the queues.';
 comment on column mirror.ops_actions.note      is 'What the person said about it.';
@@ -21,12 +23,16 @@ comment on column mirror.ops_actions.affected  is 'How many things it concerned;
 create table mirror.ops_sessions (
   token_hash   bytea primary key,
   role         text not null check (role in ('operator', 'viewer')),
+  person       text check (length(person) <= 255),
+  sources      text[],
   created_at   timestamptz not null default clock_timestamp(),
   last_seen_at timestamptz not null default clock_timestamp(),
   expires_at   timestamptz not null
 );
 comment on table  mirror.ops_sessions              is 'Who is logged in to the ops pages. A row goes at logout, or at the first login after its end.';
-comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value under the role''s password: neither opens anything by itself, and a new password ends every session of the old one.';
+comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value under the role''s password, or under the client secret of OpenID Connect: neither opens anything by itself, and a new secret ends every session of the old one.';
+comment on column mirror.ops_sessions.person       is 'Who it is, as OpenID Connect named the person; null: whoever knows the password of the role.';
+comment on column mirror.ops_sessions.sources      is 'Sources for which the person is an operator; null: all of them.';
 comment on column mirror.ops_sessions.last_seen_at is 'To the minute: a session that nobody uses ends before expires_at.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 

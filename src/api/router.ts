@@ -46,8 +46,8 @@ export interface ReportDeps {
  * absent while that is not known.
  */
 export function makeReportRouter(deps: ReportDeps): Router {
-  const { sources, apiTokens, localTrust, writes, logger } = deps;
-  const authenticate = makeAuthenticate({ sources, apiTokens, localTrust });
+  const { apiTokens, writes, logger } = deps;
+  const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate };
   const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
   const v1 = Router();

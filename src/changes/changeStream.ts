@@ -4,6 +4,7 @@ import { OrderMirrorError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
+import { callerOf } from "../http/authenticate.ts";
 import type { Authenticate } from "../http/authenticate.ts";
 import type { ChangeHub } from "./changeHub.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
@@ -17,6 +18,8 @@ import { readParameters } from "../http/parameters.ts";
 
 /** Streams of one process; each costs a socket and what is on its way to it. */
 const STREAMS_MAX = 200;
+/** Of one token where there are several, so that none can take the streams of all. */
+const STREAMS_PER_TOKEN_MAX = STREAMS_MAX / 2;
 const HEARTBEAT_MS = 15_000;
 /** How long a client may take no bytes before it is let go. It resumes where it was. */
 const STALLED_MS = 30_000;
@@ -34,11 +37,14 @@ export interface StreamDeps {
   readonly pool: Pool;
   readonly hub: ChangeHub;
   readonly authenticate: Authenticate;
+  /** How many may read. */
+  readonly apiTokens?: readonly unknown[];
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests, which do not wait for the product's spans. */
   readonly limits?: {
     readonly streamsMax?: number;
+    readonly streamsPerTokenMax?: number;
     readonly heartbeatMs?: number;
     readonly stalledMs?: number;
   };
@@ -49,25 +55,33 @@ export interface StreamDeps {
  *
  * A client resumes by `Last-Event-ID`, or starts by `after`. At most one section of changes is on its way to a client
  * at a time, so a slow one costs no memory; one that takes nothing for 30 s is let go. 503 too_many_streams beyond
- * the cap.
+ * the cap, 429 too_many_streams beyond that of a token.
  */
 export function makeStreamChanges(deps: StreamDeps): RequestHandler {
   const { pool, authenticate, limits = {} } = deps;
-  let open = 0;
+  const ownMax = (deps.apiTokens?.length ?? 0) > 1 ? STREAMS_PER_TOKEN_MAX : STREAMS_MAX;
+  const { streamsMax = STREAMS_MAX, streamsPerTokenMax = ownMax } = limits;
+  const open = new Map<string, number>();
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { after } = parseFeedQuery(readParameters(request.url), readLastEventId(request));
     const from = await findStart(pool, { sourceId, after });
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after: from, limit: 1 });
-    if (open >= (limits.streamsMax ?? STREAMS_MAX)) throw refuseStream();
-    open += 1;
+    const caller = callerOf(request);
+    const own = open.get(caller) ?? 0;
+    if (caller !== "" && own >= streamsPerTokenMax)
+      throw refuseStream(429, "This token has too many streams open.");
+    if (sum(open.values()) >= streamsMax) throw refuseStream(503, "Too many streams are open.");
+    open.set(caller, own + 1);
     try {
       response.status(200).set(STREAM_HEADERS);
       if (request.method === "HEAD") response.end();
       else await runStream(deps, { sourceId, start, response });
     } finally {
-      open -= 1;
+      const left = (open.get(caller) ?? 1) - 1;
+      if (left === 0) open.delete(caller);
+      else open.set(caller, left);
     }
   };
 }
@@ -147,8 +161,11 @@ function logStop(logger: Logger, source: string, error: unknown): void {
   logger[expected ? "info" : "error"]({ err: error, source }, "a stream of changes was ended");
 }
 
-function refuseStream(): RefusedRequestError {
+function refuseStream(status: 429 | 503, message: string): RefusedRequestError {
   const headers = { "Retry-After": String(BUSY_RETRY_SECONDS) };
-  const message = "Too many streams are open.";
-  return new RefusedRequestError({ status: 503, code: "too_many_streams", message, headers });
+  return new RefusedRequestError({ status, code: "too_many_streams", message, headers });
+}
+
+function sum(counts: Iterable<number>): number {
+  return [...counts].reduce((total, count) => total + count, 0);
 }

@@ -1,6 +1,11 @@
 import type { IncomingMessage } from "node:http";
 import { isLocalRequest } from "../runtime/config/loopback.ts";
-import { digestSecret, matchesDigest } from "../runtime/config/secretDigest.ts";
+import { digestSecret, matchesDigest } from "../runtime/secretDigest.ts";
+import { addressGroup } from "../runtime/http/addressGroup.ts";
+import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
 import { RefusedRequestError } from "./errors.ts";
 
 /** Returns the id of the source that the request may read, or throws RefusedRequestError. */
@@ -9,23 +14,30 @@ export type Authenticate = (request: IncomingMessage) => string;
 const BEARER = /^Bearer +(\S+) *$/i;
 const SOURCE_HEADER = "x-source";
 const DEFAULT_SOURCE = "live";
+const LOG_INTERVAL_MS = 10_000;
+const KNOWN_MAX = 10_000;
+
+interface AuthenticateDeps {
+  readonly apiTokens: readonly { token: string; sourceId: string }[];
+  /** Read at each request: sources come and go. */
+  readonly sources: readonly { sourceId: string }[];
+  readonly localTrust: boolean;
+  readonly clock: Pick<Clock, "monotonicMs">;
+  readonly logger: Logger;
+}
 
 /**
  * Who may read what (spec, "Authentication").
  *
  * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read, the source
- * `live` or the one that the header `X-Source` names. 401 invalid_api_key for a missing or unknown token; 422
+ * `live` or the one that the header `X-Source` names. 401 invalid_api_key for a missing or unknown token, 429 too_many_attempts after too many wrong ones; 422
  * unknown_source for an `X-Source` that does not exist, or that is not the token's: answering from another mode
  * than the one asked for would mix them unnoticed.
  */
-export function makeAuthenticate(deps: {
-  apiTokens: readonly { token: string; sourceId: string }[];
-  /** Read at each request: sources come and go. */
-  sources: readonly { sourceId: string }[];
-  localTrust: boolean;
-}): Authenticate {
+export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   const keys = deps.apiTokens.map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
   const isSource = (id: string) => deps.sources.some(({ sourceId }) => sourceId === id);
+  const guard = makeTokenGuard(deps);
 
   return (request) => {
     const asked = readSourceHeader(request);
@@ -35,11 +47,44 @@ export function makeAuthenticate(deps: {
       if (!isSource(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
       return sourceId;
     }
-    const sourceId = findSource(keys, readToken(request));
-    if (sourceId === undefined) throw refuseKey("The API token is missing or unknown.");
+    const sourceId = guard(request, findSource(keys, readToken(request)));
     if (asked !== undefined && asked !== sourceId)
       throw refuseSource("X-Source is not the source of this token.");
     return sourceId;
+  };
+}
+
+/**
+ * Passes on the source of a right token. A wrong one is told to the log with its address, at most one in 10 s, and after
+ * too many the address gets 429 for up to a minute, but for tokens that were right from there before: a client
+ * that works goes on, though it shares its address, a proxy's, with one that guesses.
+ */
+function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
+  const throttle = makeFailureThrottle(clock);
+  const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
+  const known = new Set<string>();
+  return (request: IncomingMessage, sourceId: string | undefined): string => {
+    const address = request.socket.remoteAddress ?? "";
+    const token = readToken(request);
+    const pair = `${addressGroup(address)} ${callerOf(request)}`;
+    if (sourceId !== undefined && known.has(pair)) return sourceId;
+    const waitSeconds = throttle.waitSeconds(address);
+    if (waitSeconds > 0) throw refuseFlood(waitSeconds);
+    if (sourceId !== undefined) {
+      throttle.recordSuccess(address);
+      if (known.size < KNOWN_MAX) known.add(pair);
+      return sourceId;
+    }
+    // Without a token nobody guesses: that is a browser, a scanner, or a client that was not told.
+    if (token !== undefined) throttle.recordFailure(address);
+    const suppressed = sample(token === undefined ? "missing" : "unknown");
+    if (suppressed !== undefined) {
+      logger.warn(
+        { outcome: token === undefined ? "missing" : "unknown", remote_ip: address, suppressed },
+        "an API token was refused",
+      );
+    }
+    throw refuseKey("The API token is missing or unknown.");
   };
 }
 
@@ -81,6 +126,12 @@ function refuseKey(message: string): RefusedRequestError {
   return new RefusedRequestError({ status: 401, code: "invalid_api_key", message, headers });
 }
 
+function refuseFlood(waitSeconds: number): RefusedRequestError {
+  const headers = { "Retry-After": String(waitSeconds) };
+  const message = "Too many wrong API tokens came from this address.";
+  return new RefusedRequestError({ status: 429, code: "too_many_attempts", message, headers });
+}
+
 function refuseStranger(): RefusedRequestError {
   return refuseKey(
     "No API token is configured, so nobody is answered but direct requests from this machine with LOCAL_TRUST.",
@@ -89,4 +140,10 @@ function refuseStranger(): RefusedRequestError {
 
 function refuseSource(message: string): RefusedRequestError {
   return new RefusedRequestError({ status: 422, code: "unknown_source", message });
+}
+
+/** Who asks, to count by: a digest of the token, or nothing where none is needed. */
+export function callerOf(request: IncomingMessage): string {
+  const token = readToken(request);
+  return token === undefined ? "" : digestSecret(token).toString("base64");
 }

@@ -15,7 +15,9 @@ import { makeAssetRouter } from "./html/assets.ts";
 import { makeQueueAudit } from "./lists/auditQueues.ts";
 import { LIST_LINES } from "./lists/listPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
-import { makeLogin, roleOf, viewerOf } from "./auth/login.ts";
+import { makeLogin } from "./auth/login.ts";
+import { makeSessions } from "./auth/sessions.ts";
+import { mayActOn, viewerOf } from "./auth/viewer.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
@@ -32,7 +34,7 @@ export interface OpsDeps {
   /** Shown beside the other where there is one. */
   readonly outgoingQueue?: BoardQueue | undefined;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
-    Partial<Pick<Config, "sources">>;
+    Partial<Pick<Config, "sources" | "signOn">>;
   readonly loginCode?: LoginCode | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
@@ -71,17 +73,29 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
   const { signal = new AbortController().signal, listRate = LIST_RATE } = deps;
   const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
-  const { opsPassword, opsViewerPassword, localTrust } = config;
+  const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
   const { loginCode } = deps;
   const ops = Router();
   const passwords = { operator: opsPassword, viewer: opsViewerPassword };
+  const clientSecret = signOn?.openIdConnect?.clientSecret ?? null;
+  const sessions = makeSessions({ pool, passwords, clientSecret });
   ops.use(
     setHeaders(PAGE_POLICY),
-    makeLogin({ pool, passwords, localTrust, loginCode, clock, logger }),
+    makeLogin({ pool, passwords, signOn, sessions, localTrust, loginCode, clock, logger }),
     guardWrites,
   );
   const { health = makeHealthReader({ pool, clock, sources: () => config.sources ?? [] }) } = deps;
-  ops.use(makeOverviewRoutes({ pool, clock, logger, health, listRate, signal }));
+  ops.use(
+    makeOverviewRoutes({
+      pool,
+      clock,
+      logger,
+      health,
+      listRate,
+      signal,
+      findOpenSessions: (asked) => sessions.findOpen(asked),
+    }),
+  );
   ops.use(makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
@@ -93,8 +107,15 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
     viewer: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "viewer" }),
   };
-  ops.use("/queues", setHeaders(BOARD_POLICY), makeQueueAudit({ pool, logger }), (request, response, next) =>
-    boards[roleOf(response)](request, response, next),
+  ops.use(
+    "/queues",
+    setHeaders(BOARD_POLICY),
+    makeQueueAudit({ pool, logger }),
+    (request, response, next) => {
+      // The queues are of all sources.
+      const role = mayActOn(response, null) ? viewerOf(response).role : "viewer";
+      return boards[role](request, response, next);
+    },
   );
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();

@@ -14,7 +14,12 @@ export interface Adoption {
  */
 export async function adoptSource(
   pool: Pool,
-  { sourceId, provider, baseUrl }: { sourceId: string; provider: string; baseUrl: string },
+  {
+    sourceId,
+    provider,
+    baseUrl,
+    person,
+  }: { sourceId: string; provider: string; baseUrl: string; person: string },
 ): Promise<Adoption | undefined> {
   const { rows } = await pool.query<Adoption>(
     `with adopted as (
@@ -54,15 +59,15 @@ export async function adoptSource(
        select source_id, 'verification', since, greatest(since + 1, present), greatest(since + 1, present)
        from extent, (select floor(extract(epoch from clock_timestamp()))::bigint * 1000000000 as present) as clock
      )
-     insert into mirror.ops_actions (role, action, source_id, target, note, affected)
-     select 'operator', 'adopt', a.source_id, $2,
+     insert into mirror.ops_actions (role, person, action, source_id, target, note, affected)
+     select 'command', $4, 'adopt', a.source_id, $2,
        format('before: %s, proved from %s to %s', coalesce(a.former, 'not known'),
          coalesce(mirror.instant_at(s.history_since)::text, 'never'),
          coalesce(mirror.instant_at(s.safe_through)::text, 'never')),
        coalesce(e.orders, 0)
      from adopted a left join state s on true left join extent e on true
      returning (select former from adopted), affected::int as orders`,
-    [sourceId, provider, baseUrl],
+    [sourceId, provider, baseUrl, person],
   );
   return rows[0];
 }

@@ -48,10 +48,19 @@ afterEach(async () => {
 
 async function startServer(
   limits: StreamDeps["limits"] = {},
-  { reads = pool, logger = silentLogger }: { reads?: Pool; logger?: Logger } = {},
+  {
+    reads = pool,
+    logger = silentLogger,
+    apiTokens = [],
+  }: { reads?: Pool; logger?: Logger; apiTokens?: { token: string; sourceId: string }[] } = {},
 ): Promise<{ server: TestServer; hub: ChangeHub }> {
   const hub = makeChangeHub({ pool: reads, ...common });
-  const authenticate = makeAuthenticate({ sources: [{ sourceId: "live" }], apiTokens: [], localTrust: true });
+  const authenticate = makeAuthenticate({
+    sources: [{ sourceId: "live" }],
+    apiTokens,
+    localTrust: true,
+    ...common,
+  });
   const router = express.Router().use(stampAnswer);
   router.get("/stream", makeStreamChanges({ pool: reads, hub, authenticate, limits, ...common, logger }));
   router.use(makeErrorAnswer(silentLogger));
@@ -195,6 +204,16 @@ describe("a stream of changes", () => {
     expect(await third.response.json()).toMatchObject({ error: { code: "too_many_streams" } });
     first.abort.abort();
     await vi.waitFor(async () => expect((await openStream(server)).response.status).toBe(200), 60_000);
+  });
+
+  it("is refused beyond the cap of its token, while another token has room", async () => {
+    const [one, other] = ["token-of-the-one", "token-of-the-other"];
+    const apiTokens = [one, other].map((token) => ({ token, sourceId: "live" }));
+    const { server } = await startServer({ streamsMax: 3, streamsPerTokenMax: 2 }, { apiTokens });
+    const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+    const open = async (token: string) => (await openStream(server, "", bearer(token))).response.status;
+    expect([await open(one), await open(one), await open(one)]).toEqual([200, 200, 429]);
+    expect([await open(other), await open(other)]).toEqual([200, 503]);
   });
 
   it("answers HEAD without a stream", async () => {

@@ -1,8 +1,8 @@
-import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { ask } from "../support/ask.ts";
 import { openBoardQueue } from "../support/boardQueue.ts";
 import { makeTestDatabase } from "../support/database.ts";
@@ -34,11 +34,19 @@ const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTr
 const HTML = { Accept: "text/html,application/xhtml+xml" };
 const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
 
+const lines: Record<string, unknown>[] = [];
+const logger = makeLogger({
+  level: "warn",
+  format: "json",
+  service: "test",
+  destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+});
+
 async function start(
   logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
 ) {
   const config = { localTrust: false, ...logins };
-  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger }));
   servers.push(server);
   return server.url;
 }
@@ -130,6 +138,55 @@ describe("the login of people", () => {
     expect(answer.body).not.toContain("guess");
     expect(answer.headers["set-cookie"]).toBeUndefined();
     expect((await postLogin(url, {})).status).toBe(401);
+  });
+
+  it("tells the log where a wrong password came from, and not which it was", async () => {
+    const url = await start();
+    lines.length = 0;
+    await postLogin(url, { password: "<guess>" });
+    expect(lines).toEqual([expect.objectContaining({ outcome: "wrong_password", remote_ip: "127.0.0.1" })]);
+    expect(JSON.stringify(lines)).not.toContain("guess");
+  });
+
+  it("ends the live pages of whoever logs out, and of nobody else", async () => {
+    const url = await start();
+    const [leaving, staying] = [await logIn(url), await logIn(url)];
+    const open = async (headers: Record<string, string>) => {
+      const abort = new AbortController();
+      onTestFinished(() => abort.abort());
+      const { body } = await fetch(`${url}/ops/updates`, { headers, signal: abort.signal });
+      const state = { ended: false };
+      const read = async () => {
+        for await (const _ of body ?? []);
+        state.ended = true;
+      };
+      read().catch(() => undefined);
+      return state;
+    };
+    const [left, stayed] = [await open(leaving), await open(staying)];
+    await ask(`${url}/ops/logout`, { method: "POST", headers: { Origin: url, ...SAME_SITE, ...leaving } });
+    await expect.poll(() => left.ended, { timeout: 10_000 }).toBe(true);
+    expect(stayed.ended).toBe(false);
+  });
+
+  it("gives a session twenty live pages, and viewers not those of operators", async () => {
+    const url = await start();
+    const aborts: AbortController[] = [];
+    onTestFinished(() => aborts.forEach((each) => each.abort()));
+    const open = async (headers: Record<string, string>) => {
+      const abort = new AbortController();
+      aborts.push(abort);
+      return (await fetch(`${url}/ops/updates`, { headers, signal: abort.signal })).status;
+    };
+    const statuses: number[] = [];
+    for (let session = 0; session < 4; session += 1) {
+      const cookie = await logIn(url, "look");
+      for (let page = 0; page < 21; page += 1) statuses.push(await open(cookie));
+    }
+    const ofOne = [...Array<number>(20).fill(200), 429];
+    expect(statuses).toEqual([...ofOne, ...ofOne, ...ofOne, ...ofOne]);
+    expect(await open(await logIn(url, "look"))).toBe(503);
+    expect(await open(await logIn(url))).toBe(200);
   });
 
   it("refuses an address after ten wrong passwords, but nobody who is logged in", async () => {

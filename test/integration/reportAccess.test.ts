@@ -1,6 +1,7 @@
 import { request } from "node:http";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../src/database/database.ts";
+import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { insertOrder, orderText } from "../support/mirroredOrders.ts";
@@ -106,5 +107,44 @@ describe("without API tokens", () => {
         .end();
     });
     expect(status).toBe(401);
+  });
+});
+
+describe("wrong tokens", () => {
+  const lines: Record<string, unknown>[] = [];
+  const logger = makeLogger({
+    level: "warn",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+  });
+  const status = async (server: TestServer, token: string) =>
+    (await ask(server, { Authorization: `Bearer ${token}` })).status;
+
+  it("are logged with their address, and make it wait; a client that works goes on", async () => {
+    const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
+    expect(await status(server, "token-of-live")).toBe(200);
+    const statuses = [];
+    for (let guess = 0; guess < 60; guess += 1) statuses.push(await status(server, `guess-${guess}`));
+    expect(statuses).toEqual([...Array<number>(10).fill(401), ...Array<number>(50).fill(429)]);
+    expect(lines).toEqual([
+      expect.objectContaining({
+        outcome: "unknown",
+        remote_ip: "127.0.0.1",
+        msg: "an API token was refused",
+      }),
+    ]);
+    expect(JSON.stringify(lines)).not.toContain("guess");
+    // What is right and was not used from here before is no better than a guess for now.
+    expect(await status(server, "token-of-test")).toBe(429);
+    expect(await status(server, "token-of-live")).toBe(200);
+    await server.close();
+  });
+
+  it("make nobody wait who has none", async () => {
+    const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
+    for (let time = 0; time < 30; time += 1) expect((await ask(server, {})).status).toBe(401);
+    expect(await status(server, "token-of-live")).toBe(200);
+    await server.close();
   });
 });

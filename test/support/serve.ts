@@ -10,9 +10,14 @@ export interface TestServer {
 }
 
 /** Serves the routers on a free port of 127.0.0.1. */
-export async function serve(...routers: RequestHandler[]): Promise<TestServer> {
+export function serve(...routers: RequestHandler[]): Promise<TestServer> {
+  return serveAt(0, ...routers);
+}
+
+/** Serves the routers on a port of 127.0.0.1; 0: a free one. */
+export async function serveAt(asked: number, ...routers: RequestHandler[]): Promise<TestServer> {
   const server = createServer(express().use(...routers));
-  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  await new Promise<void>((resolve) => server.listen(asked, "127.0.0.1", resolve));
   const { port } = server.address() as AddressInfo;
   const close = async () => {
     server.closeAllConnections();

@@ -34,7 +34,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   },
   ops: {
     folders: "domain runtime database sources quarantine health apply changes poll",
-    packages: "node:* express @bull-board/*",
+    packages: "node:* express @bull-board/* openid-client zod",
   },
   api: {
     folders: "domain wire runtime database provider http apply orders changes",

@@ -10,6 +10,7 @@ import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
 import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
+import { audited } from "../input/audit.ts";
 import { confirm } from "../input/confirm.ts";
 import { withMirror } from "../input/session.ts";
 import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
@@ -121,7 +122,8 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promi
   if (dead > 0 && yes !== true && !(await confirm(`Send ${dead} messages to ${endpoint} again?`))) {
     return printNotice("Nothing was done.");
   }
-  const revived = await reviveDead(pool, endpoint);
+  const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
+  const revived = await audited(pool, action, () => reviveDead(pool, endpoint), Number);
   if (json === true) return printJson({ endpoint, revived });
   printLine(`${revived} messages are to be sent to ${endpoint} again, within a minute.`);
 }
@@ -136,7 +138,15 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   if (changes > 0 && options.yes !== true && !(await confirm(question))) {
     return printNotice("Nothing was done.");
   }
-  const replayed = changes > 0 && (await replayFrom(pool, wanted));
+  const action = { action: "outgoing", sourceId, target: `replay to ${endpoint}` };
+  const replayed =
+    changes > 0 &&
+    (await audited(
+      pool,
+      action,
+      () => replayFrom(pool, wanted),
+      () => changes,
+    ));
   if (options.json === true) return printJson({ endpoint, sourceId, changes, replayed });
   printLine(
     replayed

@@ -6,6 +6,7 @@ import type { Pool } from "../../database/database.ts";
 import { adoptSource } from "../../sources/adoptSource.sql.ts";
 import type { Adoption } from "../../sources/adoptSource.sql.ts";
 import { readSource, setPaused } from "../../sources/sources.sql.ts";
+import { audited, nameAccount } from "../input/audit.ts";
 import { confirm } from "../input/confirm.ts";
 import { withMirror } from "../input/session.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
@@ -56,7 +57,7 @@ async function adopt(
   }
   const question = `Give source ${sourceId} from ${former ?? "an unknown provider"} to ${provider}, and begin its history anew?`;
   if (yes !== true && !(await confirm(question))) return;
-  const adoption = await adoptSource(pool, { sourceId, provider, baseUrl });
+  const adoption = await adoptSource(pool, { sourceId, provider, baseUrl, person: nameAccount() });
   if (adoption === undefined) {
     throw new ConfigurationError(`A poller still reads source ${sourceId}.`, {
       fix: "Stop all processes of order-mirror; a poller that was killed counts for 15 seconds. Then try again.",
@@ -108,7 +109,9 @@ async function change(
 ): Promise<void> {
   const { sourceId, changed } = await withMirror(async ({ pool }) => {
     const known = await chooseSource(pool, id);
-    return { sourceId: known, changed: await setPaused(pool, { sourceId: known, paused }) };
+    const action = { action: paused ? "pause" : "resume", sourceId: known, target: `source ${known}` };
+    const set = () => setPaused(pool, { sourceId: known, paused });
+    return { sourceId: known, changed: await audited(pool, action, set, Number) };
   });
   if (json === true) {
     printJson({ sourceId, paused, changed });

@@ -1,5 +1,5 @@
 import { ConfigurationError } from "../../domain/errors.ts";
-import { ceilTo, floorTo } from "../../domain/order/instant.ts";
+import { ceilTo, floorTo, formatInstant } from "../../domain/order/instant.ts";
 import { BOUND_GRANULE } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
@@ -15,4 +15,9 @@ export function readPeriod({ from, to }: { from: string; to: string | undefined 
   const until = ceilTo(to === undefined ? now : resolveSince(to, now), BOUND_GRANULE);
   if (since < until) return { since, until };
   throw new ConfigurationError("The period ends before it begins.", { fix: "--from is earlier than --to." });
+}
+
+/** A period for people and the audit log. */
+export function describePeriod({ since, until }: Window): string {
+  return `${formatInstant(since, 0)} to ${formatInstant(until, 0)}`;
 }

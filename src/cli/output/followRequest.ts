@@ -4,8 +4,9 @@ import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { cancelRequest, readRequest, requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
 import type { PeriodRequest, RequestKind } from "../../poll/ledger/periodRequests.sql.ts";
+import { audited } from "../input/audit.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
-import { readPeriod } from "../input/period.ts";
+import { describePeriod, readPeriod } from "../input/period.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
 import type { Progress } from "./progressLine.ts";
 import { printJson, printLine, printNotice } from "./terminal.ts";
@@ -50,7 +51,7 @@ interface Asking {
 export async function followRequest(pool: Pool, options: RequestOptions, asking: Asking): Promise<void> {
   const { kind } = asking;
   const name = nameOf(kind);
-  const command = `order-mirror ${kind === "backfill" ? "backfill" : "verify"}`;
+  const command = `order-mirror ${verbOf(kind)}`;
   if (options.cancel !== undefined) {
     await cancel(pool, kind, parseNumber("--cancel", options.cancel));
     return;
@@ -91,21 +92,34 @@ async function ask(pool: Pool, options: RequestOptions, { kind, sample, repairs 
   }
   const period = readPeriod({ from: options.from, to: options.to });
   const sourceId = await chooseSource(pool, options.source);
-  return requestPeriod(pool, {
-    ...period,
-    kind,
-    sourceId,
-    ...(sample === undefined ? {} : { sample }),
-    ...(repairs === undefined ? {} : { repairs }),
-  });
+  return audited(pool, { action: verbOf(kind), sourceId, target: describePeriod(period) }, () =>
+    requestPeriod(pool, {
+      ...period,
+      kind,
+      sourceId,
+      ...(sample === undefined ? {} : { sample }),
+      ...(repairs === undefined ? {} : { repairs }),
+    }),
+  );
 }
 
 async function cancel(pool: Pool, kind: RequestKind, requestId: bigint): Promise<void> {
   const known = await mustRead(pool, kind, requestId);
   const name = nameOf(kind);
-  if (await cancelRequest(pool, requestId))
-    printLine(`${name} ${requestId} is cancelled; what was read stays.`);
+  const { sourceId } = known;
+  const target = `${verbOf(kind)} ${requestId}`;
+  const isCancelled = await audited(
+    pool,
+    { action: "cancel", sourceId, target },
+    () => cancelRequest(pool, requestId),
+    Number,
+  );
+  if (isCancelled) printLine(`${name} ${requestId} is cancelled; what was read stays.`);
   else printLine(`${name} ${requestId} had ended already: ${known.state}.`);
+}
+
+function verbOf(kind: RequestKind): string {
+  return kind === "backfill" ? "backfill" : "verify";
 }
 
 function nameOf(kind: RequestKind): string {

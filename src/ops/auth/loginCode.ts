@@ -1,6 +1,6 @@
 import { randomBytes } from "node:crypto";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.ts";
+import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 
 const CODE_BYTES = 32;
 const LIFE_MS = 3_600_000;

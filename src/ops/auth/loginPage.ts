@@ -1,11 +1,27 @@
 import { html } from "../html/html.ts";
+import type { Html } from "../html/html.ts";
 import { renderPage } from "../html/page.ts";
 
-/** The form to log in, which then leads to `next`. `trouble` says what was wrong with the last attempt. */
-export function renderLogin({ next, trouble }: { next: string; trouble?: string }): string {
+/** How people may log in. */
+export interface LoginWays {
+  readonly hasPasswords: boolean;
+  readonly hasOpenIdConnect: boolean;
+}
+
+/** The ways to log in, each of which then leads to `next`. `trouble` says what was wrong with the last attempt. */
+export function renderLogin(login: { next: string; trouble?: string; ways: LoginWays }): string {
+  const { next, trouble, ways } = login;
+  const { hasPasswords, hasOpenIdConnect } = ways;
   const body = html`<h1>Log in</h1>
     ${trouble === undefined ? "" : html`<p class="alert" role="alert">${trouble}</p>`}
-    <form class="row" method="post" action="/ops/login">
+    ${hasOpenIdConnect ? html`<p><a href="/ops/login/oidc?next=${encodeURIComponent(next)}">Log in with single sign-on</a></p>` : ""}
+    ${hasPasswords ? renderForm(next) : ""}
+    ${hasPasswords || hasOpenIdConnect ? "" : html`<p>Come through the proxy that signs people on: this address does not.</p>`}`;
+  return renderPage({ title: "Log in", body });
+}
+
+function renderForm(next: string): Html {
+  return html`<form class="row" method="post" action="/ops/login">
       <input type="hidden" name="next" value="${next}" />
       <label
         >Password
@@ -22,5 +38,4 @@ export function renderLogin({ next, trouble }: { next: string; trouble?: string 
     <p class="dim">
       The operator's password (OPS_PASSWORD) may change things; the viewer's (OPS_VIEWER_PASSWORD) may look.
     </p>`;
-  return renderPage({ title: "Log in", body });
 }

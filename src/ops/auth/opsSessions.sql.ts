@@ -1,6 +1,15 @@
 import type { Pool } from "../../database/database.ts";
 import type { OpsRole } from "../lists/opsActions.sql.ts";
 
+/** Who is logged in. */
+export interface SessionOwner {
+  readonly role: OpsRole;
+  /** As OpenID Connect named the person; null: whoever knows the password of the role. */
+  readonly person: string | null;
+  /** Sources that an operator may act on; null: all. */
+  readonly sources: readonly string[] | null;
+}
+
 /** A session that a browser may have, as its cookie would hash under the role's password. */
 export interface SessionKey {
   readonly role: OpsRole;
@@ -10,31 +19,36 @@ export interface SessionKey {
 /** Begins a session and writes that into the audit log: both or neither. Sessions that are over are swept out. */
 export async function insertSession(
   pool: Pool,
-  { role, tokenHash, lifeSeconds }: SessionKey & { lifeSeconds: number },
+  { role, person, sources, tokenHash, lifeSeconds }: SessionOwner & SessionKey & { lifeSeconds: number },
 ): Promise<void> {
   await pool.query(
     `with swept as (
        delete from mirror.ops_sessions where expires_at < clock_timestamp()
      ), noted as (
-       insert into mirror.ops_actions (role, action) values ($1, 'log_in')
+       insert into mirror.ops_actions (role, person, action) values ($1, $4, 'log_in')
      )
-     insert into mirror.ops_sessions (role, token_hash, expires_at)
-     values ($1, $2, clock_timestamp() + make_interval(secs => $3))`,
-    [role, tokenHash, lifeSeconds],
+     insert into mirror.ops_sessions (role, token_hash, expires_at, person, sources)
+     values ($1, $2, clock_timestamp() + make_interval(secs => $3), $4, $5::text[])`,
+    [role, tokenHash, lifeSeconds, person, sources],
   );
 }
 
+/** A session that one of the keys opens. */
+export interface FoundSession extends SessionOwner {
+  readonly tokenHash: Buffer;
+}
+
 /**
- * The role of the session that one of the keys opens; undefined when none does, it is over, or nobody used it for
- * `idleSeconds`. That it was used is noted once a minute, so that reading a page is not a write each time.
+ * The session that one of the keys opens; undefined when none does, it is over, or nobody used it for `idleSeconds`. That it
+ * was used is noted once a minute, so that reading a page is not a write each time.
  */
 export async function findSession(
   pool: Pool,
   { keys, idleSeconds }: { keys: readonly SessionKey[]; idleSeconds: number },
-): Promise<OpsRole | undefined> {
-  const { rows } = await pool.query<{ role: OpsRole }>(
+): Promise<FoundSession | undefined> {
+  const { rows } = await pool.query<FoundSession>(
     `with found as (
-       select s.token_hash, s.role, s.last_seen_at
+       select s.token_hash, s.role, s.person, s.sources, s.last_seen_at
        from mirror.ops_sessions s join unnest($1::text[], $2::bytea[]) as k (role, token_hash)
          on s.token_hash = k.token_hash and s.role = k.role
        where s.expires_at > clock_timestamp()
@@ -44,10 +58,24 @@ export async function findSession(
        from found where s.token_hash = found.token_hash
          and found.last_seen_at < clock_timestamp() - interval '1 minute'
      )
-     select role from found`,
+     select role, person, sources, token_hash as "tokenHash" from found`,
     [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash), idleSeconds],
   );
-  return rows[0]?.role;
+  return rows[0];
+}
+
+/** Which of the sessions go on, in hexadecimal; that somebody asked is no use of them. */
+export async function findOpenSessions(
+  pool: Pool,
+  { hashes, idleSeconds }: { hashes: readonly string[]; idleSeconds: number },
+): Promise<Set<string>> {
+  const { rows } = await pool.query<{ hash: string }>(
+    `select encode(token_hash, 'hex') as hash from mirror.ops_sessions
+     where token_hash in (select decode(hash, 'hex') from unnest($1::text[]) as asked (hash))
+       and expires_at > clock_timestamp() and last_seen_at > clock_timestamp() - make_interval(secs => $2)`,
+    [hashes, idleSeconds],
+  );
+  return new Set(rows.map(({ hash }) => hash));
 }
 
 /** Ends the session that one of the keys opens, and writes that into the audit log; no such session: does nothing. */
@@ -56,9 +84,9 @@ export async function deleteSession(pool: Pool, keys: readonly SessionKey[]): Pr
     `with ended as (
        delete from mirror.ops_sessions s using unnest($1::text[], $2::bytea[]) as k (role, token_hash)
        where s.token_hash = k.token_hash and s.role = k.role
-       returning s.role
+       returning s.role, s.person
      )
-     insert into mirror.ops_actions (role, action) select role, 'log_out' from ended`,
+     insert into mirror.ops_actions (role, person, action) select role, person, 'log_out' from ended`,
     [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash)],
   );
 }

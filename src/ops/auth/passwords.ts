@@ -1,4 +1,4 @@
-import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.ts";
+import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 
 /** A viewer sees everything and changes nothing. */
 export type Role = "operator" | "viewer";

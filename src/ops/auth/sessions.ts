@@ -1,17 +1,27 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import { deleteSession, findSession, insertSession } from "./opsSessions.sql.ts";
-import type { SessionKey } from "./opsSessions.sql.ts";
+import { deleteSession, findOpenSessions, findSession, insertSession } from "./opsSessions.sql.ts";
+import type { SessionKey, SessionOwner } from "./opsSessions.sql.ts";
 import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
+import type { Viewer } from "./viewer.ts";
 
 /** Who logged in with a browser, by a cookie that only this browser and this host know. */
 export interface Sessions {
   /** Begins one under a new token and ends the one that the browser had: a token planted beforehand opens nothing. */
-  begin(request: Request, response: Response, role: Role): Promise<void>;
-  find(request: Request): Promise<Role | undefined>;
+  begin(request: Request, response: Response, owner: SessionOwner): Promise<void>;
+  find(request: Request): Promise<Viewer | undefined>;
+  /** Those of the sessions of viewers that go on. */
+  findOpen(sessions: readonly string[]): Promise<ReadonlySet<string>>;
   end(request: Request, response: Response): Promise<void>;
+}
+
+interface SessionsDeps {
+  readonly pool: Pool;
+  readonly passwords: PasswordByRole;
+  /** Of OpenID Connect; null: nobody logs in by it. */
+  readonly clientSecret: string | null;
 }
 
 /** A shift: whoever is on call logs in once. */
@@ -32,33 +42,38 @@ const PLAIN_COOKIE = "order_mirror";
 const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
 /**
- * Sessions kept in Postgres, for all web processes. What is stored is an HMAC of the token under the role's
- * password: the table alone opens nothing, and with a new password the old sessions are over.
+ * Sessions kept in Postgres, for all web processes. What is stored is an HMAC of the token under the role's password, or under
+ * the secret that OpenID Connect knows us by: the table alone opens nothing, and with a new secret the old sessions are over.
  */
-export function makeSessions({ pool, passwords }: { pool: Pool; passwords: PasswordByRole }): Sessions {
+export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): Sessions {
+  const makeKey = (role: Role, secret: string | null, token: string): SessionKey[] =>
+    secret === null ? [] : [{ role, tokenHash: createHmac("sha256", secret).update(token).digest() }];
   const makeKeys = (token: string): SessionKey[] =>
-    OPS_ROLES.flatMap((role) => {
-      const password = passwords[role];
-      return password === null
-        ? []
-        : [{ role, tokenHash: createHmac("sha256", password).update(token).digest() }];
-    });
+    OPS_ROLES.flatMap((role) =>
+      [passwords[role], clientSecret].flatMap((secret) => makeKey(role, secret, token)),
+    );
   const readKeys = (request: Request) => readTokens(request).flatMap(makeKeys);
 
   return {
-    async begin(request, response, role) {
+    async begin(request, response, owner) {
       const token = randomBytes(TOKEN_BYTES).toString("base64url");
-      const [key] = makeKeys(token).filter((each) => each.role === role);
+      const secret = owner.person === null ? passwords[owner.role] : clientSecret;
+      const [key] = makeKey(owner.role, secret, token);
       if (key === undefined) return;
       await deleteSession(pool, readKeys(request));
-      await insertSession(pool, { ...key, lifeSeconds: LIFE_SECONDS });
+      await insertSession(pool, { ...owner, ...key, lifeSeconds: LIFE_SECONDS });
       const secure = isHttps(request);
       response.cookie(secure ? SECURE_COOKIE : PLAIN_COOKIE, token, { ...COOKIE, secure });
     },
     async find(request) {
       const keys = readKeys(request);
-      return keys.length === 0 ? undefined : findSession(pool, { keys, idleSeconds: IDLE_SECONDS });
+      if (keys.length === 0) return undefined;
+      const found = await findSession(pool, { keys, idleSeconds: IDLE_SECONDS });
+      if (found === undefined) return undefined;
+      const { role, person, sources, tokenHash } = found;
+      return { role, person, sources, session: tokenHash.toString("hex") };
     },
+    findOpen: (hashes) => findOpenSessions(pool, { hashes, idleSeconds: IDLE_SECONDS }),
     async end(request, response) {
       await deleteSession(pool, readKeys(request));
       response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);

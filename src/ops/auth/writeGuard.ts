@@ -1,5 +1,5 @@
-import type { RequestHandler } from "express";
-import { roleOf } from "./login.ts";
+import type { RequestHandler, Response } from "express";
+import { viewerOf } from "./viewer.ts";
 import { refuseOtherSites } from "./refuseOtherSites.ts";
 
 const READING = new Set(["GET", "HEAD"]);
@@ -10,9 +10,14 @@ const READING = new Set(["GET", "HEAD"]);
  */
 export const guardWrites: RequestHandler = (request, response, next) => {
   if (READING.has(request.method)) return next();
-  if (roleOf(response) !== "operator") {
+  if (viewerOf(response).role !== "operator") {
     response.set("Allow", "GET, HEAD").status(405).type("text/plain").send("A viewer can only look.\n");
     return;
   }
   return refuseOtherSites(request, response, next);
 };
+
+/** Answers an operator of some sources who would act on another one, or on all. */
+export function refuseOtherSource(response: Response): void {
+  response.status(403).type("text/plain").send("You may not act on this source.\n");
+}

@@ -3,7 +3,7 @@ import type { IncomingMessage } from "node:http";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { isLocalRequest } from "../../runtime/config/loopback.ts";
 import type { Metrics } from "../../runtime/telemetry/metrics.ts";
-import { digestSecret, matchesDigest } from "../../runtime/config/secretDigest.ts";
+import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 
 export interface MetricsRouterDeps {
   readonly metrics: Pick<Metrics, "render">;

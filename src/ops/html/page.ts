@@ -1,7 +1,7 @@
 import { CHART_ASSET, CHART_STYLE_ASSET, OVERVIEW_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
 import { html } from "./html.ts";
 import type { Html } from "./html.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 
 /** Our pages load styles and scripts from here, and nothing from elsewhere; nothing is inline. */
 export const PAGE_POLICY = [
@@ -50,7 +50,8 @@ const OVERVIEW_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path
   <script src="${CHART_ASSET.path}" defer></script>
   <script src="${OVERVIEW_SCRIPT_ASSET.path}" defer></script>`;
 
-function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
+function renderTop({ role, person, session }: Viewer, query: string): Html {
+  const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to the page</a>
     <header class="top">
       <a class="name" href="/ops">order-mirror</a>
@@ -75,7 +76,7 @@ function renderTop({ role, loggedIn = false }: Viewer, query: string): Html {
         />
         <button>Search</button>
       </form>
-      <span class="dim">${role}${role === "viewer" ? " (read-only)" : ""}</span>
-      ${loggedIn ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
+      <span class="dim">${who}</span>
+      ${session !== undefined ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
     </header>`;
 }

@@ -2,18 +2,19 @@ import type { RecordedAction } from "./opsActions.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { LIST_LINES, renderList } from "./listPage.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress, renderInstant } from "../overview/phrases.ts";
 
-/** Who did what on the ops pages, newest first. */
+/** Who did what on the ops pages and by commands, newest first. */
 export function renderActions(actions: readonly RecordedAction[], viewer: Viewer): string {
   const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
   return renderList({
     title: "Audit log",
-    note: "Everything that was done on these pages. What was begun is noted before it is done.",
-    columns: ["When, UTC", "As", "Action", "Source", "What", "How many", "Said"],
+    note: "Everything that was done on these pages and by commands. What was begun is noted before it is done.",
+    columns: ["When, UTC", "Who", "As", "Action", "Source", "What", "How many", "Said"],
     rows: actions.map((action) => [
       renderInstant(action.at),
+      action.person ?? "–",
       action.role,
       action.action,
       action.sourceId ?? "–",

@@ -2,7 +2,7 @@ import type { RequestHandler } from "express";
 import type { Pool } from "../../database/database.ts";
 import { beginAction, endAction } from "./opsActions.sql.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import { roleOf } from "../auth/login.ts";
+import { actorOf } from "../auth/viewer.ts";
 
 const READING = new Set(["GET", "HEAD"]);
 const TARGET_LENGTH_MAX = 200;
@@ -13,7 +13,7 @@ export function makeQueueAudit({ pool, logger }: { pool: Pool; logger: Logger })
     if (READING.has(request.method)) return next();
     const target = `${request.method} ${request.path}`.slice(0, TARGET_LENGTH_MAX);
     const actionId = await beginAction(pool, {
-      role: roleOf(response),
+      ...actorOf(response),
       action: "queue",
       sourceId: null,
       target,

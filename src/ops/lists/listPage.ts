@@ -1,6 +1,6 @@
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 
 /** How many lines a list has at most. */

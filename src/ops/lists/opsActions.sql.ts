@@ -5,10 +5,17 @@ import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
 export type OpsRole = "operator" | "viewer";
 
-/** Something done on the ops pages. */
-interface OpsAction {
-  readonly role: OpsRole;
-  readonly action: "retry" | "queue";
+/** As whom something is done. */
+interface Actor {
+  /** `command`: at the command line. */
+  readonly role: OpsRole | "command";
+  /** Null: whoever knows the password of the role. */
+  readonly person: string | null;
+}
+
+/** Something done on the ops pages, or by a command. */
+export interface OpsAction extends Actor {
+  readonly action: string;
   /** Null: of every source. */
   readonly sourceId: string | null;
   /** What it concerns, without personal data. */
@@ -18,8 +25,9 @@ interface OpsAction {
 /** Writes into the audit log what is about to be done; returns the row's number, for endAction. */
 export async function beginAction(pool: Pool, action: OpsAction): Promise<string> {
   const { rows } = await pool.query<{ action_id: string }>(
-    `insert into mirror.ops_actions (role, action, source_id, target) values ($1, $2, $3, $4) returning action_id`,
-    [action.role, action.action, action.sourceId, action.target],
+    `insert into mirror.ops_actions (role, person, action, source_id, target) values ($1, $2, $3, $4, $5)
+     returning action_id`,
+    [action.role, action.person, action.action, action.sourceId, action.target],
   );
   const [row] = rows;
   if (row === undefined) throw new TypeError("an insert returns its row");
@@ -37,17 +45,18 @@ export async function endAction(
 /** Requests that an order be read again, and writes that into the audit log: both or neither. */
 export async function requestRefetch(
   pool: Pool,
-  { role, sourceId, reference }: { role: OpsRole; sourceId: string; reference: string },
+  { actor, sourceId, reference }: { actor: Actor; sourceId: string; reference: string },
 ): Promise<void> {
   await pool.query(
     `with noted as (
-       insert into mirror.ops_actions (role, action, source_id, target, affected) values ($1, 'refetch', $2, $3, 1)
+       insert into mirror.ops_actions (role, person, action, source_id, target, affected)
+       values ($1, $4, 'refetch', $2, $3, 1)
      )
      insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'asked for by a person')
      on conflict (source_id, reference) do update set
        reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
        attempts = 0, failures = 0, last_error = null`,
-    [role, sourceId, reference],
+    [actor.role, sourceId, reference, actor.person],
   );
 }
 
@@ -57,20 +66,20 @@ export async function requestRefetch(
  */
 export async function dismissQuarantined(
   pool: Pool,
-  dismissal: { role: OpsRole; filter: QuarantineFilter; throughId: string; target: string; because: string },
+  dismissal: { actor: Actor; filter: QuarantineFilter; throughId: string; target: string; because: string },
 ): Promise<number> {
-  const { role, filter, throughId, target, because } = dismissal;
+  const { actor, filter, throughId, target, because } = dismissal;
   const { rows } = await pool.query<{ dismissed: number }>(
     `with dismissed as (
        update mirror.quarantine
        set state = 'dismissed', dismissed_at = clock_timestamp(), dismissed_because = $5
        where ${CHOSEN} and quarantine_id <= $4::bigint returning 1
      ), noted as (
-       insert into mirror.ops_actions (role, action, source_id, target, note, affected)
-       select $6, 'dismiss', $2, $7, $5, count(*) from dismissed
+       insert into mirror.ops_actions (role, person, action, source_id, target, note, affected)
+       select $6, $8, 'dismiss', $2, $7, $5, count(*) from dismissed
      )
      select count(*)::int as dismissed from dismissed`,
-    [...filterValues(filter), throughId, because, role, target],
+    [...filterValues(filter), throughId, because, actor.role, target, actor.person],
   );
   return rows[0]?.dismissed ?? 0;
 }
@@ -80,7 +89,8 @@ export interface RecordedAction {
   readonly actionId: string;
   /** The database's clock. */
   readonly at: Instant;
-  readonly role: OpsRole;
+  readonly role: string;
+  readonly person: string | null;
   readonly action: string;
   readonly sourceId: string | null;
   readonly target: string | null;
@@ -95,7 +105,7 @@ export async function readActions(
   { before, limit }: { before: string | null; limit: number },
 ): Promise<RecordedAction[]> {
   const { rows } = await pool.query<Omit<RecordedAction, "at"> & { at: string }>(
-    `select action_id::text as "actionId", mirror.nanos_of(at) as at, role, action, source_id as "sourceId", target,
+    `select action_id::text as "actionId", mirror.nanos_of(at) as at, role, person, action, source_id as "sourceId", target,
        note, affected::float8
      from mirror.ops_actions where $1::bigint is null or action_id < $1 order by action_id desc limit $2`,
     [before, limit],

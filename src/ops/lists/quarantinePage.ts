@@ -5,7 +5,7 @@ import { renderFields } from "../html/fieldList.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { renderList } from "./listPage.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
 import { redactDocument } from "../orders/snapshotDiff.ts";

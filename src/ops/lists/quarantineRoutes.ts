@@ -6,7 +6,8 @@ import { listQuarantined, QUARANTINE_STATES, readQuarantined } from "../../quara
 import { countQuarantined, replayQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
-import { roleOf, viewerOf } from "../auth/login.ts";
+import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { refuseOtherSource } from "../auth/writeGuard.ts";
 import {
   BECAUSE_LENGTH_MAX,
   PAGE_ROWS,
@@ -53,9 +54,11 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   router.post("/retry", form, async (request, response) => {
     const choice = readChoice(request);
     if (choice === null) return refuse(response, 400, INCOMPLETE);
+    if (!(await mayDecide(pool, response, choice.filter))) return refuseOtherSource(response);
     const { filter, throughId, target } = choice;
     const { sourceId } = filter;
-    const actionId = await beginAction(pool, { role: roleOf(response), action: "retry", sourceId, target });
+    const actor = actorOf(response);
+    const actionId = await beginAction(pool, { ...actor, action: "retry", sourceId, target });
     const affected = await retryAll({ pool, notify }, { filter, throughId });
     await endAction(pool, { actionId, affected });
     response.redirect(303, "/ops/actions");
@@ -64,7 +67,8 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const choice = readChoice(request);
     const because = readField(readForm(request)["because"]).trim().slice(0, BECAUSE_LENGTH_MAX);
     if (choice === null || because === "") return refuse(response, 400, INCOMPLETE);
-    await dismissQuarantined(pool, { ...choice, role: roleOf(response), because });
+    if (!(await mayDecide(pool, response, choice.filter))) return refuseOtherSource(response);
+    await dismissQuarantined(pool, { ...choice, actor: actorOf(response), because });
     response.redirect(303, "/ops/actions");
   });
   return router;
@@ -75,6 +79,14 @@ const INCOMPLETE = "The form was not complete; to dismiss, say why.";
 
 function refuse(response: Response, status: number, sentence: string): void {
   response.status(status).type("text/plain").send(`${sentence}\n`);
+}
+
+/** Whether this operator may decide on all that is chosen: of one row, on that of its source. */
+async function mayDecide(pool: Pool, response: Response, filter: QuarantineFilter): Promise<boolean> {
+  const { quarantineId, sourceId } = filter;
+  if (quarantineId === null) return mayActOn(response, sourceId);
+  const input = await readQuarantined(pool, quarantineId);
+  return mayActOn(response, input?.sourceId ?? null);
 }
 
 async function retryAll(

@@ -6,7 +6,7 @@ import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { renderFields } from "../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import {
   describeAge,
   describeDelay,

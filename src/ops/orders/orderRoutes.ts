@@ -5,7 +5,8 @@ import { requestRefetch } from "../lists/opsActions.sql.ts";
 import { readOrderSurroundings } from "./opsOrder.sql.ts";
 import { searchMirror } from "./opsSearch.sql.ts";
 import { findOrders, readTimeline } from "./timeline.sql.ts";
-import { roleOf, viewerOf } from "../auth/login.ts";
+import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
 import { readField } from "../html/requestText.ts";
@@ -49,7 +50,8 @@ export function makeOrderRoutes(pool: Pool): Router {
       response.status(404).type("text/plain").send("There is no such source.\n");
       return;
     }
-    await requestRefetch(pool, { role: roleOf(response), sourceId, reference });
+    if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
+    await requestRefetch(pool, { actor: actorOf(response), sourceId, reference });
     response.redirect(303, orderAddress({ sourceId, reference }));
   });
   return router;

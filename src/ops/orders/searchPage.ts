@@ -2,7 +2,7 @@ import type { SearchHit } from "./opsSearch.sql.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { renderPage } from "../html/page.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress } from "../overview/phrases.ts";
 
 /** The address that a search leads to at once: when all that was found is one thing. */

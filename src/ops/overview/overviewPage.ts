@@ -3,7 +3,7 @@ import type { Overview } from "./readOverview.ts";
 import { html } from "../html/html.ts";
 import type { Html } from "../html/html.ts";
 import { TAIL_DECISIONS } from "./overviewUpdates.ts";
-import type { Viewer } from "../auth/login.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { renderAlert, renderTime } from "./phrases.ts";
 import { renderState } from "./statePanel.ts";

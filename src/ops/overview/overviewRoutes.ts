@@ -29,7 +29,8 @@ import {
   renderTaskList,
 } from "../lists/listPages.ts";
 import { makeOverviewUpdates } from "./overviewUpdates.ts";
-import { viewerOf } from "../auth/login.ts";
+import type { Sessions } from "../auth/sessions.ts";
+import { viewerOf } from "../auth/viewer.ts";
 import { renderOverview } from "./overviewPage.ts";
 import { readField } from "../html/requestText.ts";
 import { parseTailFilter } from "./tailLine.ts";
@@ -42,6 +43,7 @@ export function makeOverviewRoutes(deps: {
   health: HealthReader;
   listRate: RateRule;
   signal: AbortSignal;
+  findOpenSessions: Sessions["findOpen"];
 }): Router {
   const { pool, clock } = deps;
   const overviewReader = makeOverviewReader(deps);

@@ -10,6 +10,9 @@ import type { Html } from "../html/html.ts";
 import { renderState } from "./statePanel.ts";
 import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
+import type { Sessions } from "../auth/sessions.ts";
+import { viewerOf } from "../auth/viewer.ts";
+import type { Viewer } from "../auth/viewer.ts";
 import { renderTrends } from "./trends.ts";
 
 /** Of so many last decisions the tail is made; of more than that between two looks only the newest are shown. */
@@ -20,14 +23,19 @@ const LOOK_INTERVAL_MS = 1_000;
 const LOOKS_PER_STATE = 5;
 const LOOKS_PER_TREND = 60;
 const STREAMS_MAX = 100;
+/** Of those, so many are for operators: viewers cannot take the page away from who acts. */
+const OPERATOR_STREAMS = 20;
+/** Of one session, or of one person or program without one. */
+const STREAMS_PER_SESSION_MAX = 20;
 /** What a client that does not read may leave in memory before it is let go. */
 const UNSENT_BYTES_MAX = 1_000_000;
-/** A stream ends now and then, so that whoever has been logged out does not listen for ever. */
+/** A stream ends now and then: whom a proxy names, or who sent a password, is looked at again then. */
 const STREAM_LOOKS_MAX = 600;
 
 interface Listener {
   readonly response: Response;
   readonly filter: TailFilter;
+  readonly viewer: Viewer;
   looks: number;
 }
 
@@ -36,7 +44,7 @@ export interface OverviewUpdates {
   begin(filter: TailFilter): Promise<Html[]>;
   /**
    * Server-sent events: `tail` for all lines at the beginning, `entry` for a further one, `state` for the figures,
-   * `trends` for the hours. 503 when too many listen.
+   * `trends` for the hours. 429 when too many listen of one session, 503 when too many listen.
    */
   readonly stream: RequestHandler;
 }
@@ -48,6 +56,8 @@ export interface OverviewUpdatesDeps {
   readonly overviewReader: OverviewReader;
   /** Aborted when the process begins to shut down: a stream ends by itself never. */
   readonly signal: AbortSignal;
+  /** A stream ends with its session. */
+  readonly findOpenSessions: Sessions["findOpen"];
 }
 
 /**
@@ -86,11 +96,13 @@ export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates 
   }
 
   const stream: RequestHandler = async (request, response) => {
-    if (listeners.size >= STREAMS_MAX || signal.aborted) {
-      response.status(503).set("Retry-After", "30").type("text/plain").send("Too many pages listen.\n");
+    const viewer = viewerOf(response);
+    const status = refuseListener(listeners, viewer) ?? (signal.aborted ? 503 : undefined);
+    if (status !== undefined) {
+      response.status(status).set("Retry-After", "30").type("text/plain").send("Too many pages listen.\n");
       return;
     }
-    const listener = { response, filter: parseTailFilter(request.query), looks: 0 };
+    const listener = { response, filter: parseTailFilter(request.query), viewer, looks: 0 };
     listeners.add(listener);
     response.on("close", () => listeners.delete(listener));
     response.status(200).set({
@@ -107,17 +119,38 @@ export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates 
   return { begin, stream };
 }
 
-async function lookWhileHeard(
-  deps: OverviewUpdatesDeps & {
-    readonly listeners: Set<Listener>;
-    readonly recent: () => Promise<readonly DecisionRow[]>;
-  },
-): Promise<void> {
+/** The status for one listener too many; undefined while there is room. */
+function refuseListener(listeners: ReadonlySet<Listener>, viewer: Viewer): number | undefined {
+  const own = [...listeners].filter((each) => isSameListener(each.viewer, viewer)).length;
+  if (own >= STREAMS_PER_SESSION_MAX) return 429;
+  const room = viewer.role === "operator" ? STREAMS_MAX : STREAMS_MAX - OPERATOR_STREAMS;
+  return listeners.size >= room ? 503 : undefined;
+}
+
+const isSameListener = (one: Viewer, other: Viewer) =>
+  one.session === other.session && one.person === other.person && one.role === other.role;
+
+/** Ends the streams whose sessions have ended. */
+async function dismissLoggedOut({ listeners, findOpenSessions }: HeardDeps): Promise<void> {
+  const sessions = [...listeners].flatMap(({ viewer: { session } }) => session ?? []);
+  if (sessions.length === 0) return;
+  const open = await findOpenSessions([...new Set(sessions)]);
+  for (const { response, viewer } of listeners)
+    if (viewer.session !== undefined && !open.has(viewer.session)) response.end();
+}
+
+type HeardDeps = OverviewUpdatesDeps & {
+  readonly listeners: Set<Listener>;
+  readonly recent: () => Promise<readonly DecisionRow[]>;
+};
+
+async function lookWhileHeard(deps: HeardDeps): Promise<void> {
   const { clock, logger, overviewReader, signal, listeners, recent } = deps;
   let seen: ReadonlySet<bigint> | undefined;
   let failed = false;
   for (let count = 1; listeners.size > 0 && !signal.aborted; count += 1) {
     try {
+      await dismissLoggedOut(deps);
       const rows = await recent();
       const known = seen ?? new Set(rows.map(({ historyId }) => historyId));
       const fresh = rows.filter(({ historyId }) => !known.has(historyId));

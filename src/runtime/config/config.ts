@@ -8,6 +8,8 @@ import { listSourceProblems } from "./sourceChecks.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { keyVariable, MODES, readVariableSources, secretsVariable } from "./sources.ts";
 import type { NamedSource, SourceConfig } from "./sources.ts";
+import { listSignOnProblems, makeSignOn } from "./signOnVariables.ts";
+import type { SignOn } from "./signOnVariables.ts";
 import { readFileSources } from "./sourcesFile.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { Values, VariableName } from "./variables.ts";
@@ -52,6 +54,8 @@ export interface Config {
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
   readonly metricsToken: string | null;
+  /** How people sign on to the ops pages by another program; null: by the passwords only. */
+  readonly signOn: SignOn | null;
   /** Where no token or password is set, requests from this machine need none. */
   readonly localTrust: boolean;
   /** What others call the web process, the first for links; empty: HOST. */
@@ -112,6 +116,8 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
       problems.push(`${name} is set without DATABASE_URL. Set DATABASE_URL too.`);
   }
   problems.push(...listAlertProblems(values, checks.checkScheme));
+  const sourceIds = sources.map(({ sourceId }) => sourceId);
+  problems.push(...listSignOnProblems(values, sourceIds));
   if (problems.length > 0) throw new ConfigurationError([...new Set(problems)].join("\n"));
   return freeze(makeConfig(values, sources, outgoing));
 }
@@ -238,6 +244,7 @@ function makeConfig(
     opsPassword: values.OPS_PASSWORD,
     opsViewerPassword: values.OPS_VIEWER_PASSWORD,
     metricsToken: values.METRICS_TOKEN,
+    signOn: makeSignOn(values),
     localTrust: values.LOCAL_TRUST ?? false,
     publicUrls: values.PUBLIC_URL ?? [],
     alertWebhook: makeAlertWebhook(values),

@@ -47,17 +47,23 @@ export function provideCredentials(config: Config): Provided {
 }
 
 /** Without METRICS_TOKEN alone nothing is made: then nobody reads the metrics, which is no reason to need a file. */
-function isLacking({ apiTokens, opsPassword }: Config): boolean {
-  return apiTokens.length === 0 || opsPassword === null;
+function isLacking(config: Config): boolean {
+  return config.apiTokens.length === 0 || needsOpsPassword(config);
+}
+
+/** Where people sign on by another program, nobody has asked for a password that they share. */
+function needsOpsPassword({ opsPassword, signOn }: Config): boolean {
+  return opsPassword === null && signOn === null;
 }
 
 function makeMissing(config: Config, stored: Stored): MadeCredentials {
   const untold = config.sources.filter(({ sourceId }) => !Object.hasOwn(stored.apiTokens, sourceId));
   const tokens = config.apiTokens.length > 0 ? [] : untold.map(({ sourceId }) => [sourceId, makeSecret()]);
-  const needsViewer = config.opsPassword === null && config.opsViewerPassword === null;
+  const needsOperator = needsOpsPassword(config);
+  const needsViewer = needsOperator && config.opsViewerPassword === null;
   return {
     apiTokens: Object.fromEntries(tokens) as Record<string, string>,
-    ...(config.opsPassword === null && stored.opsPassword === undefined && { opsPassword: makeSecret() }),
+    ...(needsOperator && stored.opsPassword === undefined && { opsPassword: makeSecret() }),
     ...(needsViewer && stored.opsViewerPassword === undefined && { opsViewerPassword: makeSecret() }),
     ...(config.metricsToken === null && stored.metricsToken === undefined && { metricsToken: makeSecret() }),
   };
@@ -66,6 +72,7 @@ function makeMissing(config: Config, stored: Stored): MadeCredentials {
 /** What is configured wins; a password for viewers only is none for operators, who get one then. */
 function withStored(config: Config, stored: Stored): Config {
   const { apiTokens, opsPassword, opsViewerPassword, metricsToken } = config;
+  const made = needsOpsPassword(config) ? stored : undefined;
   const ownTokens = config.sources.flatMap(({ sourceId }) => {
     const token = stored.apiTokens[sourceId];
     return token === undefined ? [] : [{ token, sourceId, mayWrite: false }];
@@ -73,9 +80,8 @@ function withStored(config: Config, stored: Stored): Config {
   return Object.freeze({
     ...config,
     apiTokens: apiTokens.length > 0 ? apiTokens : ownTokens,
-    opsPassword: opsPassword ?? stored.opsPassword ?? null,
-    opsViewerPassword:
-      opsViewerPassword ?? (opsPassword === null ? (stored.opsViewerPassword ?? null) : null),
+    opsPassword: opsPassword ?? made?.opsPassword ?? null,
+    opsViewerPassword: opsViewerPassword ?? made?.opsViewerPassword ?? null,
     metricsToken: metricsToken ?? stored.metricsToken ?? null,
   });
 }

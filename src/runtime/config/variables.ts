@@ -1,5 +1,6 @@
 import type { z } from "zod";
 import { ACCESS_VARIABLES } from "./accessVariables.ts";
+import { SIGN_ON_VARIABLES } from "./signOnVariables.ts";
 import {
   backfillSince,
   keptFor,
@@ -170,6 +171,7 @@ export const VARIABLES = {
     meaning: "how far back the history of a new source is read: ISO 8601 duration or instant",
   },
   ...ACCESS_VARIABLES,
+  ...SIGN_ON_VARIABLES,
   ALERT_WEBHOOK_URL: {
     schema: webAddress,
     default: null,

@@ -163,7 +163,7 @@ describe("the overview", () => {
       lines: [],
       filter: { source: null, via: null, verdict: null },
       asOf: "2026-11-20T14:32:07Z",
-      viewer: { role: "viewer" },
+      viewer: { role: "viewer", person: null, sources: null },
     });
 
   it("shows what a provider's error says as text", () => {

@@ -38,6 +38,11 @@ const LIVE = { DELIVERY_BASE_URL: "https://api.example.com", DELIVERY_LIVE_API_K
 const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
 const OTHER_SECRET = "whsec_C2FVsBQIhrscChlQIMV+b5sSYspob7oD";
 const TOKEN = "0123456789abcdef";
+const OIDC = {
+  OIDC_ISSUER: "https://id.example.com",
+  OIDC_CLIENT_ID: "mirror",
+  OIDC_CLIENT_SECRET: "a secret",
+};
 
 const listed = {
   sourceId: "acme-live",
@@ -84,6 +89,7 @@ it("loads from nothing, with every default, without a source", () => {
     localTrust: false,
     publicUrls: [],
     metricsToken: null,
+    signOn: null,
     alertWebhook: null,
     writeThrough: false,
     eventsKeptFor: null,
@@ -310,6 +316,51 @@ it.each<[string, Env, RegExp]>([
     { OPS_PASSWORD: "one for both of them", OPS_VIEWER_PASSWORD: "one for both of them" },
     /^OPS_VIEWER_PASSWORD is the same/,
   ],
+  [
+    "half a client of OpenID Connect",
+    {
+      OIDC_ISSUER: "https://id.example.com",
+      OIDC_CLIENT_SECRET: "a secret",
+      PUBLIC_URL: "https://mirror.example.com",
+      OPS_VIEWERS: "staff",
+    },
+    /^OIDC_CLIENT_ID is not set, but OIDC_ISSUER is/,
+  ],
+  [
+    "OpenID Connect without a place to come back to",
+    { ...OIDC, OPS_VIEWERS: "staff" },
+    /^OIDC_ISSUER is set without PUBLIC_URL/,
+  ],
+  [
+    "an issuer whose answers anybody on the way can change",
+    { OIDC_ISSUER: "http://id.example.com" },
+    /^OIDC_ISSUER must be an address that starts with https/,
+  ],
+  ["scopes without openid", { OIDC_SCOPE: "email" }, /^OIDC_SCOPE must contain openid/],
+  [
+    "a sign-on that lets nobody in",
+    { OPS_PROXY_ADDRESSES: "10.0.0.5" },
+    /^Single sign-on is set, but no one may enter/,
+  ],
+  [
+    "operators without a sign-on",
+    { OPS_OPERATORS: "admins" },
+    /^OPS_OPERATORS is set without single sign-on/,
+  ],
+  ["everybody as operator", { OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "*" }, /^OPS_OPERATORS is \*/],
+  [
+    "a group of a source that does not exist",
+    { ...LIVE, OPS_PROXY_ADDRESSES: "10.0.0.5", OPS_OPERATORS: "shop|other" },
+    /^OPS_OPERATORS names the source other/,
+  ],
+  ...["0.0.0.0/0", "::/0", "10.0.0.0/33", "proxy.internal", "10.0.0.0/8/8", ","].map(
+    (value): [string, Env, RegExp] => [
+      `the proxy ${value}`,
+      { OPS_PROXY_ADDRESSES: value },
+      /^OPS_PROXY_ADDRESSES must be addresses/,
+    ],
+  ),
+  ["a header with a colon", { OPS_USER_HEADER: "X-User:" }, /^OPS_USER_HEADER must be the name of a header/],
   ["a password of eleven characters", { OPS_PASSWORD: "elevenchars" }, /^OPS_PASSWORD must have at least 12/],
   ["a viewer's password of one", { OPS_VIEWER_PASSWORD: "a" }, /^OPS_VIEWER_PASSWORD must have at least 12/],
   ["a public address that is none", { PUBLIC_URL: "mirror.example.com" }, /^PUBLIC_URL must be addresses/],
@@ -652,5 +703,40 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
 
   it("refuses two endpoints of one name", () => {
     expect(problemsOf(outgoing(endpoint, endpoint))).toEqual([expect.stringContaining("listed twice")]);
+  });
+});
+
+describe("single sign-on", () => {
+  it("is what the variables say, and nothing where they say nothing", () => {
+    const env = {
+      ...LIVE,
+      ...OIDC,
+      PUBLIC_URL: "https://mirror.example.com",
+      OPS_PROXY_ADDRESSES: "10.0.0.5, fd00::/8",
+      OPS_USER_HEADER: "Remote-User",
+      OPS_OPERATORS: "admins, shop|live, ada@example.com",
+      OPS_VIEWERS: "*",
+    };
+    expect(loadConfig(env, { checkScheme, envFile: null }).signOn).toEqual({
+      proxy: {
+        addresses: ["10.0.0.5", "fd00::/8"],
+        userHeader: "remote-user",
+        groupsHeader: "x-forwarded-groups",
+      },
+      openIdConnect: {
+        issuer: "https://id.example.com",
+        clientId: "mirror",
+        clientSecret: "a secret",
+        groupsClaim: "groups",
+        scope: "openid email profile",
+        publicUrl: "https://mirror.example.com",
+      },
+      operators: [
+        { name: "admins", sourceId: null },
+        { name: "shop", sourceId: "live" },
+        { name: "ada@example.com", sourceId: null },
+      ],
+      viewers: [{ name: "*", sourceId: null }],
+    });
   });
 });

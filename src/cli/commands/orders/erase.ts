@@ -4,6 +4,7 @@ import type { Pool } from "../../../database/database.ts";
 import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
 import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
 import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { audited } from "../../input/audit.ts";
 import { confirm } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
@@ -54,7 +55,10 @@ async function erase(pool: Pool, text: string, options: Options): Promise<void> 
     printNotice("Nothing was done.");
     return;
   }
-  const erased = await eraseOrder(pool, order, options.also);
+  const { sourceId, reference } = order;
+  const erased = await audited(pool, { action: "erase", sourceId, target: reference }, () =>
+    eraseOrder(pool, order, options.also),
+  );
   if (options.json === true) printJson({ ...order, found, erased });
   else {
     printLine("Erased. What comes of it from now on is stored without personal data.");

@@ -18,6 +18,7 @@ import { parseOrderFilter } from "../../../orders/orderQuery.ts";
 import { formatInstant } from "../../../domain/order/instant.ts";
 import { resolveSince } from "../../../runtime/config/duration.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
+import { audited } from "../../input/audit.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
 import { makeProgressLine } from "../../output/progressLine.ts";
 import { withMirror } from "../../input/session.ts";
@@ -100,7 +101,9 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   });
   try {
     await runUntilInterrupted(async (signal) => {
-      const write = (out: Writable) => writeOrders({ pool, exportPool, filter, out, options, signal });
+      const action = { action: "export", sourceId: filter.sourceId, target: describeExport(options) };
+      const write = (out: Writable) =>
+        audited(pool, action, () => writeOrders({ pool, exportPool, filter, out, options, signal }), Number);
       const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
         (error: unknown) => {
           // Ctrl-C, or a reader that has enough: no failure, and nothing to tell.
@@ -118,6 +121,12 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   } finally {
     await exportPool.end();
   }
+}
+
+/** Which filters were used, without their values: an id of the business's own could name a person. */
+function describeExport(options: Options): string {
+  const used = Object.keys(FILTERS).filter((name) => options[name as keyof typeof FILTERS] !== undefined);
+  return `${options.format}, ${used.length === 0 ? "all orders" : used.join(", ")}`;
 }
 
 async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {

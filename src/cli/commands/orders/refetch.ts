@@ -6,6 +6,7 @@ import { requestRefetches } from "../../../poll/ledger/refetches.sql.ts";
 import { readStandings } from "../../../health/standing.sql.ts";
 import type { Standing } from "../../../health/standing.sql.ts";
 import { findOrders } from "../../../ops/orders/timeline.sql.ts";
+import { audited } from "../../input/audit.ts";
 import { withMirror } from "../../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../../output/terminal.ts";
 
@@ -52,11 +53,13 @@ async function refetch(
   const targets = found.length > 0 ? found : unknownOrder(text, sourceId, sources);
   for (const order of targets) {
     const { sourceId: owner, reference } = order;
-    await requestRefetches(pool, {
-      sourceId: owner,
-      references: [reference],
-      reason: "asked for by a person",
-    });
+    await audited(pool, { action: "refetch", sourceId: owner, target: reference }, () =>
+      requestRefetches(pool, {
+        sourceId: owner,
+        references: [reference],
+        reason: "asked for by a person",
+      }),
+    );
   }
   return targets.map(({ sourceId: owner, reference }) => {
     const source = sources.find((each) => each.sourceId === owner);

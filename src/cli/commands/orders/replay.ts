@@ -9,6 +9,7 @@ import type { ApplyQueue } from "../../../queue/applyQueue.ts";
 import { rebuildQueue } from "../../../queue/backends/rebuildQueue.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { makeLogger } from "../../../runtime/telemetry/logger.ts";
+import { audited } from "../../input/audit.ts";
 import { confirm } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
@@ -84,12 +85,27 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
     printNotice("Nothing was done.");
     return;
   }
+  const action = { action: "retry", sourceId: filter.sourceId, target: describeFilter(filter, throughId) };
+  const replayed = await audited(
+    pool,
+    action,
+    () => replayAll(session, { filter, throughId }),
+    ({ events, reads }) => events + reads,
+  );
+  if (options.json === true) printJson({ found: count, replayed });
+  else printLine(`Replayed ${replayed.events} events; ${replayed.reads} orders will be read again.`);
+  printNotice(
+    "Next: order-mirror tail, to see what is decided on them; order-mirror status counts what is left.",
+  );
+}
+
+async function replayAll(session: Session, chosen: { filter: QuarantineFilter; throughId: string }) {
   const replayed = { events: 0, reads: 0 };
   const queue = await openQueue(session);
   try {
     for (;;) {
-      const batch = await replayQuarantined(pool, { filter, throughId, limit: ROWS_PER_STATEMENT });
-      if (batch.seqs.length + batch.reads === 0) break;
+      const batch = await replayQuarantined(session.pool, { ...chosen, limit: ROWS_PER_STATEMENT });
+      if (batch.seqs.length + batch.reads === 0) return replayed;
       replayed.events += batch.seqs.length;
       replayed.reads += batch.reads;
       if (batch.seqs.length > 0) queue.notify(batch.seqs);
@@ -97,11 +113,13 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
   } finally {
     await queue.close();
   }
-  if (options.json === true) printJson({ found: count, replayed });
-  else printLine(`Replayed ${replayed.events} events; ${replayed.reads} orders will be read again.`);
-  printNotice(
-    "Next: order-mirror tail, to see what is decided on them; order-mirror status counts what is left.",
-  );
+}
+
+/** As the ops pages name it. */
+function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
+  return quarantineId === null
+    ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
+    : `quarantine ${quarantineId}`;
 }
 
 function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): string[] {
@@ -135,7 +153,8 @@ async function runQueue(session: Session, options: Options): Promise<void> {
   }
   const queue = await openQueue(session);
   try {
-    const enqueued = await rebuildQueue(queue, pagesOf(pool));
+    const action = { action: "queue", sourceId: null, target: "emptied and filled again" };
+    const enqueued = await audited(pool, action, () => rebuildQueue(queue, pagesOf(pool)), Number);
     if (options.json === true) printJson({ waiting, enqueued });
     else printLine(`The queue was emptied and holds jobs for ${enqueued} events.`);
   } finally {

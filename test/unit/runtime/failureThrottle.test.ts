@@ -1,17 +1,17 @@
 import { describe, expect, it } from "vitest";
-import { makeLoginThrottle } from "../../../src/ops/auth/loginThrottle.ts";
+import { makeFailureThrottle } from "../../../src/runtime/http/failureThrottle.ts";
 
-function makeThrottle() {
+function makeThrottle(inAllMax?: number) {
   let nowMs = 1_000;
   const clock = { now: () => 0n, monotonicMs: () => nowMs, sleep: () => Promise.resolve() };
-  const throttle = makeLoginThrottle(clock);
+  const throttle = makeFailureThrottle(clock, inAllMax === undefined ? {} : { inAllMax });
   const fail = (address: string, times: number) => {
     for (let time = 0; time < times; time += 1) throttle.recordFailure(address);
   };
   return { ...throttle, fail, passMs: (ms: number) => (nowMs += ms) };
 }
 
-describe("the throttle of failed logins", () => {
+describe("the throttle of wrong passwords and tokens", () => {
   it("lets an address fail ten times, then makes it wait a minute", () => {
     const throttle = makeThrottle();
     throttle.fail("10.0.0.1", 9);
@@ -37,8 +37,20 @@ describe("the throttle of failed logins", () => {
     expect(throttle.waitSeconds("::ffff:10.0.0.2")).toBe(0);
   });
 
-  it("forgets the address that failed longest ago when there are too many", () => {
+  it("lets only addresses try that were right before, when all together fail too often", () => {
     const throttle = makeThrottle();
+    throttle.recordSuccess("10.0.0.1");
+    for (let machine = 0; machine < 40; machine += 1) throttle.fail(`192.0.2.${machine}`, 5);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
+    expect(throttle.waitSeconds("10.0.0.2")).toBe(60);
+    throttle.fail("10.0.0.1", 10);
+    expect(throttle.waitSeconds("10.0.0.1")).toBe(60);
+    throttle.passMs(60_000);
+    expect(throttle.waitSeconds("10.0.0.2")).toBe(0);
+  });
+
+  it("forgets the address that failed longest ago when there are too many", () => {
+    const throttle = makeThrottle(100_000);
     throttle.fail("first", 10);
     throttle.fail("second", 9);
     for (let index = 0; index < 9_998; index += 1) throttle.recordFailure(`other ${index}`);

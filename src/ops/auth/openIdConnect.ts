@@ -1,0 +1,156 @@
+import { Router } from "express";
+import type { Request, Response } from "express";
+import {
+  allowInsecureRequests,
+  authorizationCodeGrant,
+  buildAuthorizationUrl,
+  calculatePKCECodeChallenge,
+  discovery,
+  fetchUserInfo,
+  randomNonce,
+  randomPKCECodeVerifier,
+  randomState,
+} from "openid-client";
+import type { Configuration, IDToken } from "openid-client";
+import { z } from "zod";
+import type { SignOn } from "../../runtime/config/signOnVariables.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import type { Person } from "./access.ts";
+
+type Settings = NonNullable<SignOn["openIdConnect"]>;
+
+export interface OpenIdConnectDeps {
+  readonly settings: Settings;
+  readonly logger: Logger;
+  /** Lets the person in, or refuses, and answers. */
+  readonly admit: (request: Request, response: Response, person: Person, next: string) => Promise<void>;
+  /** Answers that the login did not succeed. */
+  readonly fail: (response: Response) => void;
+  readonly readTarget: (value: unknown) => string;
+}
+
+const COOKIE = "order_mirror_login";
+const COOKIE_PATH = "/ops/login";
+const LOGIN_MS = 600_000;
+const TIMEOUT_SECONDS = 5;
+const CALLBACK = "/ops/login/oidc/done";
+
+/** What the browser keeps between going to the issuer and coming back: the answer must belong to this very question. */
+const startedSchema = z.strictObject({
+  state: z.string(),
+  nonce: z.string(),
+  verifier: z.string(),
+  next: z.string(),
+});
+
+/**
+ * `/login/oidc` leads to the issuer, `/login/oidc/done` is where it sends people back to: code flow with PKCE, state and nonce.
+ * The issuer is asked for its addresses at the first login, and again when that failed.
+ */
+export function makeOpenIdConnectRoutes(deps: OpenIdConnectDeps): Router {
+  const { settings, logger, admit, fail, readTarget } = deps;
+  const { publicUrl, scope } = settings;
+  const base = publicUrl.replace(/\/+$/, "");
+  const secure = base.startsWith("https:");
+  const discover = makeDiscovery(settings);
+  const router = Router();
+
+  router.get("/login/oidc", async (request, response) => {
+    try {
+      const started = {
+        state: randomState(),
+        nonce: randomNonce(),
+        verifier: randomPKCECodeVerifier(),
+        next: readTarget(request.query["next"]),
+      };
+      const url = buildAuthorizationUrl(await discover(), {
+        redirect_uri: base + CALLBACK,
+        scope,
+        state: started.state,
+        nonce: started.nonce,
+        code_challenge: await calculatePKCECodeChallenge(started.verifier),
+        code_challenge_method: "S256",
+      });
+      const value = Buffer.from(JSON.stringify(started)).toString("base64url");
+      response.cookie(COOKIE, value, { ...cookieOf(secure), maxAge: LOGIN_MS });
+      response.redirect(303, url.href);
+    } catch (error) {
+      tellFailure(response, error);
+    }
+  });
+  router.get("/login/oidc/done", async (request, response) => {
+    response.clearCookie(COOKIE, cookieOf(secure));
+    try {
+      const started = readStarted(request);
+      const person = await exchange(await discover(), {
+        settings,
+        url: new URL(base + request.originalUrl),
+        started,
+      });
+      await admit(request, response, person, readTarget(started.next));
+    } catch (error) {
+      tellFailure(response, error);
+    }
+  });
+  return router;
+
+  function tellFailure(response: Response, error: unknown): void {
+    logger.warn({ outcome: "openid_connect_failed", err: error }, "ops login refused");
+    fail(response);
+  }
+}
+
+const cookieOf = (secure: boolean) =>
+  ({ httpOnly: true, sameSite: "lax", path: COOKIE_PATH, secure }) as const;
+
+function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Promise<Configuration> {
+  let found: Promise<Configuration> | undefined;
+  return () => {
+    found ??= discovery(new URL(issuer), clientId, clientSecret, undefined, {
+      timeout: TIMEOUT_SECONDS,
+      // The configuration allows http for an issuer on this machine only.
+      ...(issuer.startsWith("http:") && { execute: [allowInsecureRequests] }),
+    }).catch((error: unknown) => {
+      found = undefined;
+      throw error;
+    });
+    return found;
+  };
+}
+
+function readStarted({ headers }: Request): z.output<typeof startedSchema> {
+  const pairs = (headers.cookie ?? "").split(";").map((pair) => pair.trim().split("=", 2));
+  const value = pairs.find(([name]) => name === COOKIE)?.[1] ?? "";
+  return startedSchema.parse(JSON.parse(Buffer.from(value, "base64url").toString("utf8")));
+}
+
+async function exchange(
+  configuration: Configuration,
+  { settings, url, started }: { settings: Settings; url: URL; started: z.output<typeof startedSchema> },
+): Promise<Person> {
+  const tokens = await authorizationCodeGrant(configuration, url, {
+    pkceCodeVerifier: started.verifier,
+    expectedState: started.state,
+    expectedNonce: started.nonce,
+    idTokenExpected: true,
+  });
+  const claims = tokens.claims();
+  if (claims === undefined) throw new TypeError("the issuer gave no ID token");
+  const { groupsClaim } = settings;
+  const hasAll = claims[groupsClaim] !== undefined && claims["email"] !== undefined;
+  const canAsk = configuration.serverMetadata().userinfo_endpoint !== undefined;
+  // Some issuers keep what does not fit for this second question.
+  const more = hasAll || !canAsk ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
+  return describePerson({ ...more, ...claims }, groupsClaim);
+}
+
+/**
+ * By the address when the issuer has verified it; otherwise by the issuer's own name for the person, since people may choose the
+ * others themselves, those of somebody else included.
+ */
+function describePerson(claims: IDToken, groupsClaim: string): Person {
+  const { sub, email, email_verified: isVerified } = claims;
+  const listed = claims[groupsClaim];
+  const groups = (Array.isArray(listed) ? listed : [listed]).filter((group) => typeof group === "string");
+  return { name: typeof email === "string" && isVerified === true ? email : sub, groups };
+}

@@ -1,0 +1,69 @@
+import type { Clock } from "../lifecycle/clock.ts";
+import { addressGroup } from "./addressGroup.ts";
+
+/** Slows down who guesses passwords or tokens. */
+export interface FailureThrottle {
+  /** Seconds until this address may try again; 0 when it may now. */
+  readonly waitSeconds: (address: string) => number;
+  readonly recordFailure: (address: string) => void;
+  /** From now on failures of others do not make this address wait. */
+  readonly recordSuccess: (address: string) => void;
+}
+
+const FAILURES_PER_ADDRESS_MAX = 10;
+/** Of all addresses together, as whoever has a network of machines guesses from each of them. */
+const FAILURES_MAX = 200;
+const WINDOW_MS = 60_000;
+const ADDRESSES_MAX = 10_000;
+
+/**
+ * Lets an address fail 10 times within a minute, and all of them together 200 times; beyond that only addresses may try
+ * that were right before.
+ *
+ * While an address waits, what is right is refused as well: otherwise the limit would only slow down the wrong guesses,
+ * and the right one would still come out at full speed.
+ */
+export function makeFailureThrottle(
+  clock: Pick<Clock, "monotonicMs">,
+  { perAddressMax = FAILURES_PER_ADDRESS_MAX, inAllMax = FAILURES_MAX } = {},
+): FailureThrottle {
+  const failures = new Map<string, number[]>();
+  const known = new Set<string>();
+  let inAll: number[] = [];
+
+  const recent = (times: readonly number[] = []) => {
+    const oldestMs = clock.monotonicMs() - WINDOW_MS;
+    return times.filter((atMs) => atMs > oldestMs);
+  };
+  /** Until the first of so many failures is a minute old. */
+  const waitFor = ([first, ...others]: readonly number[], max: number) =>
+    first === undefined || others.length + 1 < max
+      ? 0
+      : Math.ceil((first + WINDOW_MS - clock.monotonicMs()) / 1_000);
+
+  return {
+    waitSeconds(address) {
+      const key = addressGroup(address);
+      const own = waitFor(recent(failures.get(key)), perAddressMax);
+      return known.has(key) ? own : Math.max(own, waitFor(recent(inAll), inAllMax));
+    },
+    recordFailure(address) {
+      const key = addressGroup(address);
+      const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-perAddressMax);
+      inAll = [...recent(inAll), clock.monotonicMs()].slice(-inAllMax);
+      // Put in again at the end, so that the first key is the one that failed longest ago.
+      failures.delete(key);
+      failures.set(key, times);
+      forgetOldest(failures);
+    },
+    recordSuccess(address) {
+      known.add(addressGroup(address));
+      forgetOldest(known);
+    },
+  };
+}
+
+function forgetOldest(some: Map<string, unknown> | Set<string>): void {
+  const [oldest] = some.keys();
+  if (some.size > ADDRESSES_MAX && oldest !== undefined) some.delete(oldest);
+}
