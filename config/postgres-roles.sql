@@ -85,7 +85,7 @@ grant select on mirror.outgoing_endpoints, mirror.outgoing_cursors, mirror.outgo
 grant delete on mirror.coverage, mirror.unannounced_changes to order_mirror_worker;
 grant insert, update on mirror.retention_walks, mirror.lost_events_removed to order_mirror_worker;
 
--- Worker: what the business's own systems are told.
+-- Worker: what the business's own systems receive.
 grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to order_mirror_worker;
 grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
 

@@ -350,8 +350,8 @@ comment on column mirror.walks.step       is 'Pages read so far. A page is commi
 comment on column mirror.walks.orders     is 'Orders, or states of them, that those pages showed.';
 comment on column mirror.walks.state      is 'What the walk goes on by, as the program writes it; instants as text.';
 comment on column mirror.walks.fence      is 'Fencing number of the lease under which the last page was committed.';
-comment on column mirror.walks.provider   is 'Which provider is read, as sources tells it; under another one the window is begun anew.';
-comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is begun anew.';
+comment on column mirror.walks.provider   is 'Which provider is read, as sources tells it; under another one the window is started again.';
+comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is started again.';
 comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
 
 create table mirror.walk_pages (
@@ -383,7 +383,7 @@ create table mirror.coverage_breaches (
   primary key (breach_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage_breaches           is 'Proofs that were taken back, since a change was found that they had missed. The range is read again and proved anew. Append-only.';
+comment on table  mirror.coverage_breaches           is 'Proofs that were taken back, since a change was found that they had missed. The range is read again and proved again. Append-only.';
 comment on column mirror.coverage_breaches.since     is 'Start of what is proved no more, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.until     is 'End of it, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.kind      is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';

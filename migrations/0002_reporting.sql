@@ -161,7 +161,7 @@ comment on column reporting.orders.real_delivery_time     is 'Actual delivery; n
 comment on column reporting.orders.updated_at             is 'When the provider last changed the order, to the microsecond.';
 comment on column reporting.orders.version                is 'updated_at exactly: nanoseconds since 1970.';
 comment on column reporting.orders.settled                is 'True once a read has confirmed this state after nothing could change within its updated_at any more.';
-comment on column reporting.orders.verified_through       is 'A read of ours showed this state, and every change up to this instant is in it. Null while only an event has told of it, or a read of something younger.';
+comment on column reporting.orders.verified_through       is 'A read of ours showed this state, and every change up to this instant is in it. Null while only an event has shown it, or a read of something younger.';
 comment on column reporting.orders.gone_at                is 'When the provider was found to have no such order any more; null while it has. Leave gone orders out of counts: where gone_at is null.';
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
 comment on column reporting.orders.first_seen_via         is 'How the order came to be known: webhook, poll, backfill, refetch, verify or write.';
@@ -454,8 +454,8 @@ comment on column reporting.coverage_breaches.found_by     is 'How it was found:
 comment on column reporting.coverage_breaches.found_at     is 'When it was found, by the database''s clock.';
 comment on column reporting.coverage_breaches.detail       is 'What the mirror had before.';
 comment on column reporting.coverage_breaches.safe_through_before is 'safe_through until then.';
-comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after that; it jumps forward again when the span is proved anew.';
-comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved anew; null while it is not.';
+comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after that; it jumps forward again when the span is proved again.';
+comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved again; null while it is not.';
 
 create view reporting.coverage_gaps as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,

@@ -49,7 +49,7 @@ comment on column mirror.period_requests.kind         is 'backfill or verificati
 comment on column mirror.period_requests.since        is 'Start of the period, inclusive, nanoseconds since 1970.';
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
 comment on column mirror.period_requests.sample       is 'How many orders of the period are read one by one; null: all are listed.';
-comment on column mirror.period_requests.repairs      is 'False: differences are only told, and nothing is written.';
+comment on column mirror.period_requests.repairs      is 'False: differences are only reported, and nothing is written.';
 comment on column mirror.period_requests.nightly      is 'Asked for by the poller itself.';
 comment on column mirror.period_requests.state        is 'requested, running, done, failed or cancelled.';
 comment on column mirror.period_requests.read_down_to is 'From here to the end everything was read; nanoseconds since 1970.';
@@ -74,7 +74,7 @@ create index period_requests_nightly on mirror.period_requests (source_id, reque
 comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';
 
 alter table mirror.sources add column paused_at timestamptz;
-comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received all the same.';
+comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received anyway.';
 
 create table mirror.open_order_checks (
   source_id  text not null references mirror.sources,

@@ -27,7 +27,7 @@ create table mirror.feed_removals (
   source_id text primary key references mirror.sources,
   position  bigint not null
 );
-comment on table mirror.feed_removals is 'Up to which position changes of a source were removed by retention: a reader that has not read them must begin anew.';
+comment on table mirror.feed_removals is 'Up to which position changes of a source were removed by retention: a reader that has not read them must start again.';
 
 create function mirror.newest_feed_position() returns bigint
 language sql volatile as $$
@@ -140,4 +140,4 @@ begin
   return place;
 end
 $$;
-comment on function mirror.feed_place is 'Behind which position a reader goes on that keeps this epoch, position and digest: the same one, or an earlier one when the server that told the rest was lost. Null when changes behind it were removed, and when it cannot be told what the reader has seen. Without an epoch the beginning.';
+comment on function mirror.feed_place is 'The position after which a reader with this epoch, position and digest continues: the same one, or an earlier one when the server that gave the rest was lost. Null when changes behind it were removed, and when what the reader has seen is not known. Without an epoch the beginning.';

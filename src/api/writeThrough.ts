@@ -43,7 +43,7 @@ const PASSED_HEADERS = [
  * create, quote, change, cancel, advance, address check, and whatever else it takes).
  *
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
- * says `X-Mirrored: later` and is forwarded all the same: the provider has done it, and polling will bring it.
+ * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
 export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
   const { authorizeWrite, forward, logger } = deps;

@@ -29,8 +29,8 @@ function toRow(subject: Subject, n: number, greatest: ReadonlyMap<string, Placed
     case "quarantined": {
       const { reason, detail, reference, names, raw } = subject;
       const version = subject.version?.toString() ?? null;
-      const told = { reason, detail, reference, version, names, raw };
-      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", ...told };
+      const problem = { reason, detail, reference, version, names, raw };
+      return { ...rowWithoutOrder(subject, n), verdict: "quarantined", ...problem };
     }
     default: {
       const never: never = subject;

@@ -168,7 +168,7 @@ export async function readFeedEnd(
   return { epoch: last.epoch, position: BigInt(last.position), digest: last.digest };
 }
 
-/** Behind which position a reader goes on that keeps the cursor; undefined when it does not hold. */
+/** The position after which a reader with this cursor continues; undefined when the cursor does not hold. */
 export async function findFeedPlace(
   pool: Pool,
   { sourceId, cursor }: { sourceId: string; cursor: FeedCursor },

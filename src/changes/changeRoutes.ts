@@ -12,7 +12,7 @@ import { sendJson } from "../http/respond.ts";
 /**
  * GET /v1/changes: what changed behind a position, oldest first, of each order in the order in which it changed.
  *
- * `after` is a position that an answer gave, `latest`, or nothing for the beginning. `next` goes on from the end of
+ * `after` is a position that an answer gave, `latest`, or nothing for the beginning. `next` continues from the end of
  * the answer, also when it is empty. 410 feed_restarted when the position no longer holds.
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {

@@ -109,7 +109,7 @@ async function runStream(
     }
     response.end();
   } catch (error) {
-    // The client comes back with Last-Event-ID, and is told by a status then what is wrong.
+    // The client comes back with Last-Event-ID, and then learns from the status what is wrong.
     if (!gone.signal.aborted) logStop(logger, sourceId, error);
     response.destroy();
   } finally {

@@ -31,7 +31,7 @@ export interface FeedSection {
  * The next changes of a source behind `after`, at most `limit`, fewer when they are large.
  *
  * A reader of a server that was lost goes on behind the last change that the present one took over. Throws
- * RefusedRequestError 410 feed_restarted when that cannot be told, or when changes behind it were removed by retention:
+ * RefusedRequestError 410 feed_restarted when that cannot be determined, or when changes behind it were removed by retention:
  * to go on would miss changes. Throws UnavailableError when the database is away.
  */
 export async function readFeed(
@@ -69,6 +69,6 @@ function refuseCursor(): RefusedRequestError {
     status: 410,
     code: "feed_restarted",
     message:
-      "Changes behind this position can no longer be read whole. Take the position of after=latest, read the orders again, and go on from there.",
+      "Changes behind this position can no longer be read whole. Take the position of after=latest, read the orders again, and continue from there.",
   });
 }

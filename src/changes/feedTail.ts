@@ -31,7 +31,7 @@ interface Kept {
 
 export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string }): FeedTail {
   const news = makeNews();
-  /** Undefined until the first look, and after the feed has begun anew. */
+  /** Undefined until the first look, and after the feed has started again. */
   let kept: Kept | undefined;
 
   async function look(): Promise<boolean> {

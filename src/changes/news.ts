@@ -22,9 +22,9 @@ export function makeNews(): News {
     },
     tell() {
       count += 1;
-      const told = [...listeners];
+      const waiting = [...listeners];
       listeners.clear();
-      for (const listener of told) listener();
+      for (const listener of waiting) listener();
     },
   };
 }

@@ -22,7 +22,7 @@ export interface PoolOptions {
   /**
    * For named statements that run all the time, whose plans the server keeps. One that was made while a table was empty
    * reads it whole, or skips through a wrong index, long after it has grown; analysis comes a minute later at best. So
-   * rows are looked for by index, and plans are made anew often.
+   * rows are looked for by index, and plans are often made again.
    */
   readonly keepsPlans?: boolean;
   /**
@@ -88,7 +88,7 @@ export function makePool(options: PoolOptions): Pool {
   return pool;
 }
 
-/** Makes each connection plan its statements anew from time to time, before it is given to its next user. */
+/** Makes each connection plan its statements again from time to time, before it is given to its next user. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();
   pool.on("connect", (client) => void plannedAtMs.set(client, systemClock.monotonicMs()));

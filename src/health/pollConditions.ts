@@ -95,7 +95,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider cannot be reached or answers 5xx",
     forSeconds: 600,
-    remedy: "Look at the provider's status page and wait; polling goes on where it stopped.",
+    remedy: "Look at the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId, baseUrl }) => `The provider of ${sourceId} does not work (${baseUrl}).`,
   }),
   failing("slow", {
@@ -103,7 +103,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider does not answer in time",
     forSeconds: 600,
-    remedy: "Look at the provider's status page and wait; polling goes on where it stopped.",
+    remedy: "Look at the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId }) => `The provider of ${sourceId} is too slow.`,
   }),
   perSource({

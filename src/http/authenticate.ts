@@ -55,7 +55,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
 }
 
 /**
- * Passes on the source of a right token. A wrong one is told to the log with its address, at most one in 10 s, and after
+ * Admits the source of a right token. A wrong one is told to the log with its address, at most one in 10 s, and after
  * too many the address gets 429 for up to a minute, but for tokens that were right from there before: a client
  * that works goes on, though it shares its address, a proxy's, with one that guesses.
  */

@@ -54,7 +54,7 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
 /** Resolves once `out` has taken `chunk` and has room for more. */
 async function writeOut(out: Writable, chunk: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  // An error that came while nobody waited is not told again, and its stream never drains.
+  // An error that came while nobody waited is not reported again, and its stream never drains.
   if (out.errored) throw out.errored;
   if (out.write(chunk)) return;
   await once(out, "drain", { signal });

@@ -23,7 +23,7 @@ export async function stampFreshness(
 /**
  * `X-Safe-Through` when it is known how far the answer can be trusted, with the number of orders that this does not
  * speak of in `X-Safe-Through-Exceptions`, and `X-Stale-Seconds` when it lies far back: webhooks may have brought
- * younger changes all the same, but what they lost is missing.
+ * younger changes anyway, but what they lost is missing.
  */
 export function writeFreshness(response: Response, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;

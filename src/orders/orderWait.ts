@@ -52,7 +52,7 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
     }
     return waiters.size > 0 ? LOOK_MS : Infinity;
   }
-  // Every error is told to those who wait.
+  // Every error reaches those who wait.
   const loop = makeLoop({ run: look, everyMs: LOOK_MS, onError: () => undefined, clock });
   loop.start();
 

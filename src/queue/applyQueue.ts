@@ -117,7 +117,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   };
 }
 
-/** What is lost of these, nobody has to be told: a job follows. */
+/** What is lost of these, needs no log line: a job follows. */
 function notifyByHint({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): NotifierOptions {
   const { min, busy, full } = HINT_PAUSE_MS;
   return {

@@ -19,7 +19,7 @@ export interface ErasureSubject {
   readonly reference: string;
 }
 
-/** Input without a reference of its own that is the order's all the same. */
+/** Input without a reference of its own that is the order's anyway. */
 export interface NamingInput {
   /** Positions in the inbox. */
   readonly events: readonly string[];
@@ -101,7 +101,7 @@ export async function countErasure(
 /**
  * Removes the personal data of an order, and notes that it must not come back. Reference, status, times, fleet, branch
  * and the order key stay. Erasing again changes nothing. To be run within withDecisionsAtRest: a batch that began before
- * could not see the note, and would write the order anew.
+ * could not see the note, and would write the order again.
  */
 export async function writeErasure(
   client: Queryable,

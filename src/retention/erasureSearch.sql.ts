@@ -36,7 +36,7 @@ export async function readDecidedThrough(client: Queryable): Promise<DecidedThro
   return row;
 }
 
-/** Rows come with \`id\`, \`body\` and how many bytes stand before: cut to a part, and told where it ends. */
+/** Rows come with \`id\`, \`body\` and how many bytes stand before: cut to a part, with where it ends. */
 const PART = `
   taken as (
     select * from (

@@ -18,7 +18,7 @@ interface StepQuery {
 }
 
 /**
- * Removes rows of one table, a step at a time. The next step, also of another process, goes on where this one ended, so
+ * Removes rows of one table, a step at a time. The next step, also of another process, resumes where this one ended, so
  * that a row which has to stay is not looked at by every pass. One process at a time may run a rule.
  */
 export type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
@@ -76,7 +76,7 @@ const CHANGES: Aged = {
   removal: `gone as (
     delete from mirror.changes c using old
     where c.position = old.id returning c.source_id, c.position
-  ), told as (
+  ), noted as (
     insert into mirror.feed_removals as r (source_id, position)
     select source_id, max(position) from gone group by source_id order by source_id
     on conflict (source_id) do update set position = excluded.position where r.position < excluded.position
@@ -129,7 +129,7 @@ export const removeSuperseded: RetentionRule = (pool, query) =>
   walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
 
 /**
- * Changes of the feed. Readers that have not read them are told to begin anew. A change that an endpoint of outgoing
+ * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing
  * webhooks is still to be notified of waits for that, `waitSeconds` at most; planDeliveries tells of what goes then.
  */
 export function makeRemoveChanges(waitSeconds: number): RetentionRule {

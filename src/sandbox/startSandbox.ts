@@ -87,7 +87,7 @@ const UTC_OFFSET_MINUTES = 60;
 /**
  * Starts the provider's stand-in: the whole interface of the spec under `/v1`, and its control under `/_sandbox`.
  *
- * State is in the database's schema `sandbox`, made when missing; a restart goes on where it was. Throws
+ * State is in the database's schema `sandbox`, made when missing; a restart resumes where it left off. Throws
  * UnavailableError when the database or the port cannot be had or another sandbox holds the database, ConfigurationError for options that contradict.
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {

@@ -64,7 +64,7 @@ const MILLIS_FROM = 1e11;
  * Finds out how a request was signed: every preset, as it is and under the request's own header names, digests and
  * secret formats. Offline only: trying schemes on requests as they come would let a forger choose the weakest.
  *
- * How old the request is does not matter; it is told instead.
+ * How old the request is does not matter; it is reported instead.
  */
 export function identifyScheme(options: IdentifyOptions): Identification {
   const { request, url } = options;

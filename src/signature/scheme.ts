@@ -119,7 +119,7 @@ function listContradictions(scheme: z.output<typeof schemeSchema>): Contradictio
   );
   const ambiguous =
     part !== undefined && prefix !== "" && (part.startsWith(prefix) || prefix.startsWith(part));
-  refuse(ambiguous, "timestamp", "has a part that cannot be told from the prefix of a signature");
+  refuse(ambiguous, "timestamp", "has a part that cannot be distinguished from the prefix of a signature");
   refuse(separator !== "" && prefix.includes(separator), "prefix", "holds the separator");
 
   const timestampHeader = timestamp && "header" in timestamp ? timestamp.header : null;

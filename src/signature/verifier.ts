@@ -40,7 +40,7 @@ type Verdict =
     }
   | {
       readonly valid: false;
-      /** For logs and counters only: told to the sender it would help a forger. */
+      /** For logs and counters only: shown to the sender it would help a forger. */
       readonly reason: SignatureRefusal;
     };
 
@@ -68,7 +68,7 @@ const ED25519_SIGNATURE_BYTES = 64;
 /** Enough to change a secret; each costs a hash of the body. */
 const SECRETS_MAX = 4;
 /**
- * A public key is tried anew on each signature, at some 4 ms for a body of 1 MiB, and on our main thread. With these limits
+ * A public key is tried again on each signature, at some 4 ms for a body of 1 MiB, and on our main thread. With these limits
  * a forged request costs no more than one of an HMAC scheme does. An event is a few kilobytes.
  */
 const ED25519_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };

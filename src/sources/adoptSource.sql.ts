@@ -8,7 +8,7 @@ export interface Adoption {
 }
 
 /**
- * Gives a source to another provider and begins its history anew: all that was proved, measured and learned of the
+ * Gives a source to another provider and starts its history again: all that was proved, measured and learned of the
  * former one goes, its orders stay, and a comparison of them all is asked for. The audit log says from what to what.
  * Undefined, and nothing changes, when the provider is not another one or a poller leads the source.
  */

@@ -83,7 +83,7 @@ async function create(count: number): Promise<string[]> {
   return references;
 }
 
-it("a mirror that is restored from a backup goes on from its cursors, and polling fills what came since", async () => {
+it("a mirror that is restored from a backup resumes from its cursors, and polling fills what came since", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];

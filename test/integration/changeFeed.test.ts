@@ -192,7 +192,7 @@ describe("the list of changes", () => {
     });
   });
 
-  it("tells a reader to begin anew when its position was removed by retention, and only then", async () => {
+  it("tells a reader to start again when its position was removed by retention, and only then", async () => {
     await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
     const [a, b] = (await read()).data;
     await pool.query(
@@ -330,7 +330,7 @@ describe("a database that moved", () => {
     pool.query("update mirror.feed set server = $1, server_started = 'epoch'", [server]);
   const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
 
-  it("to a server that has every change: readers go on where they were", async () => {
+  it("to a server that has every change: readers resume where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
     await move("1/00000001");

@@ -84,7 +84,7 @@ describe("a database that does not do what is needed is told with its cause and 
 });
 
 describe("migrate", () => {
-  it("goes on where one was killed that held knex' lock", TIMEOUT, async () => {
+  it("resumes where one was killed that held knex' lock", TIMEOUT, async () => {
     await database.pool.query("update order_mirror_migrations_lock set is_locked = 1");
     const { code, stdout } = await runCommand(["migrate"], { databaseUrl: database.url });
     expect(stdout).toBe("The database is current.\n");

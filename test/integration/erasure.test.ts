@@ -189,7 +189,7 @@ describe("an erased order", () => {
     ]);
   });
 
-  it("is not read anew by a repeated event, and a repeated read writes nothing", async () => {
+  it("is not read again by a repeated event, and a repeated read writes nothing", async () => {
     const { applyEvents } = apply();
     const body = makeEventBody({ id: "e", order: sketch("ORD-1", 1) });
     await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_same", body }]));

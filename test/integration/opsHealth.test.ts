@@ -193,7 +193,7 @@ describe("readiness", () => {
     expect(queries).toBe(1);
   });
 
-  it("shows the conditions that hold by name and severity, and is ready all the same", async () => {
+  it("shows the conditions that hold by name and severity, and is ready anyway", async () => {
     await addSource(database.pool, "live");
     await database.pool.query("update mirror.sources set paused_at = now()");
     const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: () => [] }) });

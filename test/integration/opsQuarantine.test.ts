@@ -92,7 +92,7 @@ describe("the quarantine's pages", () => {
     expect((await read("/ops/quarantine?state=dismissed")).text).toContain("There is none.");
   });
 
-  it("go on where a page ends", async () => {
+  it("resume where a page ends", async () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, raw)
       select 'live', 'poll', 'wrong_mode', n::text::bytea from generate_series(1, 60) n`);

@@ -408,7 +408,7 @@ describe("in an Express application", () => {
     return { port: (server.address() as AddressInfo).port, receiving };
   }
 
-  it("mounted below /webhooks it finds the source all the same", async () => {
+  it("mounted below /webhooks it finds the source anyway", async () => {
     const { port } = await serveApp();
     expect((await post(port, makeBody())).status).toBe(200);
     expect((await post(port, makeBody(), { source: "none" })).status).toBe(404);

@@ -121,7 +121,7 @@ describe("what is kept long enough is removed", () => {
     expect(await remove(removeSuperseded, removeHistory)).toBe(1);
   });
 
-  it("of the feed, and only readers that miss something are told to begin anew", async () => {
+  it("of the feed, and only readers that miss something must start again", async () => {
     await tell("evt_t", "T", 1, "test");
     await tell("evt_1", "A", 1);
     const behind = await readFeedTail(pool, "live");
@@ -134,13 +134,13 @@ describe("what is kept long enough is removed", () => {
     await expect(read("live", behind)).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
     expect(await read("live", ahead)).toMatchObject({ entries: [] });
     expect(await read("test", quiet)).toMatchObject({ entries: [] });
-    // What a reader is told to go on from.
+    // What a reader is to continue from.
     expect(await read("live", await readFeedTail(pool, "live"))).toMatchObject({ entries: [] });
     await tell("evt_5", "A", 5);
     expect((await read("live", ahead)).entries).toHaveLength(1);
   });
 
-  it("of the feed, and every reader within what went in one step is told to begin anew", async () => {
+  it("of the feed, and every reader within what went in one step must start again", async () => {
     const readers: Awaited<ReturnType<typeof readFeedTail>>[] = [];
     for (const version of [1, 2, 3, 4]) {
       await tell(`evt_${version}`, "A", version);

@@ -272,7 +272,7 @@ describe("an order that cannot be read singly", () => {
     expect(await readMirrored()).toEqual(["BAD"]);
   });
 
-  it("begins anew when it is requested again", async () => {
+  it("starts again when it is requested again", async () => {
     serve({ BAD: noTime });
     await request("BAD");
     const poller = makeSut(60);

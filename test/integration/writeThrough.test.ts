@@ -152,7 +152,7 @@ describe("a write", () => {
     expect(await count()).toBe(before);
   });
 
-  it("that the mirror cannot take now is answered all the same, and says so", async () => {
+  it("that the mirror cannot take now is answered anyway, and says so", async () => {
     const away = { connect: refuse, query: refuse } as unknown as Pool;
     const server = await startMirror({ applyPool: away });
     provider.script(json(201, orderBody({ reference: "DO-LATER" })));

@@ -372,7 +372,7 @@ export const VARIANTS: readonly Variant[] = [
     caughtBy: {
       project: "integration",
       file: "test/integration/retention.test.ts",
-      test: "of the feed, and every reader within what went in one step is told to begin anew",
+      test: "of the feed, and every reader within what went in one step must start again",
     },
   },
   {

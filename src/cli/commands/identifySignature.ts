@@ -84,7 +84,7 @@ function printFailure({ lookedAt, needUrl }: Identification): void {
 }
 
 function describeAge({ ageSeconds, toleranceSeconds }: SchemeMatch): string {
-  if (ageSeconds === null) return "it signs no time, so an old request cannot be told from a new one";
+  if (ageSeconds === null) return "it signs no time, so an old request looks like a new one";
   const span = formatSpan(Math.abs(ageSeconds) * 1_000);
   const limit = `${toleranceSeconds} s are tolerated of a genuine one`;
   return ageSeconds < 0 ? `signed ${span} in the future (${limit})` : `signed ${span} ago (${limit})`;

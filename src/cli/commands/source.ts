@@ -19,7 +19,7 @@ export function addSourceCommand(program: Command): void {
   source
     .command("pause")
     .argument("<id>", "name of the source")
-    .description("stop polling it, within half a minute; events are received and applied all the same")
+    .description("stop polling it, within half a minute; events are received and applied anyway")
     .option("--json", "print JSON")
     .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: true }));
   source
@@ -31,7 +31,7 @@ export function addSourceCommand(program: Command): void {
   source
     .command("adopt")
     .argument("<id>", "name of the source")
-    .description("let the configured provider have the source of another one; its history begins anew")
+    .description("let the configured provider have the source of another one; its history is read again")
     .option("--yes", "do not ask")
     .option("--json", "print JSON")
     .action((id: string, options: AdoptOptions) => withMirror((deps) => adopt(id, { ...deps, ...options })));
@@ -55,7 +55,7 @@ async function adopt(
     );
     return;
   }
-  const question = `Give source ${sourceId} from ${former ?? "an unknown provider"} to ${provider}, and begin its history anew?`;
+  const question = `Give source ${sourceId} from ${former ?? "an unknown provider"} to ${provider}, and read its history again?`;
   if (yes !== true && !(await confirm(question))) return;
   const adoption = await adoptSource(pool, { sourceId, provider, baseUrl, person: nameAccount() });
   if (adoption === undefined) {
@@ -97,7 +97,7 @@ function printAdoption({ former, orders }: Adoption, given: { sourceId: string; 
   printLine(
     `Source ${sourceId} belongs to ${provider} now, and no longer to ${former ?? "an unknown provider"}.`,
   );
-  printLine("Nothing is proved of it until its history has been read anew.");
+  printLine("Nothing is proved of it until its history has been read again.");
   if (orders > 0)
     printLine(`Its ${orders} orders stay and are compared with the provider once it is polled.`);
   printNotice("Next: start the processes; order-mirror status");

@@ -29,7 +29,7 @@ import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serve
 import { singleReadCheck } from "./singleReadCheck.ts";
 import { endpointCheck } from "./webhookChecks.ts";
 
-/** Everything that is looked at, in the order in which it is told. */
+/** Everything that is looked at, in the order in which it is shown. */
 const CHECKS: readonly Check[] = [
   postgresCheck,
   migrationsCheck,

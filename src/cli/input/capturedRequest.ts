@@ -41,7 +41,7 @@ function parseJson(bytes: Buffer): CapturedRequest {
   if (!parsed.success) {
     const isObject = typeof (json as { body?: unknown }).body === "object";
     const problem = isObject
-      ? "The captured body is a JSON object; signed are its bytes, which cannot be told from it."
+      ? "The captured body is a JSON object; signed are its bytes, which cannot be restored from it."
       : "The captured request is not { headers, body }.";
     throw new ConfigurationError(problem, { fix: HOW });
   }

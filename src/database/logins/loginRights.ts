@@ -36,15 +36,15 @@ export async function examineLogin(pool: Pool, needs: readonly Group[]): Promise
 /** What is wrong with a login, in sentences with their fix; empty when it may do all that it needs. */
 export function tellLacking(rights: LoginRights): { readonly sentence: string; readonly fix: string }[] {
   const { login, missingGroups, lacking } = rights;
-  const told = missingGroups.map((group) => ({
+  const missing = missingGroups.map((group) => ({
     sentence: `The login ${login} is not a member of ${group}.`,
     fix: `psql, as the owner: grant ${group} to ${login};`,
   }));
-  if (lacking.length === 0) return told;
+  if (lacking.length === 0) return missing;
   const more = lacking.length > NAMED_MAX ? ` and ${lacking.length - NAMED_MAX} more` : "";
   const sentence = `The login ${login} lacks rights: ${lacking.slice(0, NAMED_MAX).join(", ")}${more}.`;
   const fix = "As the owner of the database: `order-mirror migrate --roles`, after every upgrade.";
-  return [...told, { sentence, fix }];
+  return [...missing, { sentence, fix }];
 }
 
 const NAMED_MAX = 4;

@@ -83,7 +83,7 @@ async function runAll(
   databaseUrl: string,
   deps: { client: pg.Client; known: readonly Migration[]; pending: readonly Migration[] },
 ): Promise<void> {
-  // What failed is thrown, and told by whoever asked.
+  // What failed is thrown, and reported by the caller.
   const log = { warn: () => undefined, error: () => undefined };
   const connection = knex({ client: "pg", connection: databaseUrl, pool: { min: 0, max: 1 }, log });
   const config = makeConfig(deps.known);

@@ -51,7 +51,7 @@ export interface OrderRead {
 export interface SourceClock {
   /** A lower bound of the source's time now. */
   providerNow(): Instant;
-  /** False until an answer told the time. */
+  /** False until an answer has shown the time. */
   isSynchronized(): boolean;
   /** Seconds by which the local clock is ahead (positive) or behind for certain; null while unknown. */
   skewSeconds(): number | null;

@@ -19,7 +19,7 @@ interface RequestSpan {
   readonly endedAtMs: number | null;
 }
 
-/** What the provider says is left until `resetsAtMs`, less what we have sent since the request that told us. */
+/** What the provider says is left until `resetsAtMs`, less what we have sent since the request whose answer said so. */
 interface Claim {
   readonly requestId: number;
   readonly remaining: number;
@@ -43,7 +43,7 @@ export interface PolicyUsage {
 /** Share of a limit that we use: others with the organization's keys, and clocks that differ, have the rest. */
 export const SHARE_DEFAULT = 0.9;
 
-/** Longer windows than this are not tracked request by request; what remains in them is believed all the same. */
+/** Longer windows than this are not tracked request by request; what remains in them is believed anyway. */
 const WINDOW_MAX_MS = 3_600_000;
 
 /** Our share of a limit, 18 of 20 by default; never less than one request. */

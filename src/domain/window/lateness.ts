@@ -86,7 +86,7 @@ export function lookbackFor(tailSeconds: number): number {
   return Math.min(Math.max(LOOKBACK_MIN_SECONDS, 2 * tailSeconds), LOOKBACK_MAX_SECONDS);
 }
 
-/** Share of the overlap at which people are told: what comes later than the overlap may be missed for minutes. */
+/** Share of the overlap at which an alert is raised: what comes later than the overlap may be missed for minutes. */
 export const TAIL_NEAR_SHARE = 0.75;
 
 function lateSeenSeconds({ missedSeconds, seenSeconds }: ArrivalCount): number {

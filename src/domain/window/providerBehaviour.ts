@@ -8,7 +8,7 @@ import type { Instant } from "../order/instant.ts";
 export const ASPECTS = ["sort", "since", "until", "precision", "page", "ties", "clock", "rate"] as const;
 export type Aspect = (typeof ASPECTS)[number];
 
-/** A value, in words, for each aspect that could be told. */
+/** A value, in words, for each aspect that could be measured. */
 export type Behaviour = Readonly<Partial<Record<Aspect, string>>>;
 
 export interface BehaviourRow {

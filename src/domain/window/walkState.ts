@@ -1,7 +1,7 @@
 import { NOTHING_SEEN } from "./seenKeys.ts";
 import type { Walk } from "./walk.ts";
 
-/** Raise it when Walk changes its shape: a walk of another format is begun anew. */
+/** Raise it when Walk changes its shape: a walk of another format is started again. */
 const FORMAT = 2;
 
 /**

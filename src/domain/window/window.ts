@@ -24,7 +24,7 @@ export function settledUntil(options: { providerNow: Instant; settleSeconds: num
  *
  * The cursor is the end of the last window, never the greatest `updatedAt` seen: one order stamped in the future
  * would carry it past changes that are still to come. Where the provider's clock went back, `end` lies before the
- * cursor; then the window ends at `end` all the same, and the cursor waits.
+ * cursor; then the window ends at `end` anyway, and the cursor waits.
  */
 export function nextWindow(options: {
   polledThrough: Instant;

@@ -28,7 +28,7 @@ export async function searchMirror(pool: Pool, text: string): Promise<SearchHit[
          (select source_id, reference from mirror.orders
            where source_id = source.source_id and external_order_id = $1 limit $2)
        ) o
-     ), told as (
+     ), announced as (
        select i.source_id, h.reference, i.event_id, q.quarantine_id
        from source cross join lateral (
          select * from mirror.inbox where source_id = source.source_id and event_id = $1 limit $2
@@ -38,7 +38,7 @@ export async function searchMirror(pool: Pool, text: string): Promise<SearchHit[
          order by history_id limit 1
        ) h on true
        left join mirror.quarantine q on q.inbox_seq = i.seq
-     ), hit as (select * from named union select * from told limit $2)
+     ), hit as (select * from named union select * from announced limit $2)
      select hit.source_id as "sourceId", coalesce(hit.reference, q.reference) as reference,
        o.external_order_id as "externalOrderId", o.status, hit.event_id as "eventId",
        hit.quarantine_id::text as "quarantineId"

@@ -180,7 +180,7 @@ const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
 function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;
   const announcement = explainAnnouncement(entry, around.unannounced);
-  const told =
+  const announcementLine =
     announcement === null
       ? html``
       : html`<p>
@@ -194,7 +194,7 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
       ${conflict ? html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>` : html``}
     </p>
     <p>${explainVerdict(entry)}</p>
-    ${told}
+    ${announcementLine}
   </div>`;
 }
 

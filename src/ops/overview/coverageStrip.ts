@@ -62,9 +62,9 @@ export function divideDay(span: {
 /** Cells for the eye, the same in words beside them. */
 function renderStrip({ sourceId, cells, gaps, breaches }: CoverageDay): Html {
   const proved = cells.filter((cell) => cell === "proved").length;
-  const told = gaps.length === 0 ? "no gap" : describeCount(gaps.length, "gap");
+  const gapCount = gaps.length === 0 ? "no gap" : describeCount(gaps.length, "gap");
   const taken = breaches.length === 0 ? "" : `, ${describeCount(breaches.length, "proof")} taken back`;
-  const words = `${proved} of ${CELLS} cells of 10 min proved, ${told}${taken}`;
+  const words = `${proved} of ${CELLS} cells of 10 min proved, ${gapCount}${taken}`;
   return html`<div class="strip" role="img" aria-label="${`${sourceId}, last 24 h, oldest first: ${words}`}">
     ${cells.map((cell) => html`<span class="${cell}"></span>`)}
   </div>`;

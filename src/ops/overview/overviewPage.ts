@@ -58,7 +58,7 @@ function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources:
     <ol class="tail" id="tail" aria-labelledby="tail-title">
       ${lines}
     </ol>
-    <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>None of them fits.</p>`;
+    <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>No match.</p>`;
 }
 
 function renderChoice(choice: {

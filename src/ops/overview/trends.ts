@@ -10,9 +10,11 @@ const HUNDRED = 100;
  * are all there is, and say the same.
  */
 export function renderTrends({ sources }: Overview): Html {
-  const told = sources.filter(({ webhooks }) => webhooks !== "not-configured" && webhooks !== "never-seen");
-  if (told.length === 0) return html`<p class="dim">No event has come yet.</p>`;
-  return html`${told.map(renderTrend)}`;
+  const announced = sources.filter(
+    ({ webhooks }) => webhooks !== "not-configured" && webhooks !== "never-seen",
+  );
+  if (announced.length === 0) return html`<p class="dim">No event has come yet.</p>`;
+  return html`${announced.map(renderTrend)}`;
 }
 
 function renderTrend({ standing, hours }: SourceView): Html {

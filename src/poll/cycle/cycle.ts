@@ -18,7 +18,7 @@ import { makeVerifySweep } from "../sweeps/verifySweep.ts";
 /** What a cycle did. */
 export interface CycleCounts extends CourseCounts {
   readonly refetches: number;
-  /** What went wrong beside the fast window, which was read all the same. */
+  /** What went wrong beside the fast window, which was read anyway. */
   readonly spareError: unknown;
 }
 

@@ -27,7 +27,7 @@ export function makePollLog(logger: Logger): PollLog {
         "the provider refuses the API key; nothing is polled until it is replaced",
       );
     } else if (error instanceof OrderMirrorError || classifyDatabaseError(error) === "transient") {
-      logger.warn({ wait_ms: waitMs, err: error }, "polling failed; it goes on from the same place");
+      logger.warn({ wait_ms: waitMs, err: error }, "polling failed; it resumes from the same place");
     } else {
       logger.error({ wait_ms: waitMs, err: error }, "polling failed unexpectedly");
     }

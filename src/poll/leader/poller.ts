@@ -87,7 +87,7 @@ export function makePoller(deps: PollDeps): Poller {
   return {
     runOnce,
     start() {
-      // Only a hint to look whether something is due: missed and blocked ticks are harmless, so nobody is told.
+      // Only a hint to look whether something is due: missed and blocked ticks are harmless, so nothing is logged.
       task ??= schedule(EVERY_SECOND, tick, { name, timezone: "Etc/UTC", noOverlap: true, logger: SILENT });
     },
     close,

@@ -58,7 +58,7 @@ select (select count(*) from due)::int as due, (select count(*) from refuted)::i
 
 const LIMIT = 500;
 
-/** Decides on events that were dated ahead of the provider's clock, as far as time or a read has told by now. */
+/** Decides on events that were dated ahead of the provider's clock, as far as time or a read has decided by now. */
 export async function decideDatedAhead(
   pool: Pool,
   query: { sourceId: string; aheadNanosMax: bigint; marginNanos: bigint },

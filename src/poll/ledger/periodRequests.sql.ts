@@ -42,7 +42,7 @@ export interface PeriodRequest extends Window, Findings {
   readonly sourceId: string;
   /** How many orders are read one by one; null: all of the period are listed. */
   readonly sample: number | null;
-  /** False: differences are only told. */
+  /** False: differences are only reported. */
   readonly repairs: boolean;
   readonly state: "requested" | "running" | "done" | "failed" | "cancelled";
   /** From here to `until` everything was read. */
@@ -136,7 +136,7 @@ export async function readRequest(pool: Pool, requestId: bigint): Promise<Period
   return rows[0] && toRequest(rows[0]);
 }
 
-/** The one to go on with, of those that list (`sampled` false) or of those that take a sample: the oldest open one. */
+/** The one to continue with, of those that list (`sampled` false) or of those that take a sample: the oldest open one. */
 export async function readOpenRequest(
   pool: Pool,
   { sourceId, kind, sampled }: { sourceId: string; kind: RequestKind; sampled: boolean },

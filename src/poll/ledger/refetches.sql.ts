@@ -15,12 +15,12 @@ export interface Refetch {
 /** The word in quarantine for an order whose single read fails again and again. */
 const REASON = "unreadable_singly";
 
-/** A request that exists already is as good: it only notes what the proof passes over. */
+/** A request that exists already is as good: it only notes what the proof skips. */
 const NOTE_UNCONFIRMED = `on conflict (source_id, reference) do update set unconfirmed = true
   where not refetches.unconfirmed`;
 const UNCONFIRMED = "claimed, and not shown by a read";
 
-/** Requests that orders be read again. One that is waiting already starts anew: it must be read after this. */
+/** Requests that orders be read again. One that is waiting already starts again: it must be read after this. */
 export async function requestRefetches(
   pool: Pool,
   { sourceId, references, reason }: { sourceId: string; references: readonly string[]; reason: string },

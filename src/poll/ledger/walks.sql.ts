@@ -38,7 +38,7 @@ export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "ord
 const SAME_GROUND = `walks.server = mirror.server_identity()
   and walks.provider = (select coalesce(provider, base_url) from mirror.sources s where s.source_id = walks.source_id)`;
 
-/** The walk to go on with; undefined when there is none, or it was begun at another provider or database server. */
+/** The walk to continue; undefined when there is none, or it was begun at another provider or database server. */
 export async function loadWalk(pool: Pool, { sourceId, sweep }: WalkKey): Promise<StoredWalk | undefined> {
   const { rows } = await pool.query<Omit<StoredWalk, "begunAt"> & { begunAt: string }>(
     `select begun_at as "begunAt", step, orders, state::text,
@@ -114,7 +114,7 @@ export async function endWalk(client: Queryable, progress: WalkPlace): Promise<v
   if (rowCount === 0) throw makeForgottenError(progress);
 }
 
-/** Forgets what is known of a sweep's walk: it is begun anew, or was given up. */
+/** Forgets what is known of a sweep's walk: it is started again, or was given up. */
 export async function forgetWalk(database: Queryable, { sourceId, sweep }: WalkKey): Promise<void> {
   await database.query("delete from mirror.walks where source_id = $1 and sweep = $2", [sourceId, sweep]);
 }

@@ -57,7 +57,7 @@ const REASON = "could not be compared";
 /**
  * Reads orders of the mirror again, one by one, and compares them. A change from `knownBefore` on is no difference:
  * polling may not have come to it yet. An order that cannot be read is counted as such and requested again, and the
- * others are compared all the same. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and
+ * others are compared anyway. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and
  * the reason of `signal`.
  */
 export async function compareOrders(

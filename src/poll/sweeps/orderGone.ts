@@ -6,7 +6,7 @@ import type { PollDeps } from "../cycle/deps.ts";
 import { readTime } from "../cycle/readTime.ts";
 
 /**
- * The one place that is told when the provider answers a single read with "not found" (404 or 410, whatever the
+ * The one place that handles it when the provider answers a single read with "not found" (404 or 410, whatever the
  * body): the order is gone, unless the mirror holds a claim that is younger than such a read can know.
  */
 export async function noteOrderGone(

@@ -39,7 +39,7 @@ export interface Sweep {
   readonly span: Span;
   /** The window to read next in this cycle; undefined when there is none. */
   next(view: SweepView, term: Term): Promise<Window | undefined>;
-  /** Whether it can go on with a window that was left half read, by another process perhaps. Default: yes. */
+  /** Whether it can continue a window that was left half read, perhaps by another process. Default: yes. */
   resume?(window: Window, term: Term): Promise<boolean>;
   /** A page of its window was applied. */
   notePage?(page: AppliedPage): void;

@@ -28,7 +28,7 @@ export interface CommittedWindow {
 
 /** Keeps a sweep's walk in the database, so that what forgets its pages forgets its progress too. */
 export interface WalkStore {
-  /** The window that was left half read; undefined when there is none that this sweep can go on with. */
+  /** The window that was left half read; undefined when there is none that this sweep can continue. */
   load(term: Term): Promise<Reading | undefined>;
   /**
    * Notes the page that led from `before` to `after`, in the transaction of its rows; the last page of a window
@@ -118,7 +118,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
 
 /** Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. */
 function listContradicted(sweep: Sweep, { after, decisions }: WalkedPage): string[] {
-  // A comparison reads by itself what its pages did not show, and what proves nothing passes over nothing.
+  // A comparison reads by itself what its pages did not show, and a window that proves nothing skips nothing.
   if (sweep.provesAfterSeconds === undefined || sweep.name === "verify") return [];
   const { until } = after.walk.window;
   return decisions

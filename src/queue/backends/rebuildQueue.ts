@@ -6,7 +6,7 @@ import { withDeadline } from "./deadline.ts";
 const STEP_DEADLINE_MS = 10_000;
 
 /**
- * Empties the queue of what waits in it and fills it anew from `pages` of inbox positions; returns how many it
+ * Empties the queue of what waits in it and fills it again from `pages` of inbox positions; returns how many it
  * enqueued. Jobs under way go on, as an event that is applied twice changes nothing.
  *
  * Throws UnavailableError when the queue's server does not answer; running it again is safe.

@@ -1,7 +1,7 @@
 import type { ClientBase } from "pg";
 import type { Pool } from "../../database/database.ts";
 
-/** By which one who listens is told from other connections in pg_stat_activity. */
+/** Distinguishes a listener from other connections in pg_stat_activity. */
 export const HINT_LISTENER = "order-mirror hints";
 
 /** Tells all who listen on this database; at most 8,000 bytes, of which nothing is kept. */

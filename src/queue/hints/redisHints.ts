@@ -41,7 +41,7 @@ function listenOn(
     },
     everyMs: 0,
     backoff: { minMs: PAUSE_AFTER_ERROR_MS, maxMs: PAUSE_AFTER_ERROR_MS },
-    // What breaks the connection is told by the connection itself.
+    // The connection itself reports what breaks it.
     onError: () => undefined,
     clock,
   });

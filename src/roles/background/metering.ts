@@ -173,7 +173,7 @@ export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
   });
 }
 
-/** Has the spending of a budget shown. One of several processes leads: the sum over all is what was sent. */
+/** Exports what a budget has spent. One of several processes leads: the sum over all is what was sent. */
 export function meterBudget(
   metrics: Metrics,
   clock: Clock,

@@ -99,7 +99,7 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   const values = parseValues(environment.found, problems);
   const sources: NamedSource[] = [];
   const outgoing: OutgoingWebhook[] = [];
-  // A secret whose file cannot be read would be told a second time, as a source that lacks it.
+  // A secret whose file cannot be read would be reported a second time, as a source that lacks it.
   if (environment.problems.length === 0) {
     sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
     problems.push(...listSourceProblems(sources, values, checks.checkScheme));
@@ -194,7 +194,7 @@ function describeSource({
   return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
 }
 
-/** Values of all variables; one that is not in order is told, and stands at its default meanwhile. */
+/** Values of all variables; one that is not in order is reported, and has its default meanwhile. */
 function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
   const values: Record<string, unknown> = {};
   for (const name of VARIABLE_NAMES) {

@@ -10,7 +10,7 @@ interface Waiting {
 interface OneAtATimeOptions {
   readonly waitingMax: number;
   readonly onFlood: (socket: Socket) => void;
-  /** Told when a connection that has pipelined has all its answers, as far as the kernel took them. */
+  /** Called when a connection that has pipelined has all its answers, as far as the kernel took them. */
   readonly onIdle: (socket: Socket) => void;
 }
 

@@ -7,7 +7,7 @@ export interface LoopOptions {
    */
   readonly run: (signal: AbortSignal) => Promise<number | void>;
   readonly everyMs: number;
-  /** Told why a run rejected and how many in a row have, unless the loop is stopped; must not throw. */
+  /** Called with why a run rejected and how many in a row have, unless the loop is stopped; must not throw. */
   readonly onError: (error: unknown, failures: number) => void;
   /** The pause after an error: `minMs`, doubled with each further one, up to `maxMs`. Default `everyMs`, constant. */
   readonly backoff?: { readonly minMs: number; readonly maxMs: number };
@@ -25,7 +25,7 @@ export interface LoopOptions {
 export interface Loop {
   /** Begins. Does nothing on a loop that was started or stopped before. */
   readonly start: () => void;
-  /** Lets the next run begin at once, after the one under way; a pause after an error lasts all the same. */
+  /** Lets the next run begin at once, after the one under way; a pause after an error lasts anyway. */
   readonly wake: () => void;
   /** Lets no further run begin, and resolves when the one under way has ended. Never rejects. */
   readonly stop: () => Promise<void>;

@@ -194,12 +194,12 @@ function refuseStart(failed: {
   serverLog: string;
 }): UnavailableError {
   const { error, written, port, serverLog } = failed;
-  const told = written.trim() === "" ? error : { stderr: written };
+  const failure = written.trim() === "" ? error : { stderr: written };
   const reason =
-    findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeServerFailure(told);
+    findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeServerFailure(failure);
   return new UnavailableError(`The embedded Postgres could not start: ${reason}.`, {
     cause: error,
-    fix: `${findFix(told) ?? `Read ${serverLog}`}, or set DATABASE_URL to a Postgres of your own.`,
+    fix: `${findFix(failure) ?? `Read ${serverLog}`}, or set DATABASE_URL to a Postgres of your own.`,
   });
 }
 

@@ -57,7 +57,7 @@ async function create(file: string, identity: string): Promise<boolean> {
   }
 }
 
-/** Who holds the lock; "" when it never will be told; undefined when it is not known yet, or nobody does. */
+/** Who holds the lock; "" when that can never be known; undefined when it is not known yet, or nobody does. */
 async function readHolder(file: string): Promise<string | undefined> {
   try {
     const holder = await readFile(file, "utf8");

@@ -41,7 +41,7 @@ export async function findServerUser(cluster: string): Promise<ServerUser | unde
 
 /**
  * How the programs name `folder` when they run in it. Under root a data folder often lies below a folder that only
- * root may enter. The process that starts the server enters it while it is still root, and the kernel goes on from a
+ * root may enter. The process that starts the server enters it while it is still root, and the kernel starts from a
  * current folder without asking again for the way to it, so the account needs no right beyond its own folder.
  */
 export function nameOfCurrent(folder: string, user: ServerUser | undefined): string {

@@ -23,7 +23,7 @@ export interface Tracing {
   here(): TracePoint;
   /** Where this work stands, for another process: the header `traceparent` of W3C Trace Context; undefined outside of spans. */
   carry(): string | undefined;
-  /** The point that `carry` told of; of any other text one that continues nothing. */
+  /** The point that `carry` named; of any other text one that continues nothing. */
   carried(traceparent: string): TracePoint;
   /** Sends what waits to be sent, and ends; within 3 s. */
   close(): Promise<void>;

@@ -12,7 +12,7 @@ import { formatTime } from "../world/times.ts";
 
 /**
  * POST /v1/orders. Assumed order of the checks: subscription, body, duplicate, branch, zone, address, shifts; so a
- * retry of an order that was created is told so, even when its branch has closed meanwhile. Assumed: no quota of
+ * retry of an order that was created gets that answer, even when its branch has closed meanwhile. Assumed: no quota of
  * orders is enforced, as the spec only invoices extra ones.
  */
 export async function createOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {

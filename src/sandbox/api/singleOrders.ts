@@ -67,13 +67,17 @@ export function mustAdvance(row: OrderRow): Status {
   const next = nextStatus(row.status);
   if (next) return next;
   // Assumed: the code; the spec shows none for this endpoint.
-  throw new SandboxRefusalError(422, "order_not_advanceable", `An order does not go on from ${row.status}.`);
+  throw new SandboxRefusalError(
+    422,
+    "order_not_advanceable",
+    `An order in ${row.status} has no next status.`,
+  );
 }
 
 /**
  * PATCH /v1/orders/{reference}. Assumed whole: the spec says that orders can be changed, not how. Any part of the
  * body of a creation, as long as the business could still cancel the order; another branch, zone or address is
- * checked, routed and timed anew. No event, as for creation.
+ * checked, routed and timed again. No event, as for creation.
  */
 export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);

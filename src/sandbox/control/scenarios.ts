@@ -127,7 +127,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "rate-limit-storm",
     summary: "All requests are answered 429 for a while; meanwhile the order moves on without an event.",
-    expect: "Polling waits as told, goes on from where it was, and loses nothing.",
+    expect: "Polling waits as long as the answer says, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
     steps: ({ forMs = STORM_MS, share }) => [
       { kind: "faults", patch: { refuseShare: share, refuseRetryAfterSeconds: 5 }, forMs },
@@ -137,7 +137,7 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "server-error-storm",
     summary: "All requests are answered 503 for a while; meanwhile the order moves on without an event.",
-    expect: "Polling backs off, goes on from where it was, and loses nothing.",
+    expect: "Polling backs off, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
     steps: ({ forMs = STORM_MS, share }) => [
       { kind: "faults", patch: { failShare: share, failStatus: 503 }, forMs },

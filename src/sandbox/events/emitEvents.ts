@@ -48,11 +48,11 @@ export async function emitEvents(
   connection: Connection,
   steps: readonly StatusStep[],
 ): Promise<void> {
-  const told = steps.filter(({ row }) => EVENT_TYPES[row.status] !== undefined);
-  if (told.length === 0) return;
-  const numbers = await takeEventNumbers(connection, told.length);
+  const announced = steps.filter(({ row }) => EVENT_TYPES[row.status] !== undefined);
+  if (announced.length === 0) return;
+  const numbers = await takeEventNumbers(connection, announced.length);
   const endpoints = await readEndpoints(connection);
-  const made = told.map((step, index) => makeEvent(state, step, numbers[index] ?? 0n, endpoints));
+  const made = announced.map((step, index) => makeEvent(state, step, numbers[index] ?? 0n, endpoints));
   await insertSandboxEvents(
     connection,
     made.map(({ event }) => event),

@@ -18,7 +18,7 @@ export interface PastRequest {
   readonly until: Instant;
 }
 
-/** From here on it is faster to make the indexes anew than to keep them up row by row. */
+/** From here on it is faster to rebuild the indexes than to keep them up row by row. */
 const REINDEX_COUNT_MIN = 50_000;
 /** Orders younger than this when the period ends are still on their way. */
 const LIFE_SECONDS = 2_400;

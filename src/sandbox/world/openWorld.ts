@@ -7,7 +7,7 @@ const SEED_DEFAULT = 1;
 
 /**
  * Opens the world that the database holds, or makes one. Without `seed` an existing world is kept as it is; with
- * another seed than its own it is made anew.
+ * another seed than its own it is rebuilt.
  */
 export async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
   const known = await readWorld(pool);

@@ -41,7 +41,7 @@ export async function createWorld(connection: Connection, seed: number): Promise
   await insertBranches(connection, seed);
 }
 
-/** Remembers where the virtual clock stands, so that a restart goes on from there. */
+/** Remembers where the virtual clock stands, so that a restart resumes there. */
 export async function saveClock(connection: Connection, now: Instant): Promise<void> {
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
 }

@@ -38,7 +38,7 @@ describe("text of an order on a terminal", () => {
     ).toHaveLength(1);
   });
 
-  it("is JSON all the same", () => {
+  it("is JSON anyway", () => {
     const text = capture(() => printJson({ status: HOSTILE }));
     expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
     expect(JSON.parse(text)).toEqual({ status: HOSTILE });

@@ -20,7 +20,7 @@ describe("the keys that a walk has seen", () => {
 });
 
 describe("more orders in one instant than can be remembered", () => {
-  it("are read whole, all the same", () => {
+  it("are read whole, anyway", () => {
     const limit = 200;
     const rows = Array.from({ length: SEEN_KEYS_MAX + 50_000 }, (_, index) => ({
       key: `k${index}`,

@@ -56,7 +56,7 @@ it("goes on after it was stored as it would have gone on in memory, page for pag
   expect(stored).toBeGreaterThan(600);
 });
 
-it("is begun anew when it was stored by a program that knew another form of it", () => {
+it("is started again when it was stored by a program that knew another form of it", () => {
   const walk = startWalk({ window: { since: 0n, until: 10n }, limit: 200, pagesMax: 500 });
   const text = JSON.stringify({ ...(JSON.parse(encodeWalk(walk)) as object), format: 0 });
   expect(decodeWalk(text, [])).toBeUndefined();

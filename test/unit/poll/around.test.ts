@@ -126,7 +126,7 @@ describe("the log of polling", () => {
     expect(said()).toEqual([]);
     log.failed(limited, 1);
     log.failed(limited, 2);
-    expect(said()).toEqual(["warn: polling failed; it goes on from the same place"]);
+    expect(said()).toEqual(["warn: polling failed; it resumes from the same place"]);
     log.failed(new InvalidApiKeyError("401", facts), 3);
     log.failed(new InvalidApiKeyError("401", facts), 3);
     expect(said()).toEqual([

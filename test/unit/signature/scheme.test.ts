@@ -81,7 +81,7 @@ describe("refuses a scheme", () => {
     [
       "whose parts cannot be distinguished",
       { ...listed, prefix: "t", timestamp: { part: "t=" } },
-      /cannot be told/,
+      /cannot be distinguished/,
     ],
     [
       "whose prefix holds the separator",

@@ -24,7 +24,7 @@ events and quarantine, and does not come back by a webhook, a read or a replay. 
 Input that is about no order goes when it names the reference. What may be about the order is listed: look at it, and
 name what is with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
 with that number. What is about another order stays with that order, also when it names this one.
-The provider, systems that were told, and backups of the database keep what they have.`;
+The provider, systems that were notified, and backups of the database keep what they have.`;
 
 export function addEraseCommand(program: Command): void {
   program
@@ -90,7 +90,7 @@ async function findOne(
   const found = await findOrders(pool, { text, sourceId: named ?? null });
   const [only, ...others] = found;
   if (only === undefined) {
-    // Unreadable input may hold it all the same, and it may still come.
+    // Unreadable input may hold it anyway, and it may still come.
     if (named !== undefined) return { sourceId: await chooseSource(pool, named), reference: text };
     throw new ConfigurationError(`No order ${text} is in the mirror.`, {
       fix: "Look at the reference; or say whose it is, with --source, to keep it out for good.",

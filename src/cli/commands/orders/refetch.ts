@@ -67,7 +67,7 @@ async function refetch(
   });
 }
 
-/** An order that the mirror lacks can be asked for all the same, once it is clear of which source. */
+/** An order that the mirror lacks can be asked for anyway, once it is clear of which source. */
 function unknownOrder(text: string, sourceId: string | null, sources: readonly Standing[]) {
   const names = sources.map((source) => source.sourceId).join(", ");
   if (sourceId === null) {

@@ -1,0 +1,49 @@
+import { readdirSync, readFileSync, statSync } from "node:fs";
+import path from "node:path";
+import { expect, it } from "vitest";
+
+/** Words that the glossary of docs/ARCHITECTURE.md has replaced, and what to write instead. */
+const RETIRED: readonly (readonly [RegExp, string])[] = [
+  [/doorbell|\brung\b|\brang\b|\bringers?\b/i, "notifier, notify"],
+  [/waiting ?room/i, "commit queue"],
+  [/pass(?:es|ed|ing)? on\b|passOn|PassedRequest/i, "forward"],
+  [/pass(?:es|ed)? over\b|passOver/i, "skip"],
+  [/\bchores?\b/i, "leader task"],
+  [/housekeep|\bkeepers?\b/i, "retention, alerting, store"],
+  [/\btraits?\b|Traits?\b/, "behaviour, aspect"],
+  [/\btold (?:of|apart)\b|told_|_told/, "notified of, distinguished"],
+  [/\bpark(?:s|ed|ing)?\b/i, "quarantine"],
+  [/\bwish(?:es|ed)?\b/i, "request"],
+  [/\bopenWorks?\b|\bworkList\b|\bwatchWork\b/i, "task"],
+  [/miswired/i, "body_already_read"],
+  [/\bspending\b/i, "request usage"],
+  [/sideServer/i, "health server"],
+  [/settleFeed|settleDelivery|settleStored|settleOutcome/, "settle is the settle time only"],
+  [/\bliveFeed\b|\bliveSources\b|"live-word"/i, "live is the mode of a source only"],
+  [/\b(?:begins?|begun) anew\b/i, "start again"],
+];
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+const PLACES = ["src", "docs", "migrations", "config", "README.md", "CONTRIBUTING.md", ".env.example"];
+
+function listFiles(place: string): string[] {
+  const absolute = path.join(ROOT, place);
+  if (statSync(absolute).isFile()) return [place];
+  return readdirSync(absolute, { recursive: true, encoding: "utf8" })
+    .filter((file) => /\.(?:ts|md|sql|yml|json)$/.test(file))
+    .map((file) => path.join(place, file));
+}
+
+it("no retired word is left: one word for one thing", () => {
+  const files = PLACES.flatMap(listFiles);
+  expect(files.length).toBeGreaterThan(300);
+  const found = files.flatMap((file) =>
+    `${file}\n${readFileSync(path.join(ROOT, file), "utf8")}`.split("\n").flatMap((line, number) =>
+      RETIRED.flatMap(([word, instead]) => {
+        const match = word.exec(line);
+        return match === null ? [] : [`${file}:${number}: "${match[0]}": write ${instead}`];
+      }),
+    ),
+  );
+  expect(found).toEqual([]);
+});
