@@ -28,20 +28,11 @@ interface Assertion {
 }
 
 /** The tests of the run that have an outcome; rejects when a file could not even be loaded. */
-async function runTest(tree: string, { project, file, test }: Variant["caughtBy"]): Promise<Assertion[]> {
+async function runTest(tree: string, { file, test }: Variant["caughtBy"]): Promise<Assertion[]> {
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
   const pattern = test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
-  const args = [
-    "run",
-    "--project",
-    project,
-    file,
-    "-t",
-    pattern,
-    "--reporter=json",
-    `--outputFile=${report}`,
-  ];
+  const args = ["run", file, "-t", pattern, "--reporter=json", `--outputFile=${report}`];
   const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
   await new Promise((resolve) => {
     spawn(process.execPath, [vitest, ...args], { cwd: tree, stdio: "ignore" }).once("close", resolve);

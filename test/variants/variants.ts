@@ -3,7 +3,6 @@ export interface Variant {
   readonly name: string;
   readonly edits: readonly Edit[];
   readonly caughtBy: {
-    readonly project: "unit" | "integration";
     readonly file: string;
     readonly test: string;
   };
@@ -30,7 +29,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/receive.test.ts",
       test: "called by http.createServer accepts the same event again with 200, without a second row or notification",
     },
@@ -45,7 +43,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/observation.test.ts",
       test: "decide never lowers the stored key, and repeating an observation does nothing",
     },
@@ -65,7 +62,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/apply.test.ts",
       test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
     },
@@ -80,7 +76,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/claimsAndReads.test.ts",
       test: "a read that is beyond the margin of everything said ends at what the provider shows",
     },
@@ -95,7 +90,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/claimsAndReads.test.ts",
       test: "nothing that is younger than the margin is ever refuted: a true event stands beside a lagging read",
     },
@@ -110,7 +104,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/receiveOutage.test.ts",
       test: "while the inbox cannot be written answers 200 only once the event is committed",
     },
@@ -125,7 +118,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/receive/groupCommitModel.test.ts",
       test: "says stored only of what is stored, keeps its limits, and answers everybody once, whatever happens when",
     },
@@ -145,7 +137,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
       test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
     },
@@ -160,7 +151,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/walk.test.ts",
       test: "takes two rows that it knows for no proof where it should know many",
     },
@@ -175,7 +165,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/walk.test.ts",
       test: "takes one row that it knows for no anchor where there should be many",
     },
@@ -190,7 +179,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
       test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
     },
@@ -215,7 +203,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/poll.test.ts",
       test: "a row stamped in the future moves no cursor, and is read when its time has come",
     },
@@ -230,7 +217,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
       test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
     },
@@ -245,7 +231,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/observation.test.ts",
       test: "fold keeps the greatest of each order, once, in one fixed order",
     },
@@ -261,7 +246,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "unit",
       file: "test/unit/domain/instant.test.ts",
       test: "formatInstant is read back exactly",
     },
@@ -280,7 +264,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/receive.test.ts",
       test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and a worker notified",
     },
@@ -295,7 +278,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/changeFeed.test.ts",
       test: "a transaction that is still open hides its own change and what came after it, and nothing from before",
     },
@@ -310,7 +292,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/leaseModel.test.ts",
       test: "has one holder at a time and lets nobody else renew, write or release, whatever happens in which order",
     },
@@ -325,7 +306,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/readInstants.test.ts",
       test: "stamps what it reads with the instant of the request, however long the answer is under way",
     },
@@ -340,7 +320,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/leadership.test.ts",
       test: "is trusted from before its renewal was asked for",
     },
@@ -355,7 +334,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/receive.test.ts",
       test: "logs a flood of bad signatures once, with names of headers and never a value",
     },
@@ -370,7 +348,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/retention.test.ts",
       test: "of the feed, and every reader within what went in one step must start again",
     },
@@ -379,7 +356,6 @@ export const VARIANTS: readonly Variant[] = [
     name: "lost events that are looked for beyond the fence",
     edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
     caughtBy: {
-      project: "integration",
       file: "test/integration/lostEvents.test.ts",
       test: "reads each change once, and waits for writers that are still open",
     },
@@ -394,7 +370,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/outgoing.test.ts",
       test: "are not planned by a second process before the first has committed its plan",
     },
@@ -409,7 +384,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/outgoingMissed.test.ts",
       test: "are named in one message when they are removed after that, and later ones are told as ever",
     },
@@ -425,7 +399,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/retention.test.ts",
       test: "of the history, but the observation that each order shows",
     },
@@ -440,7 +413,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/erasureSearch.test.ts",
       test: "finds what was decided while it searched, and while it searched that",
     },
@@ -455,7 +427,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/synchronousStandby.test.ts",
       test: "a standby that stands still costs no more connections than a pool has",
     },
@@ -470,7 +441,6 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      project: "integration",
       file: "test/integration/synchronousStandby.test.ts",
       test: "a standby that stands still costs no more connections than a pool has",
     },
