@@ -154,8 +154,36 @@ describe("the run for continuous integration", () => {
     const scripts = [...read(".ci/run").matchAll(/npm (?:run ([\w:]+)|(test))(?![\w:])/g)].map(
       ([, name, test]) => name ?? test,
     );
-    expect(new Set(scripts)).toEqual(new Set(["build", "test", "test:faults", "check:static"]));
+    expect(new Set(scripts)).toEqual(new Set(["build", "test", "test:faults", "check:static", "release"]));
     for (const script of scripts) expect(manifest.scripts).toHaveProperty(script ?? "");
+  });
+});
+
+describe("a release", () => {
+  const workflows = ["check", "release"].map((name) => read(`.github/workflows/${name}.yml`));
+
+  it("runs scripts that exist", () => {
+    for (const workflow of workflows) {
+      for (const [, script = ""] of workflow.matchAll(/npm run ([\w:]+)/g))
+        expect(manifest.scripts).toHaveProperty(script);
+      for (const [file] of workflow.matchAll(/\.ci\/[\w-]+/g))
+        expect(statSync(path.join(ROOT, file)).mode & 0o111).toBe(0o111);
+    }
+  });
+
+  it("gives a workflow no right that it does not name, and only a job that publishes one to write", () => {
+    for (const workflow of workflows) expect(workflow).toMatch(/^permissions:\n {2}contents: read$/m);
+    const jobs = workflows.flatMap((workflow) => workflow.split(/^ {2}(?=\w+:\n {4})/m).slice(1));
+    const writing = jobs.filter((job) => /^ {6}[\w-]+: write$/m.test(job)).map((job) => job.split(":")[0]);
+    expect(writing).toEqual(["package", "image"]);
+  });
+
+  it("names the image by version, revision and source", () => {
+    const labels = execFileSync(path.join(ROOT, ".ci/release"), ["--labels"], { encoding: "utf8" });
+    const { version } = JSON.parse(read("package.json")) as { version: string };
+    expect(labels).toContain(`org.opencontainers.image.version=${version}\n`);
+    expect(labels).toMatch(/^org\.opencontainers\.image\.revision=[0-9a-f]{40}$/m);
+    expect(labels).toMatch(/^org\.opencontainers\.image\.source=https:\/\/[^ ]+$/m);
   });
 });
 
