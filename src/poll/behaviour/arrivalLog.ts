@@ -40,7 +40,7 @@ export class ArrivalLog {
   }
 
   /** `read` was read whole, and all its pages were shown here. */
-  noteRead(read: WholeRead): void {
+  showWindow(read: WholeRead): void {
     this.#age(read.begunAt);
     this.#reads = [...this.#reads, read];
     if (this.#reach === undefined || read.window.until > this.#reach) this.#reach = read.window.until;

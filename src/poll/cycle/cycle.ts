@@ -1,84 +1,128 @@
-import { readGaps } from "../ledger/coverage.sql.ts";
-import { startCourse } from "./course.ts";
-import type { Course, CourseCounts, CycleContext } from "./course.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
+import { floorTo } from "../../domain/order/instant.ts";
+import { BOUND_GRANULE } from "../../domain/window/window.ts";
+import { ArrivalLog } from "../behaviour/arrivalLog.ts";
+import { makeProviderMeasurement } from "../behaviour/measureProvider.ts";
+import { makeTuner } from "../behaviour/tuneMargins.ts";
+import type { Tuner } from "../behaviour/tuneMargins.ts";
+import { describePollFailure } from "../leader/describePollFailure.ts";
+import type { Term } from "../leader/leadership.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../ledger/pollState.sql.ts";
+import type { PollState } from "../ledger/pollState.sql.ts";
+import { makeSourceTasks } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "./deps.ts";
-import { WalkTooLargeError } from "./errors.ts";
-import type { AwaitTurn } from "./pace.ts";
-import { makeReadPage } from "./readWindow.ts";
-import type { ShownPage } from "./readWindow.ts";
-import { refetchOrders } from "../sweeps/refetch.ts";
-import { makeRequestedSweep } from "../sweeps/requestedSweep.ts";
-import { makeSpareWork } from "../sweeps/spareWork.ts";
-import { makeSweepRunner } from "../sweeps/sweepRunner.ts";
-import type { CommittedWindow } from "../sweeps/walkStore.ts";
-import { makeBackfillSweep, makeDelayedSweep, makeFastSweep } from "../sweeps/sweeps.ts";
-import type { Sweep } from "../sweeps/sweeps.ts";
-import { makeVerifySweep } from "../sweeps/verifySweep.ts";
+import { makeAwaitTurn } from "./pace.ts";
+import { makeRunSweeps } from "./runSweeps.ts";
+import type { CycleCounts } from "./runSweeps.ts";
+import { synchronizeClock } from "./synchronizeClock.ts";
 
-/** What a cycle did. */
-export interface CycleCounts extends CourseCounts {
-  readonly refetches: number;
-  /** What went wrong beside the fast window, which was read anyway. */
-  readonly spareError: unknown;
-}
+type CycleResult =
+  | { readonly kind: "polled"; readonly counts: CycleCounts }
+  | { readonly kind: "not_due"; readonly waitMs: number };
 
 export interface Cycle {
-  /** First the fast window, then the proof, then requested refetches, then what can wait, for as long as there is time. */
-  readonly run: (context: CycleContext) => Promise<CycleCounts>;
+  /** A cycle under this term, if one is due. Throws what went wrong, after noting it beside the cursor. */
+  run(context: { term: Term; signal: AbortSignal }): Promise<CycleResult>;
 }
 
-/** Called with what the sweeps read. */
-export interface CycleWatch {
-  readonly showPage: (page: ShownPage) => void;
-  readonly noteRead: (read: CommittedWindow) => void;
-}
+/** What a leader does in each interval: know the time, know where it stands, run the sweeps, then the tasks. */
+export function makeCycle(deps: PollDeps): Cycle {
+  const { client, clock, pool } = deps;
+  const { sourceId } = deps.source;
+  const intervalMs = deps.intervalSeconds * 1_000;
+  const { runSweeps, tasks, tuner } = makeWork(deps, intervalMs);
+  let begunTerm: Term | undefined;
 
-/** Windows of the fast sweep that may prove too large in one cycle, each next one half as long. */
-const TOO_LARGE_MAX = 12;
-
-export function makeCycle(
-  deps: PollDeps,
-  { awaitTurn, showPage, noteRead }: { awaitTurn: AwaitTurn } & Partial<CycleWatch>,
-): Cycle {
-  const { logger, pool, source } = deps;
-  const { sourceId } = source;
-  const readPage = makeReadPage(deps, awaitTurn, showPage);
-  const makeRunner = (sweep: Sweep) => makeSweepRunner(deps, { sweep, readPage, noteRead });
-
-  const fast = makeRunner(makeFastSweep(deps));
-  const delayed = makeRunner(makeDelayedSweep(deps));
-  const backfill = makeRunner(
-    makeBackfillSweep(deps, (within, limit) => readGaps(pool, { sourceId, within, limit })),
-  );
-  const requested = makeRunner(makeRequestedSweep(deps));
-  const verify = makeRunner(makeVerifySweep(deps));
-  // The proof comes before everything that can wait, so that nothing of that can hold it up.
-  const proof = makeSpareWork(deps, [delayed]);
-  // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
-  const spare = makeSpareWork(deps, [backfill, requested, verify]);
-
-  async function runFast(course: Course): Promise<void> {
-    for (let tooLarge = 0; ;) {
-      try {
-        if ((await course.take(fast)) === undefined) return;
-      } catch (error) {
-        tooLarge += 1;
-        if (!(error instanceof WalkTooLargeError) || tooLarge > TOO_LARGE_MAX) throw error;
-        logger.info("the window is too large; reading it in shorter ones");
-      }
+  async function run({ term, signal }: { term: Term; signal: AbortSignal }): Promise<CycleResult> {
+    try {
+      return await runIfDue(term, signal);
+    } catch (error) {
+      // However it ended: the next leader reads here how long ago the last request was. The error that counts is
+      // the first one.
+      const failure = signal.aborted ? "cut_short" : describePollFailure(error);
+      await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
+      throw error;
     }
   }
 
+  async function runIfDue(term: Term, signal: AbortSignal): Promise<CycleResult> {
+    await synchronizeClock(client, signal);
+    const state = (await readPollState(pool, sourceId)) ?? (await begin(term));
+    if (begunTerm !== term) {
+      await tuner.resume();
+      await waitForQuiet(state, signal);
+      begunTerm = term;
+    }
+    const dueMs = clock.monotonicMs() + intervalMs;
+    const { waitMs } = await beginCycle(pool, term.lease, {
+      sourceId,
+      intervalMs,
+      providerNow: client.providerClock.providerNow(),
+    });
+    if (waitMs > 0) return { kind: "not_due", waitMs };
+    const counts = await runSweeps({ term, signal, state, dueMs });
+    await endCycle(pool, term.lease, { sourceId, failure: null });
+    await tasks.run({ term, signal });
+    return { kind: "polled", counts };
+  }
+
+  /** A source that was never polled begins now: from this instant on, and back to backfillSince from it. */
+  async function begin(term: Term): Promise<PollState> {
+    const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
+    const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
+    const historySince = since < now ? since : now;
+    await beginPolling(pool, term.lease, { sourceId, historySince, polledThrough: now });
+    return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined };
+  }
+
+  /** The leader before this one may have used up the rate a moment ago, and nobody else knows. */
+  async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
+    const windowMs = deps.rateWindowMs ?? client.promises.rateWindowMs;
+    const quietMs = deps.pace === "request" ? intervalMs : windowMs;
+    const waitMs = idleMs === undefined ? 0 : quietMs - idleMs;
+    if (waitMs > 0) await clock.sleep(waitMs, signal);
+  }
+
+  return { run };
+}
+
+/** The sweeps and the tasks, with what they learn of the provider and are tuned by. */
+function makeWork(deps: PollDeps, intervalMs: number) {
+  const awaitTurn = makeAwaitTurn({ clock: deps.clock, gapMs: deps.pace === "request" ? intervalMs : 0 });
+  const arrivals = new ArrivalLog();
+  const tuner = makeTuner(deps, arrivals);
+  const tuned = tune(deps, tuner);
+  const measurement = makeProviderMeasurement(tuned, awaitTurn);
+  const runSweeps = makeRunSweeps(tuned, {
+    awaitTurn,
+    showPage(page) {
+      measurement.showPage(page);
+      arrivals.showPage(page);
+    },
+    showWindow({ window, whole, begunAt }) {
+      if (whole) arrivals.showWindow({ window, begunAt });
+    },
+  });
+  const tasks = makeSourceTasks(tuned, [tuner.task, measurement.task]);
+  return { runSweeps, tasks, tuner };
+}
+
+/** The margins as the tuner has them at each use. */
+function tune(deps: PollDeps, tuner: Tuner): PollDeps {
   return {
-    async run(context) {
-      const course = startCourse(deps, context);
-      await runFast(course);
-      const proofError = await proof.run(context, course);
-      const refetched = await refetchOrders(deps, context);
-      course.countApplied(refetched.applied);
-      const laterError = await spare.run(context, course);
-      const spareError = proofError ?? refetched.failure ?? laterError;
-      return { ...course.result(), refetches: refetched.requests, spareError };
+    ...deps,
+    get settleSeconds() {
+      return tuner.current().settleSeconds;
+    },
+    get overlapSeconds() {
+      return tuner.current().overlapSeconds;
+    },
+    // As far back as the latest change was late a read may not know of one.
+    get horizonSeconds() {
+      return deps.horizonSeconds ?? tuner.lookbackSeconds();
+    },
+    get lookbackSeconds() {
+      return tuner.lookbackSeconds();
     },
   };
 }

@@ -2,7 +2,7 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import { classifyDatabaseError } from "../../database/databaseErrors.ts";
 import { failureOf } from "../../domain/source/errors.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { CycleCounts } from "../cycle/cycle.ts";
+import type { CycleCounts } from "../cycle/runSweeps.ts";
 
 export interface PollLog {
   succeeded(counts: CycleCounts, skewSeconds: number | null): void;

@@ -4,13 +4,33 @@ import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
 import { isPaused } from "../../sources/sources.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
-import type { CycleCounts } from "../cycle/cycle.ts";
+import { makeCycle } from "../cycle/cycle.ts";
+import type { CycleCounts } from "../cycle/runSweeps.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { PollerClosedError } from "../cycle/errors.ts";
 import { makeLeadership } from "./leadership.ts";
-import { makeLedCycle } from "./ledCycle.ts";
 import { makePollLog } from "./pollLog.ts";
 import { withSignals } from "./signals.ts";
+
+/*
+ * Three objects stand before a request:
+ *
+ *   Poller       ticks every second, takes turns with itself, and waits as long as a failure asks
+ *   Cycle        what a leader does once in an interval: clock, state, sweeps, tasks
+ *   SweepRunner  reads the windows that one sweep names, a page at a time
+ *
+ * A call of runOnce:
+ *
+ *   idle ──before its time──► not_due
+ *    │ the source is paused ─► paused ────────────────────┐
+ *    │ another one leads ────► not_leading ───────────────┤ looked at again
+ *    ▼                                                    │ after waitMs
+ *   leading: Cycle.run ──the interval is not over──► not_due
+ *    │    fast window ► proof ► refetches ► what can wait, each step one page:
+ *    │      SweepRunner.step: next window ► page ► page ► … ► window committed
+ *    ├──all done────► polled        ├──error──► failed, backoff
+ *    └──lease gone──► lease_lost: the next leader goes on with the stored walk
+ */
 
 /**
  * What runOnce did:
@@ -103,7 +123,7 @@ function makeAttempt(deps: PollDeps, name: string) {
   // Thrown now rather than in the first cycle.
   resolveSince(deps.backfillSince, clock.now());
   const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
-  const cycle = makeLedCycle(deps);
+  const cycle = makeCycle(deps);
   const log = makePollLog(logger);
   let failures = 0;
   let notBeforeMs = Number.NEGATIVE_INFINITY;

@@ -4,7 +4,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { completeRefetch, postponeRefetch, takeRefetches } from "../ledger/refetches.sql.ts";
 import type { Refetch } from "../ledger/refetches.sql.ts";
 import type { OrderRead } from "../../domain/source/orderSource.ts";
-import type { CycleContext } from "../cycle/course.ts";
+import type { CycleContext } from "../cycle/runSweeps.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { readTime } from "../cycle/readTime.ts";
 import { noteOrderGone } from "./orderGone.ts";

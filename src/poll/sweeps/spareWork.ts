@@ -1,11 +1,18 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
 import { failureOf } from "../../domain/source/errors.ts";
-import type { Course, CycleContext } from "../cycle/course.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkTooLargeError } from "../cycle/errors.ts";
-import type { SweepRunner } from "./sweepRunner.ts";
+import type { Step, SweepRunner } from "./sweepRunner.ts";
 import type { CommittedWindow } from "./walkStore.ts";
+
+type TakeStep = (runner: SweepRunner) => Promise<Step | undefined>;
+
+interface SpareTime {
+  readonly signal: AbortSignal;
+  /** On the monotonic clock: when the next cycle is due. */
+  readonly dueMs: number;
+}
 
 export interface SpareWork {
   /**
@@ -13,7 +20,7 @@ export interface SpareWork {
    * last failure: it belongs to one sweep, which then rests for a while, and the others go on. Throws what concerns
    * all: an abort, a lost lease, a refused key.
    */
-  run(context: CycleContext, course: Course): Promise<unknown>;
+  run(context: SpareTime, take: TakeStep): Promise<unknown>;
 }
 
 /** Per cycle, far beyond what the rate allows in one; at least one, so that a busy source gets on with it as well. */
@@ -30,11 +37,11 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
   const { clock } = deps;
   const workers = runners.map((runner) => makeWorker(runner));
 
-  async function run(context: CycleContext, course: Course): Promise<unknown> {
+  async function run(context: SpareTime, take: TakeStep): Promise<unknown> {
     let failure: unknown;
     for (let pages = 0; pages < PAGES_MAX; pages += 1) {
       if (pages > 0 && clock.monotonicMs() >= context.dueMs) break;
-      const next = await takeTurn(context, course);
+      const next = await takeTurn(context, take);
       if (next === "idle") break;
       failure = next.failure ?? failure;
     }
@@ -42,13 +49,13 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
   }
 
   async function takeTurn(
-    context: CycleContext,
-    course: Course,
+    context: SpareTime,
+    take: TakeStep,
   ): Promise<"idle" | { readonly failure?: unknown }> {
     for (const worker of workers) {
       if (worker.pausedUntilMs > clock.monotonicMs()) continue;
       try {
-        const step = await course.take(worker.runner);
+        const step = await take(worker.runner);
         if (step === undefined) continue;
         worker.failures = 0;
         if (step.window !== undefined) report(worker.runner, step.window);

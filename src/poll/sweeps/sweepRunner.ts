@@ -42,7 +42,7 @@ export function makeSweepRunner(
     sweep: Sweep;
     readPage: ReadPage;
     /** Called with each window that was committed. */
-    noteRead?: ((read: CommittedWindow) => void) | undefined;
+    showWindow?: ((read: CommittedWindow) => void) | undefined;
   },
 ): SweepRunner {
   const { sweep } = options;
@@ -114,7 +114,7 @@ function makeReadOn(store: WalkStore, { sweep, readPage }: Parameters<typeof mak
 
 function makeNoteCommitted(
   { clock, logger }: Pick<PollDeps, "clock" | "logger">,
-  { sweep, noteRead }: Parameters<typeof makeSweepRunner>[1],
+  { sweep, showWindow }: Parameters<typeof makeSweepRunner>[1],
 ) {
   return async function noteCommitted(committed: CommittedWindow, { counts }: Reading, term: Term) {
     const { window, whole, proved } = committed;
@@ -126,7 +126,7 @@ function makeNoteCommitted(
       );
     }
     await sweep.noteRead(window, { proved, requests, orders, nowMs: clock.monotonicMs(), term });
-    noteRead?.(committed);
+    showWindow?.(committed);
   };
 }
 

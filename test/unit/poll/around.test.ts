@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import type { CycleCounts } from "../../../src/poll/cycle/cycle.ts";
+import type { CycleCounts } from "../../../src/poll/cycle/runSweeps.ts";
 import { makeAwaitTurn } from "../../../src/poll/cycle/pace.ts";
 import { makePollLog } from "../../../src/poll/leader/pollLog.ts";
 import { withSignals } from "../../../src/poll/leader/signals.ts";

@@ -11,7 +11,7 @@ function makeSut() {
   const log = new ArrivalLog();
   const read = (atSeconds: number, [since, until]: [number, number], rows: ReturnType<typeof row>[]) => {
     log.showPage({ requestedAt: at(atSeconds), rows });
-    log.noteRead({ window: { since: at(since), until: at(until) }, begunAt: at(atSeconds) });
+    log.showWindow({ window: { since: at(since), until: at(until) }, begunAt: at(atSeconds) });
   };
   return { log, read };
 }
@@ -57,8 +57,8 @@ it("calls nothing late for having forgotten that it was shown", () => {
   read(99, [0, 40], []);
   log.showPage({ requestedAt: at(100), rows: many });
   // One read began before the log started anew, and comes to its end after it.
-  log.noteRead({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
-  log.noteRead({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
+  log.showWindow({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
+  log.showWindow({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
   read(130, [35, 125], [row("R7", 50), row("R8", 110)]);
   read(160, [65, 155], [row("R8", 110), row("R9", 140)]);
   expect(log.take().filter(({ missedSeconds }) => missedSeconds > 0)).toEqual([]);
@@ -74,7 +74,7 @@ it("measures a list that was behind by hours, and keeps doing so however many ch
     const rows = Array.from({ length: 200 }, (_, place) => row(`M${page}-${place}`, 5_500 + page));
     log.showPage({ requestedAt: at(6_200), rows });
   }
-  log.noteRead({ window: { since: at(5_500), until: at(6_100) }, begunAt: at(6_200) });
+  log.showWindow({ window: { since: at(5_500), until: at(6_100) }, begunAt: at(6_200) });
   log.take();
   read(6_300, [5_500, 6_200], [row("LATE", 6_050), row("OLD", 5_510), row("M599-7", 6_099)]);
   expect(log.take()).toEqual([{ missedSeconds: 180, seenSeconds: 300, changes: 1 }]);
