@@ -1,7 +1,7 @@
 import { createHash } from "node:crypto";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../src/database/database.ts";
-import { countPending, insertEvents, takeOverdue } from "../../src/receive/commit/inbox.sql.ts";
+import { insertEvents, takeOverdue } from "../../src/receive/commit/inbox.sql.ts";
 import type { IncomingEvent } from "../../src/receive/commit/inbox.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -129,19 +129,5 @@ describe("takeOverdue", () => {
     await age(stored?.seq ?? 0, 60);
     expect(await takeOverdue(database.pool, query)).toEqual([]);
     expect(await takeOverdue(database.pool, { ...query, sourceIds: ["test"] })).toEqual([stored?.seq]);
-  });
-});
-
-describe("countPending", () => {
-  it("counts what awaits a decision, and how long the oldest has", async () => {
-    expect(await countPending(database.pool)).toEqual({ rows: 0, oldestAgeSeconds: null });
-    await insertEvents(database.pool, [makeEvent("a"), makeEvent("b")]);
-    await database.pool.query(
-      "update mirror.pending set received_at = clock_timestamp() - interval '90 s' where seq = 1",
-    );
-    const count = await countPending(database.pool);
-    expect(count.rows).toBe(2);
-    expect(count.oldestAgeSeconds).toBeGreaterThanOrEqual(90);
-    expect(count.oldestAgeSeconds).toBeLessThan(120);
   });
 });

@@ -1,6 +1,7 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { gaps, safeThrough } from "../../src/domain/window/coverage.ts";
+import { gaps } from "../../src/domain/window/coverage.ts";
+import { safeThrough } from "../support/safeThroughModel.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 import { commitWindow, readGaps } from "../../src/poll/ledger/coverage.sql.ts";
 import type { WalkedWindow } from "../../src/poll/ledger/coverage.sql.ts";

@@ -1,7 +1,7 @@
 import { readFile } from "node:fs/promises";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { readCatalogue } from "../../src/api/catalogue.sql.ts";
-import { renewDescription } from "../../src/api/describeCatalogue.ts";
+import { readCatalogue } from "../support/catalogue.ts";
+import { renewDescription } from "../support/describeCatalogue.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { addSource } from "../support/orders.ts";

@@ -6,8 +6,7 @@ const SMALL = "small, and written by people or once per window: whole on every s
 /** Tables whose keys lack the source, each with the reason why they do not stand in the way of spreading by source. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   alerts: "a row per condition that holds; its subject is a source, or what all sources share",
-  backfills: SMALL,
-  verifications: SMALL,
+  period_requests: SMALL,
   feed: "one row, about the server itself",
   leases: "one row per thing that is led; its name has the source in it",
   ops_actions: SMALL,

@@ -1,4 +1,4 @@
-import { safeThrough } from "../../src/domain/window/coverage.ts";
+import { safeThrough } from "./safeThroughModel.ts";
 import { addSeconds, millisFromInstant } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import {

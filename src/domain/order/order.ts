@@ -1,31 +1,21 @@
 import type { Instant } from "./instant.ts";
 import type { OrderFields } from "./orderColumns.ts";
 
-/** Statuses that the spec names ("States and transitions"), in life-cycle order. Providers may send others. */
-export const ORDER_STATUSES = [
-  "created",
-  "arrived_for_pickup",
-  "picked_up",
-  "arrived_for_delivery",
-  "cancelled",
-] as const;
-
-type KnownStatus = (typeof ORDER_STATUSES)[number];
-
-const RANKS: Readonly<Record<KnownStatus, number>> = {
-  created: 1,
-  arrived_for_pickup: 2,
-  picked_up: 3,
-  arrived_for_delivery: 4,
-  cancelled: 6,
-};
+/** The statuses that the spec names ("States and transitions") and their places; providers may send others. */
+const RANKS: ReadonlyMap<string, number> = new Map([
+  ["created", 1],
+  ["arrived_for_pickup", 2],
+  ["picked_up", 3],
+  ["arrived_for_delivery", 4],
+  ["cancelled", 6],
+]);
 
 /** The spec does not show every status; one that we do not know lies after those that we do, but is not final. */
 const UNKNOWN_STATUS_RANK = 5;
 
 /** Place of a status in the life of an order, 1 to 6: decides between two changes within one timestamp. */
 export function lifeCycleRank(status: string): number {
-  return Object.hasOwn(RANKS, status) ? RANKS[status as KnownStatus] : UNKNOWN_STATUS_RANK;
+  return RANKS.get(status) ?? UNKNOWN_STATUS_RANK;
 }
 
 /** True for a status that the spec calls final ("States and transitions", rule 3). */

@@ -1,4 +1,3 @@
-import type { Instant } from "../order/instant.ts";
 import type { Window } from "./window.ts";
 
 /** Arithmetic on sets of windows; poll/ledger/coverage.sql.ts does the same with Postgres' int8multirange. */
@@ -30,13 +29,4 @@ export function gaps(within: Window, covered: readonly Window[]): Window[] {
   }
   if (from < within.until) left.push({ since: from, until: within.until });
   return left;
-}
-
-/**
- * Exclusive end of the unbroken run of `proved` windows that holds `reached`; `reached` itself where there is none.
- * It never lies before `reached` and never passes a gap.
- */
-export function safeThrough(reached: Instant, proved: readonly Window[]): Instant {
-  const run = merge(proved).find(({ since, until }) => since <= reached && reached < until);
-  return run?.until ?? reached;
 }

@@ -126,19 +126,3 @@ export async function takeOverdue(pool: Pool, query: OverdueQuery): Promise<numb
   });
   return rows.map((row) => Number(row.seq));
 }
-
-export interface PendingCount {
-  readonly rows: number;
-  /** Age of the oldest event that awaits a decision, by the database's clock; null when none does. */
-  readonly oldestAgeSeconds: number | null;
-}
-
-/** How many events await a decision, over all sources, and since when. */
-export async function countPending(pool: Pool): Promise<PendingCount> {
-  const { rows } = await pool.query<{ rows: number; oldest_age_seconds: number | null }>(
-    `select count(*)::int as rows,
-            extract(epoch from clock_timestamp() - min(received_at))::float8 as oldest_age_seconds
-     from mirror.pending`,
-  );
-  return { rows: rows[0]?.rows ?? 0, oldestAgeSeconds: rows[0]?.oldest_age_seconds ?? null };
-}

@@ -10,7 +10,7 @@ import {
   observeRead,
 } from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
-import { isFinal, lifeCycleRank, ORDER_STATUSES } from "../../../src/domain/order/order.ts";
+import { isFinal, lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/orders.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 
@@ -177,6 +177,9 @@ describe("observations", () => {
     });
   });
 });
+
+/** In the order of life (spec, "States and transitions"). */
+const ORDER_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "cancelled"];
 
 describe("life-cycle ranks", () => {
   it("rise through the spec's statuses, with unknown ones after those that go on and before the final one", () => {

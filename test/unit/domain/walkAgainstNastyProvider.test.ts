@@ -1,6 +1,6 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { safeThrough } from "../../../src/domain/window/coverage.ts";
+import { safeThrough } from "../../support/safeThroughModel.ts";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";

@@ -1,4 +1,4 @@
-import type { Pool } from "../database/database.ts";
+import type { Pool } from "../../src/database/database.ts";
 
 export interface CatalogueColumn {
   readonly name: string;

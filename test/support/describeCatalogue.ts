@@ -1,4 +1,4 @@
-import type { CatalogueEntry } from "./catalogue.sql.ts";
+import type { CatalogueEntry } from "./catalogue.ts";
 
 const BEGIN = "<!-- prettier-ignore-start -->";
 const END = "<!-- prettier-ignore-end -->";
