@@ -1,7 +1,7 @@
 import { observeRead } from "../domain/order/observation.ts";
 import type { Observation, ReadTime, Via } from "../domain/order/observation.ts";
 import type { Snapshot } from "../domain/order/order.ts";
-import type { EventReader, UnreadableOrder } from "../domain/source/orderSource.ts";
+import type { EventReader, Mode, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
@@ -9,7 +9,6 @@ import { applySubjects } from "./applySubjects.ts";
 import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
 import { ApplyInterruptedError } from "./errors.ts";
 import { interpretEvent } from "./interpretEvent.ts";
-import type { Mode } from "./interpretEvent.ts";
 import type { Subject } from "./subject.ts";
 
 /** What one answer of the provider showed. */

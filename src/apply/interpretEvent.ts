@@ -1,12 +1,10 @@
 import { addSeconds } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import { observeEvent } from "../domain/order/observation.ts";
-import type { EventReader, SourceEvent } from "../domain/source/orderSource.ts";
+import type { EventReader, Mode, SourceEvent } from "../domain/source/orderSource.ts";
 import type { PendingEvent } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
-
-export type Mode = "live" | "test";
 
 const EVENT_TYPE_LENGTH_MAX = 255;
 /** Clocks of the provider's servers may differ by less; decideDatedAhead lets an event go at the same distance. */

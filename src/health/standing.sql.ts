@@ -1,3 +1,4 @@
+import type { Mode } from "../domain/source/orderSource.ts";
 import type { Instant } from "../domain/order/instant.ts";
 import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { toInstant } from "../database/columns.ts";
@@ -13,7 +14,7 @@ export const COUNT_MAX = 100_000;
  */
 export interface Standing {
   readonly sourceId: string;
-  readonly mode: "live" | "test";
+  readonly mode: Mode;
   readonly baseUrl: string;
   /** The database's clock at the time of the look. */
   readonly now: Instant;

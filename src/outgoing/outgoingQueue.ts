@@ -7,7 +7,7 @@ import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import type { JobProcessor, QueueBackend } from "../queue/backends/backend.ts";
 import type { Consumer } from "../queue/consume.ts";
-import { withDeadline } from "../queue/backends/deadline.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import { openPostgresBackend } from "../queue/backends/postgresBackend.ts";
 import { makeQueueErrorLog } from "../queue/backends/queueErrorLog.ts";
 import { openRedisBackend } from "../queue/backends/redisBackend.ts";
@@ -119,7 +119,7 @@ export async function makeOutgoingQueue(deps: {
     consume: (deliver) => consume(backend, { deliver, logger }),
     bull: queue,
     async close() {
-      await withDeadline(queue.close(), CLOSE_DEADLINE_MS);
+      await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
   };
@@ -157,7 +157,7 @@ async function consume(
   const { worker, cut } = await backend.openWorker(process, WORKER_OPTIONS);
   return {
     async close() {
-      const outcome = await withDeadline(worker.close(), CONSUMER_CLOSE_DEADLINE_MS);
+      const outcome = await unlessLate(worker.close(), CONSUMER_CLOSE_DEADLINE_MS);
       if (outcome === "late")
         logger.warn("outgoing webhooks under way did not end in time; they are sent again");
       await cut();

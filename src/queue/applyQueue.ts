@@ -9,7 +9,7 @@ import type { QueueBackend, QueueProblem } from "./backends/backend.ts";
 import { startConsumer } from "./consume.ts";
 import type { Consumer } from "./consume.ts";
 import { startHintConsumer } from "./hints/consumeHints.ts";
-import { withDeadline } from "./backends/deadline.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 import { logForgotten, makeNotifier } from "./notifier.ts";
 import type { NotifierOptions } from "./notifier.ts";
 import { HINT_SEQS_MAX } from "./hints/hints.ts";
@@ -111,7 +111,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
     check: () => backend.check(),
     async close() {
       await Promise.all(notifiers.map((notifier) => notifier.close()));
-      await withDeadline(queue.close(), CLOSE_DEADLINE_MS);
+      await unlessLate(queue.close(), CLOSE_DEADLINE_MS);
       await backend.cut();
     },
   };

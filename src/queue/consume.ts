@@ -9,7 +9,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readApplyJob } from "./applyJob.ts";
 import type { ApplyJob } from "./applyJob.ts";
 import type { JobProcessor, QueueBackend } from "./backends/backend.ts";
-import { withDeadline } from "./backends/deadline.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
 const LOG_INTERVAL_MS = 10_000;
@@ -55,7 +55,7 @@ export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
   });
   return {
     async close() {
-      const outcome = await withDeadline(worker.close(), CLOSE_DEADLINE_MS);
+      const outcome = await unlessLate(worker.close(), CLOSE_DEADLINE_MS);
       if (outcome === "late") logger.warn("the queue's worker did not end in time; its jobs will run again");
       await cut();
     },

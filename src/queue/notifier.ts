@@ -3,7 +3,7 @@ import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint, Tracing } from "../runtime/telemetry/tracing.ts";
-import { withDeadline } from "./backends/deadline.ts";
+import { unlessLate } from "../runtime/lifecycle/abort.ts";
 
 const WAITING_SEQS_MAX = 10_000;
 const SEND_DEADLINE_MS = 2_000;
@@ -79,7 +79,7 @@ export function makeNotifier(
   async function sendOne(seqs: readonly number[], follows: readonly TracePoint[]): Promise<void> {
     try {
       const sent = inSpan(tracing, name, { follows }, () => send(seqs));
-      const outcome = await withDeadline(sent, SEND_DEADLINE_MS);
+      const outcome = await unlessLate(sent, SEND_DEADLINE_MS);
       if (outcome === "late") onForgotten(seqs.length, "the queue does not answer");
     } catch (error) {
       onForgotten(seqs.length, "the queue refused the job", error);
@@ -90,7 +90,7 @@ export function makeNotifier(
     notify,
     async close() {
       closed = true;
-      if (sending) await withDeadline(sending, SEND_DEADLINE_MS);
+      if (sending) await unlessLate(sending, SEND_DEADLINE_MS);
     },
   };
 }

@@ -5,7 +5,7 @@ import type { Poller } from "../poll/leader/poller.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
 import type { Budget } from "../provider/rate/budget.ts";
 import { makeProviderClient } from "../provider/client.ts";
-import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./start/reloadableSources.ts";
@@ -16,12 +16,6 @@ import type { RoleDeps } from "./role.ts";
 import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
 import type { RequestUsage } from "./background/requestUsage.ts";
 import { deliveryEvents } from "../wire/events.ts";
-
-/** The other half is the writes' (roles/writes.ts); a poller needs a few requests per second at most. */
-const BESIDE_WRITES = {
-  ...SPEC_LIMITS,
-  sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },
-};
 
 /** Starts polling every configured source; of several processes one leads each source. */
 export async function startPoller(deps: RoleDeps): Promise<void> {
@@ -98,7 +92,7 @@ function makeBudgets({ config, clock, metrics }: RoleDeps): (source: SourceConfi
     const owner = JSON.stringify([organization, mode]);
     const known = budgets.get(owner);
     if (known) return known;
-    const limits = config.writeThrough ? BESIDE_WRITES : SPEC_LIMITS;
+    const limits = config.writeThrough ? HALF_LIMITS : SPEC_LIMITS;
     const budget = makeBudget({ clock, limits, share: config.rateShare });
     meterBudget(metrics, clock, budget, { organization, mode });
     budgets.set(owner, budget);

@@ -1,3 +1,4 @@
+import type { Mode } from "../domain/source/orderSource.ts";
 import { hostname } from "node:os";
 import type { Decision } from "../apply/applySubjects.ts";
 import { makePool } from "../database/database.ts";
@@ -79,6 +80,6 @@ export function openApplyPool(deps: PoolDeps): Pool {
 }
 
 /** Mode of each configured source. */
-export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, "live" | "test"> {
+export function modesOf(config: Pick<Config, "sources">): ReadonlyMap<string, Mode> {
   return new Map(config.sources.map((source) => [source.sourceId, source.mode]));
 }

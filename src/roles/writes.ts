@@ -2,7 +2,7 @@ import { makeApply } from "../apply/apply.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
 import { makeForward } from "../provider/forward.ts";
 import type { Forward } from "../provider/forward.ts";
-import { SPEC_LIMITS } from "../provider/rate/policies.ts";
+import { HALF_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { meterAnswers, meterDecisions } from "./background/metering.ts";
 import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
@@ -12,15 +12,6 @@ import type { RoleDeps } from "./role.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
-
-/**
- * Half of what all requests may be: the other half is left to the poller, which knows nothing of this process. Only
- * writes are searched for addresses, and they list no orders.
- */
-const WRITE_LIMITS = {
-  ...SPEC_LIMITS,
-  sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },
-};
 
 /** What the read API needs to pass writes on; undefined when that is not switched on. */
 export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
@@ -35,7 +26,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     if (apiKey === null) continue;
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
     const owner = JSON.stringify([organization, mode]);
-    const shared = budgets.get(owner) ?? makeBudget({ clock, limits: WRITE_LIMITS, share: config.rateShare });
+    const shared = budgets.get(owner) ?? makeBudget({ clock, limits: HALF_LIMITS, share: config.rateShare });
     budgets.set(owner, shared);
     const usage = trackRequestUsage({ budget: shared, pool, sourceId, purpose: "write" });
     usages.push(usage);

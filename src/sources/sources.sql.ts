@@ -1,8 +1,9 @@
+import type { Mode } from "../domain/source/orderSource.ts";
 import type { Pool } from "../database/database.ts";
 
 export interface SourceRow {
   readonly sourceId: string;
-  readonly mode: "live" | "test";
+  readonly mode: Mode;
   readonly baseUrl: string;
   /** What identifies the provider. */
   readonly provider: string;
@@ -11,7 +12,7 @@ export interface SourceRow {
 /** What is stored about a source. */
 export interface StoredSource {
   readonly sourceId: string;
-  readonly mode: "live" | "test";
+  readonly mode: Mode;
   readonly provider: string | null;
 }
 

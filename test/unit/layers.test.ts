@@ -14,7 +14,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   database: { folders: "domain runtime", packages: "node:* knex pg" },
   provider: { folders: "domain wire runtime", packages: "node:* p-queue structured-headers zod" },
   sandbox: { folders: "domain wire signature runtime", packages: "node:* express knex pg zod" },
-  sources: { folders: "database", packages: "" },
+  sources: { folders: "domain database", packages: "" },
   retention: { folders: "domain database", packages: "" },
   quarantine: { folders: "domain database", packages: "" },
   health: { folders: "domain runtime database", packages: "" },

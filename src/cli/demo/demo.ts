@@ -1,3 +1,4 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
@@ -114,7 +115,7 @@ async function giveAPast(sandboxUrl: string): Promise<void> {
   if (!made.ok) throw new Error(`the sandbox made no past: status ${made.status}`);
 }
 
-function makeDemoSource(options: { mode: "live" | "test"; baseUrl: string; secret: string }): SourceConfig {
+function makeDemoSource(options: { mode: Mode; baseUrl: string; secret: string }): SourceConfig {
   const { mode, baseUrl, secret } = options;
   return {
     sourceId: mode,

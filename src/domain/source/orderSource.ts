@@ -2,6 +2,9 @@ import type { Instant } from "../order/instant.ts";
 import type { Snapshot } from "../order/order.ts";
 import type { WalkRequest } from "../window/walk.ts";
 
+/** A source holds the live orders of an organization or its test orders, never both. */
+export type Mode = "live" | "test";
+
 /** What reads are for, most urgent first; a waiting one is overtaken by every more urgent one. */
 export const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const;
 export type Priority = (typeof PRIORITIES)[number];

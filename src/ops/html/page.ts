@@ -1,6 +1,6 @@
 import { CHART_ASSET, CHART_STYLE_ASSET, OVERVIEW_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
-import { html } from "./html.ts";
-import type { Html } from "./html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 
 /** Our pages load styles and scripts from here, and nothing from elsewhere; nothing is inline. */

@@ -1,6 +1,6 @@
 import type { RecordedAction } from "./opsActions.sql.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { LIST_LINES, renderList } from "./listPage.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress, renderInstant } from "../overview/phrases.ts";

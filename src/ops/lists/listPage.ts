@@ -1,5 +1,5 @@
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 

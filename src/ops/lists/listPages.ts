@@ -8,7 +8,7 @@ import type {
   WalkedWindow,
   Task,
 } from "./opsLists.sql.ts";
-import { html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
 import { renderList } from "./listPage.ts";
 import type { ListContext } from "./listPage.ts";
 import {

@@ -2,8 +2,8 @@ import type { Quarantined, QuarantinedInput, QuarantineState } from "../../quara
 import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
 import { renderFields } from "../html/fieldList.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { renderList } from "./listPage.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";

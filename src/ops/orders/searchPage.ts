@@ -1,6 +1,6 @@
 import type { SearchHit } from "./opsSearch.sql.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress } from "../overview/phrases.ts";

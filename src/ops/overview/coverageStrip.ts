@@ -3,8 +3,8 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { describeCount } from "../../health/condition.ts";
 import type { Breach } from "../../poll/ledger/breaches.sql.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { orderAddress, renderAlert, renderInstant, renderTime, sourceQuery } from "./phrases.ts";
 
 export const CELLS = 144;

@@ -1,7 +1,7 @@
 import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { Overview } from "./readOverview.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { TAIL_DECISIONS } from "./overviewUpdates.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";

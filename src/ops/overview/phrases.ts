@@ -1,8 +1,8 @@
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 
 /** Colour and shape, for those who do not see the one or the other. */
 export function renderAlert(text: string): Html {

@@ -4,8 +4,8 @@ import { lossRate } from "../../domain/order/lostEvents.ts";
 import type { WebhookHealth } from "../../domain/order/lostEvents.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
 import { renderCoverage } from "./coverageStrip.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import {
   describeAge,

@@ -1,8 +1,8 @@
 import type { Via } from "../../domain/order/observation.ts";
 import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { describeDelay, orderAddress, renderInstant } from "./phrases.ts";
 
 export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const satisfies Via[];

@@ -1,8 +1,8 @@
 import { formatInstant } from "../../domain/order/instant.ts";
 import type { OpenTask } from "../../health/opsFigures.sql.ts";
 import type { Standing } from "../../health/standing.sql.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } from "./phrases.ts";
 
 const HUNDRED = 100;

@@ -1,7 +1,7 @@
 import type { HourOfEvents } from "../../health/opsFigures.sql.ts";
 import type { Overview, SourceView } from "./readOverview.ts";
-import { html } from "../html/html.ts";
-import type { Html } from "../html/html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 
 const HUNDRED = 100;
 

@@ -10,7 +10,7 @@ import type { PollDeps } from "../cycle/deps.ts";
 import { PollerClosedError } from "../cycle/errors.ts";
 import { makeLeadership } from "./leadership.ts";
 import { makePollLog } from "./pollLog.ts";
-import { withSignals } from "./signals.ts";
+import { withSignals } from "../../runtime/lifecycle/abort.ts";
 
 /*
  * Three objects stand before a request:

@@ -1,7 +1,7 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { PreparedRequest } from "./address.ts";
 import type { Permit } from "../rate/budget.ts";
-import { DeadlineReached } from "./deadline.ts";
+import { DeadlineReached } from "../../runtime/lifecycle/abort.ts";
 import { ProviderError, ProviderUnavailableError } from "../errors.ts";
 import { parseHttpDate } from "./httpDate.ts";
 import { policiesOf } from "../rate/policies.ts";

@@ -2,7 +2,7 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { makeAddress } from "./address.ts";
 import type { Budget } from "../rate/budget.ts";
-import { withDeadline } from "./deadline.ts";
+import { withDeadline } from "../../runtime/lifecycle/abort.ts";
 import { ProviderError } from "../errors.ts";
 import { makeExchange, toUnavailable } from "./exchange.ts";
 import type { ProviderClock } from "../rate/providerClock.ts";

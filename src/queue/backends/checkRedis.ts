@@ -1,7 +1,7 @@
 import { Cluster } from "ioredis";
 import type { Redis } from "ioredis";
 import type { QueueProblem } from "./backend.ts";
-import { withDeadline } from "./deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
 const VERSION_MIN = 7;
 const ANSWER_DEADLINE_MS = 2_000;
@@ -11,7 +11,7 @@ const ANSWER_DEADLINE_MS = 2_000;
  * often forbidden.
  */
 export async function checkRedis(client: Redis | Cluster): Promise<readonly QueueProblem[]> {
-  await withDeadline(waitUntilReady(client), ANSWER_DEADLINE_MS);
+  await unlessLate(waitUntilReady(client), ANSWER_DEADLINE_MS);
   const isCluster = client instanceof Cluster;
   const nodes = isCluster ? client.nodes("master") : [client];
   const answers = await Promise.all(nodes.map((node) => readAnswer(node)));
@@ -33,7 +33,7 @@ function waitUntilReady(client: Redis | Cluster): Promise<void> {
 }
 
 async function readAnswer(node: Redis): Promise<ReadonlyMap<string, string> | undefined> {
-  const answer = await withDeadline(
+  const answer = await unlessLate(
     node.info().catch(() => "late" as const),
     ANSWER_DEADLINE_MS,
   );

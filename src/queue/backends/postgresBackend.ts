@@ -10,7 +10,7 @@ import pg from "pg";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { BackendDeps, QueueBackend, QueueProblem } from "./backend.ts";
-import { withDeadline } from "./deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 import { makePostgresHints } from "../hints/postgresHints.ts";
 
@@ -159,5 +159,5 @@ async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
 
 /** A connection that hangs would keep `end` waiting for it. */
 async function endPool(pool: pg.Pool): Promise<void> {
-  await withDeadline(pool.end(), POOL_END_DEADLINE_MS);
+  await unlessLate(pool.end(), POOL_END_DEADLINE_MS);
 }

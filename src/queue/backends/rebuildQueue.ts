@@ -1,7 +1,7 @@
 import { UnavailableError } from "../../domain/errors.ts";
 import { APPLY_QUEUE, JOB_SEQS_MAX } from "../applyJob.ts";
 import type { ApplyQueue } from "../applyQueue.ts";
-import { withDeadline } from "./deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
 const STEP_DEADLINE_MS = 10_000;
 
@@ -29,7 +29,7 @@ export async function rebuildQueue(
 }
 
 async function orFail(step: Promise<unknown>): Promise<void> {
-  if ((await withDeadline(step, STEP_DEADLINE_MS)) !== "late") return;
+  if ((await unlessLate(step, STEP_DEADLINE_MS)) !== "late") return;
   throw new UnavailableError("The queue's server does not answer.", {
     fix: "Start it, then run this again. Until then the worker's overdue check applies what waits.",
   });

@@ -1,5 +1,5 @@
 import type { Consumer } from "../consume.ts";
-import { withDeadline } from "../backends/deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import type { Hint, Hints } from "./hints.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
@@ -32,7 +32,7 @@ export function startHintConsumer({
   return {
     async close() {
       await listener.close();
-      await withDeadline(Promise.all(underWay), CLOSE_DEADLINE_MS);
+      await unlessLate(Promise.all(underWay), CLOSE_DEADLINE_MS);
     },
   };
 }

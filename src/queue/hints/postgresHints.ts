@@ -4,7 +4,7 @@ import type { ListenerPlace } from "./hints.sql.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { OnQueueError } from "../backends/backend.ts";
-import { withDeadline } from "../backends/deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { readHint, writeHint } from "./hints.ts";
 import type { Hint, Hints, Listener } from "./hints.ts";
 
@@ -56,7 +56,7 @@ function listenOn({ databaseUrl, onError, clock }: ListenDeps, onHint: (hint: Hi
         await clock.sleep(LOOK_MS, signal);
       }
     } finally {
-      await withDeadline(client.end(), END_DEADLINE_MS);
+      await unlessLate(client.end(), END_DEADLINE_MS);
     }
   }
 

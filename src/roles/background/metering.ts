@@ -8,7 +8,7 @@ import type { Standing } from "../../health/standing.sql.ts";
 import type { Budget } from "../../provider/rate/budget.ts";
 import type { Answered } from "../../provider/http/request.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { withDeadline } from "../../queue/backends/deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import type { Receiver } from "../../receive/endpoint/receiver.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
@@ -160,7 +160,7 @@ interface MeteredQueue {
 /** Has the queue's jobs shown; when its server does not answer in time, they are left out. */
 export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
   metrics.observe(async (observe) => {
-    const counts = await withDeadline(
+    const counts = await unlessLate(
       bull.getJobCounts().catch(() => "late" as const),
       QUEUE_DEADLINE_MS,
     );

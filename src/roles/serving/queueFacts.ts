@@ -1,7 +1,7 @@
 import { instantFromMillis } from "../../domain/order/instant.ts";
 import type { QueueFacts } from "../../health/condition.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
-import { withDeadline } from "../../queue/backends/deadline.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
 /** Whoever looks at the mirror's state waits for this. */
 const ANSWER_DEADLINE_MS = 1_000;
@@ -25,8 +25,8 @@ export async function readQueueFacts(queue: {
   const { bull, check } = queue;
   const late = () => "late" as const;
   const [problems, failed] = await Promise.all([
-    check === undefined ? [] : withDeadline(check().catch(late), ANSWER_DEADLINE_MS),
-    withDeadline(bull.getFailed(0, 0).catch(late), ANSWER_DEADLINE_MS),
+    check === undefined ? [] : unlessLate(check().catch(late), ANSWER_DEADLINE_MS),
+    unlessLate(bull.getFailed(0, 0).catch(late), ANSWER_DEADLINE_MS),
   ]);
   const finishedOn = failed === "late" ? undefined : failed[0]?.finishedOn;
   return {

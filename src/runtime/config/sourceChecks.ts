@@ -1,5 +1,6 @@
 import { findAddressProblem, isOnThisMachine } from "./providerAddress.ts";
-import type { Mode, NamedSource } from "./sources.ts";
+import type { NamedSource } from "./sources.ts";
+import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Values } from "./variables.ts";
 
 /** What is wrong with a scheme and its secrets, a sentence each. */

@@ -1,7 +1,7 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import { trimAddress } from "./providerAddress.ts";
 import type { Values } from "./variables.ts";
 
-export type Mode = "live" | "test";
 export const MODES: readonly Mode[] = ["live", "test"];
 
 /** One organization in one mode at the provider. */

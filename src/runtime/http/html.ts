@@ -3,7 +3,7 @@ export interface Html {
   readonly markup: string;
 }
 
-type Part = Html | string | number | readonly Html[];
+type Part = Html | string | number | null | undefined | readonly Part[];
 
 const ENTITIES: Readonly<Record<string, string>> = {
   "&": "&amp;",
@@ -13,15 +13,19 @@ const ENTITIES: Readonly<Record<string, string>> = {
   "'": "&#39;",
 };
 
-/** Template of HTML: text put into it is escaped, for content and for quoted attributes; Html stays as it is. */
+/**
+ * Template of HTML: text put into it is escaped, for content and for quoted attributes; Html stays as it is, lists are
+ * joined, and null is nothing.
+ */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   const texts = parts.map(writePart);
   return { markup: strings.map((text, index) => text + (texts[index] ?? "")).join("") };
 }
 
 function writePart(part: Part): string {
+  if (part === null || part === undefined) return "";
   if (typeof part === "string" || typeof part === "number") {
     return String(part).replaceAll(/[&<>"']/g, (character) => ENTITIES[character] ?? "");
   }
-  return "markup" in part ? part.markup : part.map(({ markup }) => markup).join("");
+  return "markup" in part ? part.markup : part.map(writePart).join("");
 }

@@ -1,3 +1,4 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import { randomBytes } from "node:crypto";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { millisFromInstant } from "../../domain/order/instant.ts";
@@ -67,7 +68,7 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
   };
 }
 
-function modeOf(livemode: boolean): "live" | "test" {
+function modeOf(livemode: boolean): Mode {
   return livemode ? "live" : "test";
 }
 

@@ -1,3 +1,4 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
 /** One request as it was answered; `status` 0: the connection was closed on purpose. */
@@ -5,7 +6,7 @@ export interface JournalEntry {
   readonly requestNumber: number;
   readonly at: Instant;
   readonly organizationId: string | null;
-  readonly mode: "live" | "test" | null;
+  readonly mode: Mode | null;
   readonly method: string;
   readonly path: string;
   readonly query: string;

@@ -1,3 +1,4 @@
+import type { Mode } from "../../domain/source/orderSource.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
@@ -11,7 +12,7 @@ const DEFAULT_SCHEME = "standard-webhooks";
 
 export interface WebhookRequest {
   readonly organizationId: string;
-  readonly mode: "live" | "test";
+  readonly mode: Mode;
   readonly url: string;
   readonly secret: string;
   /** Name of a preset or JSON of a scheme. */

@@ -2,8 +2,8 @@ import { formatInstant } from "../../domain/order/instant.ts";
 import type { ControlDeps } from "../control/control.ts";
 import { readEvents, readNewestOrders } from "../control/control.sql.ts";
 import type { EventView } from "../control/control.sql.ts";
-import { html } from "./html.ts";
-import type { Html } from "./html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import type { JournalEntry } from "../control/journal.ts";
 import { nextStatus } from "../api/orderRow.ts";
 import type { OrderRow } from "../api/orderRow.ts";
@@ -45,7 +45,7 @@ export async function renderPage(deps: ControlDeps, { notice }: { notice: string
         </main>
       </body>
     </html>`;
-  return page.html;
+  return page.markup;
 }
 
 function renderOrders(orders: readonly OrderRow[]): Html {

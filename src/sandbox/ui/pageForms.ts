@@ -1,8 +1,8 @@
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
 import { faultsSchema, NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
-import { html } from "./html.ts";
-import type { Html } from "./html.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
 import type { readOverview } from "./overview.ts";
 import { SCENARIOS } from "../control/scenarios.ts";
 

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import type { CycleCounts } from "../../../src/poll/cycle/runSweeps.ts";
 import { makeAwaitTurn } from "../../../src/poll/cycle/pace.ts";
 import { makePollLog } from "../../../src/poll/leader/pollLog.ts";
-import { withSignals } from "../../../src/poll/leader/signals.ts";
+import { withSignals } from "../../../src/runtime/lifecycle/abort.ts";
 import { makeSpan } from "../../../src/poll/cycle/span.ts";
 import { synchronizeClock } from "../../../src/poll/cycle/synchronizeClock.ts";
 import { InvalidApiKeyError, ProviderRefusedError, RateLimitedError } from "../../../src/provider/errors.ts";

@@ -1,5 +1,5 @@
 import { describe, expect, it } from "vitest";
-import { html } from "../../../src/sandbox/ui/html.ts";
+import { html } from "../../../src/runtime/http/html.ts";
 import { matchPath } from "../../../src/sandbox/world/paths.ts";
 import { ENDPOINT_NAMES, makeFaultSwitches, NO_FAULTS } from "../../../src/sandbox/control/faults.ts";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
@@ -31,7 +31,7 @@ describe("paths", () => {
 describe("HTML", () => {
   it("escapes text in content and attributes, keeps HTML, joins lists and leaves nothing for null", () => {
     const text = `<a href="x" title='y'>&`;
-    expect(html`<p title="${text}">${text}${null}${[html`<b>${1}</b>`, "&"]}</p>`.html).toBe(
+    expect(html`<p title="${text}">${text}${null}${[html`<b>${1}</b>`, "&"]}</p>`.markup).toBe(
       '<p title="&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;">' +
         "&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;<b>1</b>&amp;</p>",
     );
