@@ -21,8 +21,9 @@ export interface AbsenceOutcome {
 }
 
 /**
- * The guard is `isRefutedByAbsence` of domain/order/observation.ts. The order keeps its last content and history; the change
- * has no content, so whoever follows the feed sees the order go.
+ * An absence is a read without a content: it beats what reaches less far than its horizon, and a claim that reaches just as
+ * far. The order keeps its last content and history; the change has no content, so whoever follows the feed sees the order
+ * go.
  */
 const STATEMENT = `
 with known as materialized (

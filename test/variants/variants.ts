@@ -95,6 +95,40 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "progress of a walk that is kept in memory",
+    edits: [
+      {
+        file: "poll/ledger/walks.sql.ts",
+        find: "  if (!rows[0].advanced) throw makeForgottenError(progress);",
+        replace: "",
+      },
+      {
+        file: "poll/ledger/walks.sql.ts",
+        find: "  if (rowCount === 0) throw makeForgottenError(progress);",
+        replace: "  if (rowCount === null) throw makeForgottenError(progress);",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/walkProgress.test.ts",
+      test: "reads a page again that a failover has lost, though the poller had read it",
+    },
+  },
+  {
+    name: "an order that a page contradicts is passed over in silence",
+    edits: [
+      {
+        file: "poll/sweeps/walkStore.ts",
+        find: "    await requestContradicted(client, { ...key, references: listContradicted(sweep, page) });",
+        replace:
+          "    await requestContradicted(client, { ...key, references: listContradicted(sweep, page).slice(0, 0) });",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/proofSchedules.test.ts",
+      test: "ends as the provider on",
+    },
+  },
+  {
     name: "acknowledges before the commit",
     edits: [
       {

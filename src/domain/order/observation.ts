@@ -87,17 +87,6 @@ export function decide(stored: OrderKey | undefined, incoming: OrderKey): Effect
   return stored.settled && incoming.horizon === stored.horizon ? "none" : "confirm";
 }
 
-/** True when a read that reaches to `horizon` and finds no such order takes the stored state back. */
-export function isRefutedByAbsence(stored: OrderKey, horizon: Instant): boolean {
-  const reach = reachOf(stored);
-  return reach < horizon || (reach === horizon && stored.horizon === null);
-}
-
-/** Same version, different content: the provider changed an order within one timestamp, or without a new one. */
-export function isConflict(stored: OrderKey, incoming: OrderKey): boolean {
-  return stored.version === incoming.version && stored.hash !== incoming.hash;
-}
-
 /** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never counts as settled. */
 export function observeEvent(options: {
   sourceId: string;

@@ -1,14 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { fold } from "../../../src/domain/order/fold.ts";
-import {
-  compareKeys,
-  decide,
-  isConflict,
-  isRefutedByAbsence,
-  observeEvent,
-  observeRead,
-} from "../../../src/domain/order/observation.ts";
+import { compareKeys, decide, observeEvent, observeRead } from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { isFinal, lifeCycleRank } from "../../../src/domain/order/order.ts";
 import { at, makeSnapshot, readAt } from "../../support/orders.ts";
@@ -139,16 +132,6 @@ describe("decide", () => {
     expect(decide(claim, { ...read, horizon: 2n })).toBe("none");
     expect(decide(read, claim)).toBe("none");
     expect(decide({ ...read, gone: true }, { ...read, horizon: 4n })).toBe("apply");
-    expect(isRefutedByAbsence(claim, 3n)).toBe(true);
-    expect(isRefutedByAbsence(claim, 2n)).toBe(false);
-    expect(isRefutedByAbsence(read, 3n)).toBe(false);
-  });
-
-  it("calls it a conflict only when version is the same and content is not", () => {
-    const one: OrderKey = { ...low, settled: true, hash: "aa" };
-    expect(isConflict(one, { ...one, hash: "bb" })).toBe(true);
-    expect(isConflict(one, one)).toBe(false);
-    expect(isConflict(one, { ...one, hash: "bb", version: 2n })).toBe(false);
   });
 });
 
