@@ -12,6 +12,8 @@ export interface SandboxControl {
   /** Rejects when the fleet may not. */
   cancelByFleet(reference: string): Promise<void>;
   figures(organization: Organization): Promise<Figures>;
+  /** Moves the clock of a sandbox whose time is virtual. */
+  passTime(ms: number): Promise<void>;
   /** Resolves when every event has been sent, or has found no endpoint. */
   settleEvents(): Promise<void>;
   addWebhook(endpoint: {
@@ -66,6 +68,7 @@ export function makeSandboxControl(baseUrl: string | null): SandboxControl {
       if (found === undefined) throw new TypeError(`there is no organization ${organization}`);
       return found;
     },
+    passTime: (ms) => post("/clock", { advanceMs: ms }),
     settleEvents: () => post("/idle"),
     addWebhook: (endpoint) => post("/webhooks", endpoint),
   };
