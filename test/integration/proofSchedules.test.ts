@@ -10,7 +10,7 @@ import type { Lane } from "../support/scheduledWorld.ts";
  * Whole pollers over a real Postgres, in virtual time, on schedules that nobody thought of. `PROOF_SCHEDULES=2000` runs as
  * many of them, `PROOF_SEED` chooses others; a failure prints the schedule.
  */
-const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 200);
+const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 300);
 const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
 /** Side by side, each with a database and a clock of its own: one computes while another waits for Postgres. */
 const LANES = Math.min(3, SCHEDULES);
