@@ -222,8 +222,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/ledger/coverage.sql.ts",
-        find: "greatest(polled_through, $6::bigint)",
-        replace: "(select coalesce(max(version), $6::bigint) from mirror.orders where source_id = $4)",
+        find: "greatest(polled_through, $3::bigint)",
+        replace: "(select coalesce(max(version), $3::bigint) from mirror.orders where source_id = $1)",
       },
       {
         file: "poll/sweeps/sweeps.ts",
@@ -231,8 +231,8 @@ export const VARIANTS: readonly Variant[] = [
         replace: "const end = addSeconds(settledUntil({ providerNow: now, settleSeconds }), 3_600);",
       },
       {
-        file: "poll/sweeps/sweepRunner.ts",
-        find: "movesCursor: sweep.movesCursor && isLate(reading, 0),",
+        file: "poll/sweeps/walkStore.ts",
+        find: "movesCursor: sweep.movesCursor && isLate(0),",
         replace: "movesCursor: sweep.movesCursor,",
       },
     ],
@@ -289,12 +289,12 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "receive/endpoint/admit.ts",
-        find: "const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body, nowSeconds });",
+        find: "const verdict = verifier.verify({ headersDistinct: listHeaders(req), body, nowSeconds });",
         replace: `let rewritten = body;
   try {
     rewritten = Buffer.from(JSON.stringify(JSON.parse(body.toString())));
   } catch {}
-  const verdict = verifier.verify({ headersDistinct: req.headersDistinct, body: rewritten, nowSeconds });`,
+  const verdict = verifier.verify({ headersDistinct: listHeaders(req), body: rewritten, nowSeconds });`,
       },
     ],
     caughtBy: {
@@ -335,8 +335,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "poll/cycle/readWindow.ts",
-        find: "time: readTime(deps, requestedAt) };",
-        replace: "time: readTime(deps, client.providerClock.providerNow()) };",
+        find: "time: readTime(deps, requestedAt), rehearses };",
+        replace: "time: readTime(deps, client.providerClock.providerNow()), rehearses };",
       },
     ],
     caughtBy: {

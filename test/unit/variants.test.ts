@@ -1,0 +1,21 @@
+import { existsSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+import { VARIANTS } from "../variants/variants.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../..");
+
+/** How often a text stands in a file of src; null where there is no such file. */
+function count(file: string, text: string): number | null {
+  const target = path.join(ROOT, "src", file);
+  return existsSync(target) ? readFileSync(target, "utf8").split(text).length - 1 : null;
+}
+
+describe("each flawed variant", () => {
+  it.each(VARIANTS)("$name: changes texts that stand in the sources once", ({ edits, caughtBy }) => {
+    expect(edits.map(({ file, find }) => ({ file, find, times: count(file, find) }))).toEqual(
+      edits.map(({ file, find }) => ({ file, find, times: 1 })),
+    );
+    expect(existsSync(path.join(ROOT, caughtBy.file))).toBe(true);
+  });
+});
