@@ -6,6 +6,10 @@ import { VERSION } from "../../runtime/version.ts";
 import { readMigrations } from "./migrationFiles.ts";
 import type { Migration } from "./migrationFiles.ts";
 import { beginRun, endRun, isMigrating, lockMigrations, prepareRuns, readRuns } from "./migrationRuns.sql.ts";
+import { planMigrations } from "./migrationPlan.ts";
+import type { PlannedMigration } from "./migrationPlan.ts";
+import { readTableSizes } from "./tableSizes.sql.ts";
+import type { TableSize } from "./tableSizes.sql.ts";
 import { findObstacle, judgeSchema } from "./schemaState.ts";
 import type { SchemaState, StepName } from "./schemaState.ts";
 
@@ -114,6 +118,22 @@ export async function examineSchema(
       ...(migrations === undefined ? {} : { migrations }),
     });
   });
+}
+
+export interface MigrationPlan {
+  readonly migrations: readonly PlannedMigration[];
+  /** Of the tables that are locked. */
+  readonly sizes: ReadonlyMap<string, TableSize>;
+  readonly findings: SchemaState["findings"];
+}
+
+/** What `migrate` would run now and what it would lock; changes nothing. */
+export async function planPending(databaseUrl: string): Promise<MigrationPlan> {
+  const { pending, findings } = await examineSchema(databaseUrl);
+  const migrations = planMigrations(pending);
+  const tables = migrations.flatMap(({ locks }) => locks.map(({ table }) => table));
+  const sizes = await withClient(databaseUrl, (client) => readTableSizes(client, tables));
+  return { migrations, sizes, findings };
 }
 
 async function withClient<Result>(
