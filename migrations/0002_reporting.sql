@@ -527,6 +527,15 @@ begin
   grant usage on schema reporting to order_mirror_reader;
   grant select on all tables in schema reporting to order_mirror_reader;
   alter default privileges in schema reporting grant select on tables to order_mirror_reader;
+  -- What a session may do without any right of its own, and what fills the disk. Whoever is not the owner of the database, or no
+  -- administrator, cannot take it away; config/postgres-logins.sql does so as one.
+  execute pg_catalog.format('revoke temporary on database %I from public', pg_catalog.current_database());
+  begin
+    revoke execute on function pg_catalog.lo_creat(integer), pg_catalog.lo_create(oid), pg_catalog.lo_from_bytea(oid, bytea)
+      from public;
+  exception when insufficient_privilege then
+    raise notice 'Readers may make large objects (%). Have an administrator run: call mirror.prepare_reader()', sqlerrm;
+  end;
   begin
     call mirror.limit_reader('order_mirror_reader');
   exception when insufficient_privilege then
@@ -567,8 +576,12 @@ language plpgsql as $$
 begin
   execute pg_catalog.format('grant order_mirror_reader to %I', login_name);
   call mirror.limit_reader(login_name);
+  -- Another number is the owner's choice and stays.
+  if (select rolconnlimit = -1 from pg_catalog.pg_roles where rolname = login_name) then
+    execute pg_catalog.format('alter role %I connection limit 5', login_name);
+  end if;
 end
 $$;
-comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader.';
+comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader and with five connections, unless it has a limit already.';
 
 call mirror.prepare_reader();

@@ -477,6 +477,22 @@ describe("a reader", () => {
     }
   });
 
+  it("fills no disk with temporary tables or large objects, and has five connections", async () => {
+    // What belongs to the database and not to its schemas is not copied from the template.
+    await database.pool.query("call mirror.prepare_reader()");
+    await reader.query("set default_transaction_read_only = off");
+    for (const statement of [
+      "create temporary table t (a int)",
+      "select lo_create(0)",
+      "select lo_creat(-1)",
+      "select lo_from_bytea(0, 'x')",
+    ]) {
+      await expect(reader.query(statement)).rejects.toMatchObject({ code: "42501" });
+    }
+    const [row] = await read("select rolconnlimit from pg_roles where rolname = $1", [login]);
+    expect(row).toEqual({ rolconnlimit: 5 });
+  });
+
   it("is stopped after a minute, in a statement, in a transaction or before a lock", async () => {
     const client = await reader.connect();
     const show = async (name: string) => (await client.query(`show ${name}`)).rows[0] as unknown;
