@@ -269,6 +269,21 @@ it("refuses a cluster whose password is gone, and leaves nothing running", async
   expect(existsSync(pidFile())).toBe(false);
 });
 
+it("says that a folder was made by another major version of Postgres, and changes nothing in it", async () => {
+  await (await start()).stop();
+  const file = path.join(dataDir, "postgres", "PG_VERSION");
+  const current = await readFile(file, "utf8");
+  await writeFile(file, "17\n");
+  await expect(start()).rejects.toMatchObject({
+    name: "ConfigurationError",
+    message: expect.stringMatching(
+      /holds data of PostgreSQL 17, and this release brings PostgreSQL \d+\./,
+    ) as unknown,
+  });
+  await writeFile(file, current);
+  await (await start()).stop();
+});
+
 it("refuses a folder that cannot be made or written to", async () => {
   // Root may write everywhere but in /sys.
   const isRoot = process.getuid?.() === 0;

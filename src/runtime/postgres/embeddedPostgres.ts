@@ -1,6 +1,7 @@
 import { open, rename, stat } from "node:fs/promises";
 import path from "node:path";
-import { UnavailableError } from "../../domain/errors.ts";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import type { OrderMirrorError } from "../../domain/errors.ts";
 import { systemClock } from "../lifecycle/clock.ts";
 import { makeLoop } from "../lifecycle/loop.ts";
 import type { Loop } from "../lifecycle/loop.ts";
@@ -180,6 +181,9 @@ function listSettings({ durable, settings = [] }: EmbeddedPostgresOptions, port:
   ];
 }
 
+const OTHER_MAJOR =
+  /was initialized by PostgreSQL version (\d+), which is not compatible with this version (\d+)/;
+
 /** What would pass by itself: a `port` that was taken meanwhile, or `children` of a killed server. */
 function findPassing(log: string): "port" | "children" | undefined {
   if (log.includes("Address already in use")) return "port";
@@ -192,8 +196,18 @@ function refuseStart(failed: {
   written: string;
   port: number;
   serverLog: string;
-}): UnavailableError {
+}): OrderMirrorError {
   const { error, written, port, serverLog } = failed;
+  const [, made, ours] = OTHER_MAJOR.exec(written) ?? [];
+  if (made !== undefined) {
+    return new ConfigurationError(
+      `${path.dirname(serverLog)} holds data of PostgreSQL ${made}, and this release brings PostgreSQL ${ours}. Nothing was changed.`,
+      {
+        cause: error,
+        fix: `Dump it while the release before runs on it (pg_dump), start this one with DATA_DIR at an empty folder, and restore the dump; or go without: the mirror fills itself from the provider.`,
+      },
+    );
+  }
   const failure = written.trim() === "" ? error : { stderr: written };
   const reason =
     findPassing(written) === "port" ? `port ${port} on 127.0.0.1 is taken` : describeServerFailure(failure);
