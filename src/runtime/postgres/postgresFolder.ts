@@ -52,8 +52,7 @@ export async function openPostgresFolder(dataDir: string): Promise<PostgresFolde
 export async function openDataFolder(dataDir: string): Promise<string> {
   const root = path.resolve(dataDir);
   try {
-    // Node says ENOENT of a read-only file system when it makes the folders above too; alone it says the cause.
-    await mkdir(root, { recursive: true, mode: 0o700 }).catch(() => mkdir(root));
+    await mkdir(root, { recursive: true, mode: 0o700 }).catch(() => makeOneByOne(root));
     await access(root, constants.R_OK | constants.W_OK | constants.X_OK);
     return root;
   } catch (error) {
@@ -62,6 +61,13 @@ export async function openDataFolder(dataDir: string): Promise<string> {
       { cause: error, fix: "Point DATA_DIR at a folder that this account may write to." },
     );
   }
+}
+
+/** Node says ENOENT of a read-only file system when it makes the folders above, too; for a single one it says the cause. */
+async function makeOneByOne(folder: string): Promise<void> {
+  const parent = path.dirname(folder);
+  if (!existsSync(parent)) await makeOneByOne(parent);
+  await mkdir(folder, { mode: 0o700 });
 }
 
 async function assertOurs(cluster: string): Promise<void> {
