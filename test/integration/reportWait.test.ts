@@ -36,7 +36,7 @@ describe("waiting for an order", () => {
     await add({ reference: "A", updatedAt: LATER });
     const answer = await get(`A?updatedAfter=${AT}&wait=20`);
     expect(answer).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
-    expect(answer.tookMs).toBeLessThan(5_000);
+    expect(answer.tookMs).toBeLessThan(15_000);
   });
 
   it("ends with what there is when nothing newer has come in time", async () => {
@@ -79,7 +79,7 @@ describe("waiting for an order", () => {
     await add({ reference: "A" });
     const answer = await get("A?wait=20");
     expect(answer).toMatchObject({ status: 200, waited: null });
-    expect(answer.tookMs).toBeLessThan(5_000);
+    expect(answer.tookMs).toBeLessThan(15_000);
   });
 
   it.each(["wait=31", "wait=x", "updatedAfter=yesterday"])("refuses %s", async (query) => {
