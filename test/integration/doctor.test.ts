@@ -126,6 +126,26 @@ describe("doctor", () => {
     expect(rows).toEqual([]);
   });
 
+  it("names passwords and tokens that are short or a pattern, and shows none of them", async () => {
+    const weak = {
+      OPS_PASSWORD: "twelve chars",
+      OPS_VIEWER_PASSWORD: "abababababababababab",
+      API_TOKENS: "0123456789abcdef,aaaaaaaaaaaaaaaaaaaa",
+    };
+    const { findings } = await run(makeEnv(weak));
+    const secrets = findings.filter(({ check }) => check === "secrets");
+    expect(secrets.map(({ level, sentence }) => `${level}: ${sentence}`)).toEqual([
+      "warning: OPS_VIEWER_PASSWORD is a pattern of a few characters.",
+      "warning: Number 2 of API_TOKENS is a pattern of a few characters.",
+      "warning: OPS_PASSWORD has fewer than 16 characters.",
+    ]);
+    expect(JSON.stringify(findings)).not.toMatch(/twelve chars|abab|aaaa/);
+    const sound = await run();
+    expect(sound.findings.filter(({ check }) => check === "secrets")).toEqual([
+      expect.objectContaining({ level: "ok" }),
+    ]);
+  });
+
   it.runIf(canStartRedis)("names a Redis that throws jobs away", async () => {
     const redis = await startRedis("--maxmemory-policy", "allkeys-lru");
     onTestFinished(() => redis.stop());

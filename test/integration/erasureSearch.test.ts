@@ -130,6 +130,25 @@ describe("erasing an order", () => {
     },
   );
 
+  const EVENT_KINDS = Object.keys(KINDS).filter((kind) => !kind.includes("read"));
+  it.each(EVENT_KINDS)(
+    "finds the person in %s that waited for a decision, and that is sent again",
+    async (kind) => {
+      const body = KINDS[kind]?.("canary-waiting", "DO-1");
+      if (!Buffer.isBuffer(body)) throw new TypeError(`${kind} is no event`);
+      await take("an event", "canary-known", "DO-1");
+      const waiting = await putIntoInbox(pool, [{ eventId: "evt_waiting", body }]);
+      await eraseOrder(pool, ERASED);
+      await apply.applyEvents(waiting);
+      // A sender that had no answer sends the same event again; another one comes under the same id.
+      const again = Buffer.concat([body, Buffer.from(" ")]);
+      for (const retry of [body, again])
+        await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_waiting", body: retry }]));
+      await replayAll();
+      expect(await findAnywhere(pool, "canary-")).toEqual([]);
+    },
+  );
+
   it("finds an event whose decision is no longer in the history", async () => {
     await take("an event", "canary-1", "DO-1");
     await take("an array of orders", "canary-2", "DO-1");

@@ -26,6 +26,7 @@ import {
 } from "./mirrorChecks.ts";
 import { providerCheck } from "./providerCheck.ts";
 import { loginCheck, migrationsCheck, postgresCheck, readerCheck } from "./serverChecks.ts";
+import { secretsCheck } from "./secretsCheck.ts";
 import { singleReadCheck } from "./singleReadCheck.ts";
 import { endpointCheck } from "./webhookChecks.ts";
 
@@ -35,6 +36,7 @@ const CHECKS: readonly Check[] = [
   migrationsCheck,
   loginCheck,
   readerCheck,
+  secretsCheck,
   commitCheck,
   queueCheck,
   providerCheck,

@@ -9,7 +9,12 @@ import type { Pool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
-import { ENV_FILE, ENVIRONMENT, readEnvironment } from "../../runtime/config/environment.ts";
+import {
+  ENV_FILE,
+  ENVIRONMENT,
+  listReadableSecrets,
+  readEnvironment,
+} from "../../runtime/config/environment.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
 import type { Logger, LogLevel } from "../../runtime/telemetry/logger.ts";
 import { makeMetrics } from "../../runtime/telemetry/metrics.ts";
@@ -60,6 +65,9 @@ export async function runService(options: {
     service,
     destination: "stderr",
   });
+  for (const file of listReadableSecrets(ENVIRONMENT, ENV_FILE)) {
+    logger.warn({ file }, "every account of this machine can read a file with secrets; chmod 600 ends that");
+  }
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {

@@ -1,4 +1,4 @@
-import { readFileSync, statSync } from "node:fs";
+import { existsSync, readFileSync, statSync } from "node:fs";
 import path from "node:path";
 import { parseEnv } from "node:util";
 import { findMisspelt } from "../../domain/misspelt.ts";
@@ -90,6 +90,35 @@ export function readSecretFile(file: string): { text: string } | { problem: stri
   } catch (error) {
     return { problem: describeReadError(error) };
   }
+}
+
+/** Of who is neither the owner of the file nor in its group. */
+const OTHERS_READ = 0o004;
+/** Files that hold secrets, beside those that NAME_FILE names and `.env`. */
+const LISTS_WITH_SECRETS = ["SOURCES_FILE", "OUTGOING_WEBHOOKS_FILE"] as const;
+/** Docker mounts secrets here for everybody in the container, who is only we. */
+const MOUNTED_SECRETS = "/run/secrets/";
+
+/** The files with secrets that every account of this machine can read. */
+export function listReadableSecrets(env: NodeJS.Dict<string>, envFile: string | null): string[] {
+  const { found } = readEnvironment(env, envFile);
+  const dotenv = readEnvFile(envFile, []);
+  const named = VARIABLE_NAMES.flatMap((name) =>
+    found.get(name)?.origin === "file" ? (env[`${name}_FILE`] ?? dotenv[`${name}_FILE`] ?? []) : [],
+  );
+  const lists = LISTS_WITH_SECRETS.flatMap((name) => found.get(name)?.text ?? []);
+  const hasSecret = VARIABLE_NAMES.some(
+    (name) => describeVariable(name).secret === true && found.get(name)?.origin === ".env",
+  );
+  const files = [...named, ...lists, ...(hasSecret && envFile !== null ? [envFile] : [])];
+  return [...new Set(files.map((file) => path.resolve(file.trim())))].filter(isReadableByOthers);
+}
+
+function isReadableByOthers(file: string): boolean {
+  if (process.platform === "win32" || file.startsWith(MOUNTED_SECRETS)) return false;
+  // So Kubernetes mounts secrets, for everybody in the container.
+  if (existsSync(path.join(path.dirname(file), "..data"))) return false;
+  return ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS_READ) !== 0;
 }
 
 /** Why a file could not be read, as the end of "the file …". */

@@ -38,6 +38,8 @@ export function oneAtATime(
 
   function receive(request: IncomingMessage, response: ServerResponse): void {
     const { socket } = request;
+    // The rest of the packet of a connection that was reset.
+    if (socket.destroyed) return;
     const queue = queues.get(socket);
     if (queue === undefined) {
       queues.set(socket, []);
@@ -47,7 +49,7 @@ export function oneAtATime(
       queue.push({ request, response });
       // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
       if (queue.length === 1) process.nextTick(pauseWhileWaiting, socket);
-    } else if (!socket.destroyed) {
+    } else {
       queues.set(socket, []);
       socket.resetAndDestroy();
       onFlood(socket);
