@@ -1,8 +1,7 @@
 import { makeDeliver } from "../outgoing/outgoingDelivery.ts";
 import { makeOutgoingDispatch } from "../outgoing/outgoingDispatch.ts";
 import { makeSend } from "../outgoing/outgoingSend.ts";
-import { loadScheme } from "../signature/scheme.ts";
-import { makeSigner } from "../signature/sign.ts";
+import { makeStandardSigner } from "../signature/signStandard.ts";
 import type { Queues } from "./queues.ts";
 import { openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
@@ -16,10 +15,9 @@ export async function startOutgoing(deps: RoleDeps & Queues): Promise<void> {
   const { outgoingWebhooks } = config;
   if (queue === undefined) return;
   const pool = openPool(deps, OUTGOING_POOL);
-  const scheme = loadScheme("standard-webhooks");
   const endpoints = new Map(
-    outgoingWebhooks.map(({ endpointId, url, secret }) => {
-      return [endpointId, makeSend({ url, sign: makeSigner({ scheme, secret }), clock })] as const;
+    outgoingWebhooks.map(({ endpointId, url, secrets }) => {
+      return [endpointId, makeSend({ url, sign: makeStandardSigner(secrets), clock })] as const;
     }),
   );
   const deliver = makeDeliver({ pool, endpoints, logger, random: Math.random });

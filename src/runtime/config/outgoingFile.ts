@@ -4,14 +4,14 @@ import { OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
 import type { OutgoingType } from "../../domain/order/outgoing.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
-import { webAddress } from "./variableSchemas.ts";
+import { list, webAddress } from "./variableSchemas.ts";
 
 /** An endpoint of the business's own that is notified of changes. */
 export interface OutgoingWebhook {
   readonly endpointId: string;
   readonly url: string;
-  /** Signs as Standard Webhooks do. */
-  readonly secret: string;
+  /** Each signs every message, as Standard Webhooks do: `whsec_…` by HMAC, `whsk_…` by ed25519. */
+  readonly secrets: readonly string[];
   readonly sourceIds: readonly string[];
   /** Null: all. */
   readonly types: readonly OutgoingType[] | null;
@@ -21,6 +21,8 @@ export interface OutgoingWebhook {
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
+/** A seed of 32 bytes, or that and the public key. */
+const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
 const webhookSchema = z.strictObject({
   name: z
@@ -55,19 +57,30 @@ export function readOutgoingFile(deps: {
     if ((webhook.secret === undefined) === (webhook.secretFile === undefined))
       problems.push(`${place} needs secret or secretFile, and one of them only.`);
     const read = makeSecretReader({ folder: path.dirname(file), place, problems });
-    const secret = webhook.secret ?? read("secretFile", webhook.secretFile);
-    if (secret !== undefined)
-      problems.push(
-        ...checkScheme("standard-webhooks", [secret]).map((problem) => `${place} secret: ${problem}`),
-      );
-    if (problems.length > before || secret === undefined) return [];
+    const text = webhook.secret ?? read("secretFile", webhook.secretFile);
+    const secrets = list.parse(text ?? "");
+    problems.push(
+      ...listSecretProblems(secrets, checkScheme).map((problem) => `${place} secret: ${problem}`),
+    );
+    if (problems.length > before) return [];
     return {
       endpointId: webhook.name,
       url: webhook.url,
-      secret,
+      secrets,
       sourceIds: [...new Set(webhook.sources)],
       types: webhook.events ?? null,
       statuses: webhook.statuses ?? null,
     };
   });
+}
+
+/** Several secrets are for replacing one: receivers accept a message that one of theirs has signed. */
+function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme): string[] {
+  const keys = secrets.filter((secret) => secret.startsWith("whsk_"));
+  const others = secrets.filter((secret) => !keys.includes(secret));
+  const isBroken = keys.some((key) => !SIGNING_KEY.test(key));
+  return [
+    ...(others.length > 0 ? checkScheme("standard-webhooks", others) : []),
+    ...(isBroken ? ["A key that starts with whsk_ must be 32 or 64 bytes in base64."] : []),
+  ];
 }

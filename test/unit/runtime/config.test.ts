@@ -663,7 +663,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       {
         endpointId: "erp",
         url: endpoint.url,
-        secret: SECRET,
+        secrets: [SECRET],
         sourceIds: ["live"],
         types: null,
         statuses: null,
@@ -671,7 +671,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       {
         endpointId: "bi",
         url: "http://bi:8080/",
-        secret: OTHER_SECRET,
+        secrets: [OTHER_SECRET],
         sourceIds: ["live"],
         types: events,
         statuses: ["picked_up"],
@@ -686,6 +686,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       /endpoint erp, names the source test/,
     ],
     ["no secret", { ...endpoint, secret: undefined }, /needs secret or secretFile/],
+    ["a key that signs nothing", { ...endpoint, secret: `${SECRET},whsk_short` }, /whsk_ must be 32 or 64/],
     ["a secret of another format", { ...endpoint, secret: "secret" }, /endpoint erp, secret: /],
     ["an address that is none", { ...endpoint, url: "erp" }, /does not fit at 0\.url/],
     [
