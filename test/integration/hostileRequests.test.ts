@@ -222,12 +222,12 @@ it("a hundred senders that never finish their request do not hold up the one tha
   expect(await countInbox()).toBe(1);
 });
 
-it("fifty requests in one packet are answered one by one, in their order", async () => {
+it("nine requests in one packet, as many as may come together, are answered one by one, in their order", async () => {
   const connection = await openRaw(receiving.port);
   const bad = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]);
-  const packet = Array.from({ length: 50 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
+  const packet = Array.from({ length: 9 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
   connection.write(Buffer.concat(packet.flat().map((part) => Buffer.from(part))));
-  for (let place = 0; place < 50; place += 1) {
+  for (let place = 0; place < 9; place += 1) {
     expect((await connection.readAnswer()).status).toBe(place % 2 === 0 ? 200 : 401);
   }
   connection.abort();
