@@ -20,7 +20,9 @@ it("signs with each secret, so that whoever holds one of them accepts the messag
   // The reference library of the receiver, with the old secret and with the new one.
   for (const secret of [older, newer])
     expect(new Webhook(secret).verify(body.toString(), headers)).toEqual({ type: "order.changed" });
-  expect(() => new Webhook(secretOf(3)).verify(body.toString(), headers)).toThrow();
+  expect(() => new Webhook(secretOf(3)).verify(body.toString(), headers)).toThrow(
+    "No matching signature found",
+  );
   const scheme = loadScheme("standard-webhooks-ed25519");
   const verifier = loadVerifier({ scheme, secrets: [`whpk_${toBase64(x)}`] });
   const headersDistinct = Object.fromEntries(Object.entries(headers).map(([name, value]) => [name, [value]]));
