@@ -131,9 +131,7 @@ describe.skipIf(chromium === undefined)("in a browser (not run: no chromium foun
     try {
       const { page, troubles } = await openTab(browser, server.url);
       await page.goto("/ops");
-      await expect
-        .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
-        .toContain("live, updated");
+      await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● updated");
       await database.pool.query(`
         insert into mirror.history (source_id, reference, via, verdict, status)
         values ('live', 'ORD-LIVE', 'webhook', 'applied', 'created')`);
