@@ -50,8 +50,7 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "insert on mirror.walks",
     "update on mirror.walks",
     // Asked for by commands: backfill, verify; and single reads that fail.
-    "update on mirror.backfills",
-    "update on mirror.verifications",
+    "update on mirror.period_requests",
     "update on mirror.refetches",
   ],
 };
