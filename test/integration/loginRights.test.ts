@@ -1,7 +1,8 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { makePool } from "../../src/database/database.ts";
-import { examineLogin, tellLacking } from "../../src/database/logins/loginRights.ts";
+import { ALL_GROUPS, examineLogin, tellLacking } from "../../src/database/logins/loginRights.ts";
 import { parseRights, readRolesFile } from "../../src/database/logins/roleRights.ts";
+import { prepareLogin } from "../../src/database/logins/serverLogins.ts";
 import { runCommand } from "../support/command.ts";
 import { startOwnPostgres } from "../support/ownPostgres.ts";
 import type { OwnPostgres } from "../support/ownPostgres.ts";
@@ -68,6 +69,31 @@ describe("a login's rights, held against config/postgres-roles.sql", () => {
     expect(await examine("mirror_worker", "order_mirror_worker", "order_mirror_retention")).toEqual([
       "The login mirror_worker is not a member of order_mirror_retention.",
     ]);
+  });
+});
+
+describe("a process on the embedded server", () => {
+  it("has a login of its own, with the rights of its groups and no more", async () => {
+    const name = "mirror_up";
+    const urls = await Promise.all(
+      [1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })),
+    );
+    expect(urls[0]).toBe(urls[1]);
+    const pool = makePool({ url: urls[0] ?? "", purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+    expect(tellLacking(await examineLogin(pool, ALL_GROUPS))).toEqual([]);
+    const { rows } = await pool.query("select rolsuper from pg_roles where rolname = current_user");
+    expect(rows).toEqual([{ rolsuper: false }]);
+    for (const statement of [
+      "select pg_read_file('/etc/passwd')",
+      "copy mirror.sources to program 'true'",
+      "create table mirror.x ()",
+      "alter role mirror_up superuser",
+      "set role postgres",
+      "delete from mirror.orders",
+    ]) {
+      await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
+    }
+    await pool.end();
   });
 });
 
