@@ -19,7 +19,8 @@ import { describeApi } from "../api/openapi.ts";
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
-import type { SourceConfig } from "../runtime/config/config.ts";
+import type { Config, SourceConfig } from "../runtime/config/config.ts";
+import { webhookUrl } from "../runtime/config/sources.ts";
 import { checkAddress } from "../runtime/http/checkAddress.ts";
 import { eventsFirst } from "../runtime/http/eventsFirst.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
@@ -126,10 +127,10 @@ async function openListeners(
 function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
-  const sources = new Map(loadVerifiers(config.sources, logger));
+  const sources = new Map(loadVerifiers(config.sources, config, logger));
   deps.reloadableSources?.follow(async (changed) => {
     await recordConfiguredSources(pool, { sources: changed });
-    const verifiers = loadVerifiers(changed, logger);
+    const verifiers = loadVerifiers(changed, config, logger);
     sources.clear();
     for (const [sourceId, receiving] of verifiers) sources.set(sourceId, receiving);
   });
@@ -147,10 +148,11 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
 }
 
 /** A source without secrets is polled only: it has no webhook address. */
-function loadVerifiers(sources: readonly SourceConfig[], logger: Logger) {
+function loadVerifiers(sources: readonly SourceConfig[], { publicUrls }: Config, logger: Logger) {
   const receiving = sources.filter(({ webhookSecrets }) => webhookSecrets.length > 0);
   return receiving.map(({ sourceId, webhookScheme, webhookSecrets: secrets }) => {
-    const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets });
+    const url = webhookUrl(publicUrls, sourceId);
+    const verifier = loadVerifier({ scheme: loadScheme(webhookScheme), secrets, url });
     for (const warning of verifier.warnings) logger.warn({ source: sourceId }, warning);
     return [sourceId, { verifier }] as const;
   });

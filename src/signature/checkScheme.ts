@@ -4,12 +4,12 @@ import { loadVerifier } from "./verifier.ts";
 
 /**
  * What is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
- * Without secrets only the scheme is looked at. No sentence holds a secret.
+ * Without secrets only the scheme is looked at. `url` is the public address of the endpoint, if it is configured. No sentence holds a secret.
  */
-export function checkScheme(schemeText: string, secrets: readonly string[]): string[] {
+export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
   try {
     const scheme = loadScheme(schemeText);
-    if (secrets.length > 0) loadVerifier({ scheme, secrets });
+    if (secrets.length > 0) loadVerifier({ scheme, secrets, url });
     return [];
   } catch (error) {
     if (!(error instanceof ConfigurationError)) throw error;

@@ -2,6 +2,7 @@ export const ENCODINGS = ["hex", "base64", "base64url"] as const;
 export type Encoding = (typeof ENCODINGS)[number];
 
 const HEX = /^[0-9a-fA-F]*$/;
+const BASE64_KEY = /^[A-Za-z0-9+/]*={0,2}$/;
 
 /**
  * The bytes that `text` stands for, or undefined when it is not exactly that encoding. Node's own decoder drops
@@ -16,6 +17,14 @@ export function decodeStrictly(text: string, encoding: Encoding): Buffer | undef
   const again = bytes.toString(encoding);
   if (again === text) return bytes;
   return withoutPadding(again) === text || padded(again) === text ? bytes : undefined;
+}
+
+/**
+ * The key that base64 stands for, as the senders' libraries read it: padding may be missing, and bits or one character
+ * beyond the last byte are dropped. A secret is cut by hand more often than a signature, and both sides must cut alike.
+ */
+export function decodeBase64Key(text: string): Buffer | undefined {
+  return BASE64_KEY.test(text) ? Buffer.from(text, "base64") : undefined;
 }
 
 function withoutPadding(base64: string): string {

@@ -72,6 +72,7 @@ export const PRESETS: Readonly<Record<string, SchemeInput>> = {
   easypost: {
     header: "x-hmac-signature",
     prefix: "hmac-sha256-hex=",
+    secretFormat: "utf8-nfkd",
   },
   paddle: {
     header: "paddle-signature",
@@ -89,6 +90,7 @@ export const PRESETS: Readonly<Record<string, SchemeInput>> = {
   outpost: {
     header: "x-outpost-signature",
     prefix: "v0=",
+    prefixOn: "first",
     separator: ",",
   },
   "adcp-legacy": {
@@ -117,5 +119,20 @@ export const PRESETS: Readonly<Record<string, SchemeInput>> = {
     separator: ",",
     signed: "{timestamp}.{body}",
     timestamp: { part: "t=", unit: "ms" },
+  },
+  sendgrid: {
+    algorithm: "ecdsa-p256-sha256",
+    encoding: "base64",
+    header: "x-twilio-email-event-webhook-signature",
+    signed: "{timestamp}{body}",
+    timestamp: { header: "x-twilio-email-event-webhook-timestamp" },
+    secretFormat: "spki",
+  },
+  /** Of events with a JSON body; those of forms are not received here. */
+  twilio: {
+    algorithm: "hmac-sha1",
+    encoding: "base64",
+    header: "x-twilio-signature",
+    signed: "{url}?bodySHA256={body:sha256:hex}",
   },
 };

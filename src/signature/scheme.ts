@@ -1,13 +1,16 @@
 import { z } from "zod";
 import { ConfigurationError } from "../domain/errors.ts";
 import { describeSchemaIssue } from "../domain/schemaIssue.ts";
+import { ALGORITHM_NAMES, findAlgorithm } from "./algorithms.ts";
+import type { Algorithm } from "./algorithms.ts";
+import { listContradictions } from "./contradictions.ts";
 import { ENCODINGS } from "./encoding.ts";
 import { PRESETS } from "./presets.ts";
-import { hasPlaceholder, parseTemplate } from "./template.ts";
+import { BODY_HASHES } from "./template.ts";
+import { TIMESTAMP_UNITS } from "./timestamp.ts";
 
-const ALGORITHMS = ["hmac-sha256", "hmac-sha512", "hmac-sha1", "ed25519"] as const;
-const SECRET_FORMATS = ["utf8", "base64", "hex", "whsec", "whpk"] as const;
-const TIMESTAMP_UNITS = ["s", "ms", "iso"] as const;
+export const SECRET_FORMATS = ["utf8", "utf8-nfkd", "base64", "hex", "whsec", "whpk", "spki"] as const;
+export type SecretFormat = (typeof SECRET_FORMATS)[number];
 const DAY_SECONDS = 86_400;
 
 const headerName = z
@@ -15,43 +18,108 @@ const headerName = z
   .max(64)
   .regex(/^[!#$%&'*+.^_`|~0-9a-z-]+$/i, "must be the name of a header")
   .toLowerCase();
+const queryName = z.string().min(1).max(64);
+const partLabel = z.union([z.string().min(1).max(32), z.int().min(1).max(9)]);
 const unit = z.enum(TIMESTAMP_UNITS).default("s");
 
-const schemeSchema = z
-  .strictObject({
-    algorithm: z.enum(ALGORITHMS).default("hmac-sha256"),
-    encoding: z.enum(ENCODINGS).default("hex"),
-    /** Header that carries the signature, lower case. */
-    header: headerName,
-    /** Literal before each signature: `sha256=`, `v1,`. */
-    prefix: z.string().max(32).default(""),
-    /** Between several signatures in the header; `""`: the whole header is one signature. */
-    separator: z.enum(["", " ", ",", ";"]).default(""),
-    /** The signed bytes, over {id}, {timestamp}, {url} and {body}. */
-    signed: z.string().max(256).default("{body}"),
-    /** Where the time of signing stands: in a header of its own, or in a part of the signature's header. */
-    timestamp: z
-      .union([
-        z.strictObject({ header: headerName, unit }),
-        z.strictObject({ part: z.string().min(1).max(16), unit }),
-      ])
-      .nullable()
-      .default(null),
-    /** Header that carries the event's id, lower case. */
-    idHeader: headerName.nullable().default(null),
-    secretFormat: z.enum(SECRET_FORMATS).default("utf8"),
-    /** How far the time of signing may lie from now, to both sides, inclusive. */
-    toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
-  })
-  .superRefine((scheme, context) => {
-    for (const { field, problem } of listContradictions(scheme)) {
-      context.addIssue({ code: "custom", path: [field], message: problem });
-    }
-  });
+/** The key, and how far the time of signing may lie from now, to both sides, inclusive. */
+const common = {
+  algorithm: z.enum(ALGORITHM_NAMES).default("hmac-sha256"),
+  secretFormat: z.enum(SECRET_FORMATS).default("utf8"),
+  toleranceSeconds: z.int().min(1).max(DAY_SECONDS).default(300),
+};
+
+/** The field that carries signature or token: a header, lower case, or a parameter of the address. */
+const field = { header: headerName.nullable().default(null), query: queryName.nullable().default(null) };
+
+const templateSchema = z.strictObject({
+  form: z.literal("template").default("template"),
+  ...common,
+  encoding: z.enum(ENCODINGS).default("hex"),
+  ...field,
+  /** Literal at the start of the field: `HMAC `. */
+  lead: z.string().max(32).default(""),
+  /** Between the parts of the field; `""`: the whole field is one signature. Spaces around a part do not count. */
+  separator: z.enum(["", " ", ",", ";", ":", "&", "|", "."]).default(""),
+  /** Literal before a signature: `sha256=`, `v1,`. */
+  prefix: z.string().max(32).default(""),
+  /** Whether the prefix stands before each signature, or before the first of several only. */
+  prefixOn: z.enum(["each", "first"]).default("each"),
+  /** The signed bytes; see `template.ts` for what stands in braces. */
+  signed: z.string().max(512).default("{body}"),
+  /** Where the time of signing stands. */
+  timestamp: z
+    .union([
+      z.strictObject({ header: headerName, unit }),
+      z.strictObject({ query: queryName, unit }),
+      z.strictObject({ part: partLabel, unit }),
+    ])
+    .nullable()
+    .default(null),
+  /** Header that carries the event's id, lower case. */
+  idHeader: headerName.nullable().default(null),
+});
+
+/** A JSON Web Token that carries a hash of the body among its claims. */
+const jwtSchema = z.strictObject({
+  form: z.literal("jwt"),
+  ...common,
+  ...field,
+  /** Literal before the token: `Bearer `. */
+  prefix: z.string().max(32).default(""),
+  bodyClaim: z.string().min(1).max(64),
+  bodyHash: z.enum(BODY_HASHES).default("sha256"),
+  /** Of the hash in the claim. */
+  encoding: z.enum(ENCODINGS).default("hex"),
+  /** Claim that bounds the token's life: when it was made, or when it ends. Null: none, and a replay looks new. */
+  timeClaim: z.enum(["iat", "exp"]).nullable().default("iat"),
+});
+
+/** HTTP Message Signatures, RFC 9421, with the body covered by Content-Digest, RFC 9530. */
+const messageSchema = z.strictObject({
+  form: z.literal("http-message"),
+  ...common,
+  /** Label of the signature that counts; null: any of them. */
+  label: z.string().min(1).max(64).nullable().default(null),
+  /** What the sender must have signed at least; it may sign more. */
+  components: z
+    .array(z.string().regex(/^@?[a-z0-9-]+$/, "must be a header's name or a component such as @target-uri"))
+    .max(16)
+    .default(["content-digest"]),
+});
+
+/** No signature: the secret itself, as a bare token or as Basic authentication. It says nothing about the body. */
+const tokenSchema = z.strictObject({
+  form: z.literal("token"),
+  ...field,
+  /** `Bearer `, `Basic `. */
+  prefix: z.string().max(32).default(""),
+  /** `base64` for Basic, whose secret is `user:password`. */
+  encoding: z.enum(["text", "base64"]).default("text"),
+  /** Must be true: whoever reads one request can forge every other. */
+  acceptUnsignedBodies: z.literal(
+    true,
+    "must be true: a token does not sign the body, so whoever reads one request can forge all others",
+  ),
+});
+
+const SCHEMAS = {
+  template: templateSchema,
+  jwt: jwtSchema,
+  "http-message": messageSchema,
+  token: tokenSchema,
+};
+
+export type TemplateScheme = Readonly<z.output<typeof templateSchema>>;
+export type JwtScheme = Readonly<z.output<typeof jwtSchema>>;
+export type MessageScheme = Readonly<z.output<typeof messageSchema>>;
+export type TokenScheme = Readonly<z.output<typeof tokenSchema>>;
 
 /** How a sender signs: a description as data, so that no sender needs code of its own. */
-export type Scheme = Readonly<z.output<typeof schemeSchema>>;
-export type SchemeInput = Readonly<z.input<typeof schemeSchema>>;
+export type Scheme = TemplateScheme | JwtScheme | MessageScheme | TokenScheme;
+export type SchemeInput = Readonly<
+  z.input<typeof templateSchema> | z.input<typeof jwtSchema> | z.input<typeof messageSchema>
+>;
 
 /**
  * The scheme that `text` names (a preset) or describes (JSON of a scheme's fields).
@@ -72,64 +140,31 @@ export function loadScheme(text: string): Scheme {
   return parseScheme(fields);
 }
 
+/** The scheme with all its fields. Throws ConfigurationError like loadScheme. */
+export function parseScheme(fields: unknown): Scheme {
+  const form = (fields as { form?: unknown }).form ?? "template";
+  const isKnown = typeof form === "string" && Object.hasOwn(SCHEMAS, form);
+  const schema = isKnown ? SCHEMAS[form as keyof typeof SCHEMAS] : undefined;
+  if (!schema)
+    throw new ConfigurationError(
+      `The webhook scheme: form: must be one of ${Object.keys(SCHEMAS).join(", ")}`,
+    );
+  const result = schema.safeParse(fields, { error: describeSchemaIssue });
+  const problems = result.success
+    ? listContradictions(result.data).map(({ field: name, problem }) => `${name}: ${problem}`)
+    : result.error.issues.map((issue) => [issue.path.join("."), issue.message].filter(Boolean).join(": "));
+  if (result.success && problems.length === 0) return Object.freeze(result.data);
+  throw new ConfigurationError(problems.map((problem) => `The webhook scheme: ${problem}`).join("\n"));
+}
+
+export function algorithmOf(scheme: Scheme): Algorithm {
+  return findAlgorithm(scheme.form === "token" ? "token" : scheme.algorithm);
+}
+
 function findPreset(name: string): SchemeInput {
   const preset = Object.hasOwn(PRESETS, name) ? PRESETS[name] : undefined;
   if (preset) return preset;
   throw new ConfigurationError(`There is no webhook scheme ${JSON.stringify(name.slice(0, 64))}.`, {
     fix: `Name one of ${Object.keys(PRESETS).join(", ")}, or give the JSON of a scheme.`,
   });
-}
-
-function parseScheme(fields: unknown): Scheme {
-  const result = schemeSchema.safeParse(fields, { error: describeSchemaIssue });
-  if (result.success) return Object.freeze(result.data);
-  const lines = result.error.issues.map((issue) =>
-    ["The webhook scheme", issue.path.join("."), issue.message].filter(Boolean).join(": "),
-  );
-  throw new ConfigurationError(lines.join("\n"));
-}
-
-interface Contradiction {
-  readonly field: keyof z.output<typeof schemeSchema>;
-  readonly problem: string;
-}
-
-/** Combinations that would verify something other than what the person who wrote them believes. */
-function listContradictions(scheme: z.output<typeof schemeSchema>): Contradiction[] {
-  const { timestamp, idHeader, separator, prefix } = scheme;
-  const found: Contradiction[] = [];
-  const refuse = (when: boolean, field: Contradiction["field"], problem: string) => {
-    if (when) found.push({ field, problem });
-  };
-  const template = parseTemplate(scheme.signed);
-  for (const problem of template.problems) refuse(true, "signed", problem);
-  const signsTimestamp = hasPlaceholder(template.parts, "timestamp");
-  const signsId = hasPlaceholder(template.parts, "id");
-  refuse(signsTimestamp && !timestamp, "signed", "holds {timestamp}, but timestamp names no source for it");
-  refuse(signsId && !idHeader, "signed", "holds {id}, but idHeader names no source for it");
-  // A timestamp or an id that is not signed can be replaced by anyone and proves nothing.
-  refuse(!signsTimestamp && timestamp !== null, "timestamp", "is given, but {timestamp} is not signed");
-  refuse(!signsId && idHeader !== null, "idHeader", "is given, but {id} is not signed");
-
-  const part = timestamp && "part" in timestamp ? timestamp.part : undefined;
-  refuse(
-    part !== undefined && separator === "",
-    "timestamp",
-    "is a part of the header, but separator is empty",
-  );
-  const ambiguous =
-    part !== undefined && prefix !== "" && (part.startsWith(prefix) || prefix.startsWith(part));
-  refuse(ambiguous, "timestamp", "has a part that cannot be distinguished from the prefix of a signature");
-  refuse(separator !== "" && prefix.includes(separator), "prefix", "holds the separator");
-
-  const timestampHeader = timestamp && "header" in timestamp ? timestamp.header : null;
-  const headers = [scheme.header, timestampHeader, idHeader].filter((name) => name !== null);
-  refuse(new Set(headers).size < headers.length, "header", "is used for two things");
-  const isEd25519 = scheme.algorithm === "ed25519";
-  refuse(
-    isEd25519 !== (scheme.secretFormat === "whpk"),
-    "secretFormat",
-    'is "whpk" for ed25519, and only then',
-  );
-  return found;
 }

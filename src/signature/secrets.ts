@@ -1,15 +1,21 @@
 import { createPrivateKey, createPublicKey, createSecretKey } from "node:crypto";
-import type { KeyObject } from "node:crypto";
-import { decodeStrictly } from "./encoding.ts";
-import type { Scheme } from "./scheme.ts";
-
-type SecretFormat = Scheme["secretFormat"];
+import type { KeyObject, PrivateKeyInput, PublicKeyInput } from "node:crypto";
+import type { Algorithm } from "./algorithms.ts";
+import { decodeBase64Key, decodeStrictly } from "./encoding.ts";
+import { algorithmOf } from "./scheme.ts";
+import type { Scheme, SecretFormat } from "./scheme.ts";
 
 /** Shorter secrets are accepted, as senders hand them out, but can be guessed: 16 bytes are 128 bits. */
 const SECRET_BYTES_ADVISED = 16;
+/** A secret that is so few bytes again and again is a placeholder, whatever its length. */
+const PATTERN_BYTES_MAX = 4;
 const ED25519_KEY_BYTES = 32;
-/** A seed in PKCS #8 (RFC 8410, section 7) is these bytes and the seed. */
+/** A seed in PKCS #8, and a point in SubjectPublicKeyInfo, are these bytes and the 32 of the key (RFC 8410). */
 const ED25519_PRIVATE_DER = Buffer.from("302e020100300506032b657004220420", "hex");
+const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
+const CURVES: Readonly<Record<string, string>> = { prime256v1: "P-256", secp384r1: "P-384" };
+const RSA_BITS_MIN = 2_048;
+const RSA_BITS_MAX = 4_096;
 
 export interface ReadSecrets {
   /** In the order of the secrets; those with a problem are left out. */
@@ -20,7 +26,7 @@ export interface ReadSecrets {
 }
 
 /** Turns secrets into keys, once, for checking signatures. */
-export function readSecrets(secrets: readonly string[], format: SecretFormat): ReadSecrets {
+export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSecrets {
   const keys: KeyObject[] = [];
   const problems: string[] = [];
   const warnings: string[] = [];
@@ -28,44 +34,92 @@ export function readSecrets(secrets: readonly string[], format: SecretFormat): R
   if (secrets.length === 0) problems.push("there is no secret; without one nothing can be verified");
   for (const [index, secret] of secrets.entries()) {
     const name = `secret ${index + 1}`;
-    const bytes = decodeSecret(secret, format);
-    const problem = findProblem(bytes, format);
-    if (!bytes || problem !== undefined) {
-      problems.push(`${name} ${problem ?? ""}`);
+    const read = readKey(secret, scheme);
+    if ("problem" in read) {
+      problems.push(`${name} ${read.problem}`);
       continue;
     }
-    const twin = seen.get(bytes.toString("hex"));
+    const print = read.bytes.toString("hex");
+    const twin = seen.get(print);
     if (twin !== undefined) problems.push(`${name} is the same as secret ${twin}`);
-    seen.set(bytes.toString("hex"), index + 1);
-    if (bytes.length < SECRET_BYTES_ADVISED) {
-      warnings.push(`${name} has only ${bytes.length} bytes; at least ${SECRET_BYTES_ADVISED} are advised`);
+    seen.set(print, index + 1);
+    if (read.key.type === "secret" && read.bytes.length < SECRET_BYTES_ADVISED) {
+      warnings.push(
+        `${name} has only ${read.bytes.length} bytes; at least ${SECRET_BYTES_ADVISED} are advised`,
+      );
     }
-    keys.push(format === "whpk" ? importPublicKey(bytes) : createSecretKey(bytes));
+    keys.push(read.key);
   }
   return { keys, problems, warnings };
 }
 
-/** The key to sign with, or undefined when the secret cannot be used: for ed25519 the private key, `whsk_…`. */
-export function readSigningKey(secret: string, format: SecretFormat): KeyObject | undefined {
-  if (format !== "whpk") return readSecrets([secret], format).keys[0];
-  const bytes = decodeStrictly(withoutPrefix(secret, "whsk_"), "base64");
+/** The key to sign with, or undefined when the secret cannot be used: the private half of a pair. */
+export function readSigningKey(secret: string, scheme: Scheme): KeyObject | undefined {
+  const { key } = algorithmOf(scheme);
+  if (key === "shared") return readSecrets([secret], scheme).keys[0];
+  if (formatOf(scheme) === "spki") return importKey(secret, key, "private");
+  const bytes = decodeSecret(secret, formatOf(scheme), "whsk_");
   // 32 bytes are the seed; 64 are the seed and the public key.
   if (bytes?.length !== ED25519_KEY_BYTES && bytes?.length !== 2 * ED25519_KEY_BYTES) return undefined;
   const der = Buffer.concat([ED25519_PRIVATE_DER, bytes.subarray(0, ED25519_KEY_BYTES)]);
   return createPrivateKey({ key: der, format: "der", type: "pkcs8" });
 }
 
-function decodeSecret(secret: string, format: SecretFormat): Buffer | undefined {
+type ReadKey = { readonly key: KeyObject; readonly bytes: Buffer } | { readonly problem: string };
+
+function readKey(secret: string, scheme: Scheme): ReadKey {
+  const { key: kind } = algorithmOf(scheme);
+  const format = formatOf(scheme);
+  if (format === "spki") {
+    const key = importKey(secret, kind, "public");
+    if (!key) return { problem: `is no public key of the kind ${kind}, as PEM or as base64 of its DER` };
+    return { key, bytes: key.export({ format: "der", type: "spki" }) };
+  }
+  const bytes = decodeSecret(secret, format, "whpk_");
+  if (!bytes) return { problem: `is not ${describeFormat(format)}` };
+  // Node signs with an empty key without complaint, and anybody can do the same.
+  const isText = format === "utf8" || format === "utf8-nfkd";
+  if (bytes.length === 0 || (isText && bytes.toString().trim() === "")) return { problem: "is empty" };
+  if (kind === "shared") {
+    const pattern = findPattern(bytes);
+    if (pattern !== undefined)
+      return { problem: `repeats the same ${pattern} of ${bytes.length} bytes; anybody can guess that` };
+    return { key: createSecretKey(bytes), bytes };
+  }
+  if (bytes.length !== ED25519_KEY_BYTES)
+    return { problem: `has ${bytes.length} bytes; an ed25519 public key has ${ED25519_KEY_BYTES}` };
+  const der = Buffer.concat([ED25519_PUBLIC_DER, bytes]);
+  return { key: createPublicKey({ key: der, format: "der", type: "spki" }), bytes };
+}
+
+function formatOf(scheme: Scheme): SecretFormat {
+  return scheme.form === "token" ? "utf8" : scheme.secretFormat;
+}
+
+/** Length of the pattern that the bytes repeat, if they do nothing else. */
+function findPattern(bytes: Buffer): number | undefined {
+  for (let length = 1; length <= PATTERN_BYTES_MAX && length * 2 <= bytes.length; length += 1) {
+    if (bytes.subarray(length).equals(bytes.subarray(0, -length))) return length;
+  }
+  return undefined;
+}
+
+function decodeSecret(secret: string, format: SecretFormat, keyPrefix: string): Buffer | undefined {
   switch (format) {
     case "utf8":
       return Buffer.from(secret, "utf8");
+    case "utf8-nfkd":
+      return Buffer.from(secret.normalize("NFKD"), "utf8");
     case "hex":
-    case "base64":
       return decodeStrictly(secret, format);
+    case "base64":
+      return decodeBase64Key(secret);
     case "whsec":
-      return decodeStrictly(withoutPrefix(secret, "whsec_"), "base64");
+      return decodeBase64Key(withoutPrefix(secret, "whsec_"));
     case "whpk":
-      return decodeStrictly(withoutPrefix(secret, "whpk_"), "base64");
+      return decodeStrictly(withoutPrefix(secret, keyPrefix), "base64");
+    case "spki":
+      return undefined;
     default: {
       const never: never = format;
       return never;
@@ -73,25 +127,42 @@ function decodeSecret(secret: string, format: SecretFormat): Buffer | undefined 
   }
 }
 
-function findProblem(bytes: Buffer | undefined, format: SecretFormat): string | undefined {
-  if (!bytes) return `is not ${describeFormat(format)}`;
-  // Node signs with an empty key without complaint, and anybody can do the same.
-  if (bytes.length === 0 || (format === "utf8" && bytes.toString().trim() === "")) return "is empty";
-  if (format === "whpk" && bytes.length !== ED25519_KEY_BYTES) {
-    return `has ${bytes.length} bytes; an ed25519 public key has ${ED25519_KEY_BYTES}`;
+const IMPORTS = {
+  public: { create: createPublicKey, type: "spki", pem: "-----BEGIN PUBLIC KEY-----" },
+  private: { create: createPrivateKey, type: "pkcs8", pem: "-----BEGIN PRIVATE KEY-----" },
+} as const;
+
+/** A key as PEM, its line breaks perhaps written as \n, or as base64 of its DER. Undefined when it is of another kind. */
+function importKey(
+  secret: string,
+  kind: Algorithm["key"],
+  half: keyof typeof IMPORTS,
+): KeyObject | undefined {
+  const { create, type, pem } = IMPORTS[half];
+  const text = secret.replaceAll(String.raw`\n`, "\n").trim();
+  // Node would derive the public key from a private one, which has no business here.
+  const base64 = text.startsWith(pem) ? text.replaceAll(/-----[A-Z ]+-----|\s/g, "") : text;
+  const der = decodeStrictly(base64, "base64");
+  if (!der) return undefined;
+  try {
+    const key = create({ key: der, format: "der", type } as PrivateKeyInput & PublicKeyInput);
+    return kindOf(key) === kind ? key : undefined;
+  } catch {
+    return undefined;
   }
-  return undefined;
+}
+
+function kindOf({ asymmetricKeyType, asymmetricKeyDetails }: KeyObject): string | undefined {
+  if (asymmetricKeyType === "ed25519") return "ed25519";
+  if (asymmetricKeyType === "ec") return CURVES[asymmetricKeyDetails?.namedCurve ?? ""];
+  const bits = asymmetricKeyDetails?.modulusLength ?? 0;
+  return asymmetricKeyType === "rsa" && bits >= RSA_BITS_MIN && bits <= RSA_BITS_MAX ? "rsa" : undefined;
 }
 
 function describeFormat(format: SecretFormat): string {
   if (format === "whsec") return "base64 after an optional whsec_";
   if (format === "whpk") return "base64 after an optional whpk_";
   return format;
-}
-
-function importPublicKey(bytes: Buffer): KeyObject {
-  const jwk = { kty: "OKP", crv: "Ed25519", x: bytes.toString("base64url") };
-  return createPublicKey({ key: jwk, format: "jwk" });
 }
 
 function withoutPrefix(text: string, prefix: string): string {

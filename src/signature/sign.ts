@@ -1,63 +1,41 @@
-import { createHmac, sign as signEd25519 } from "node:crypto";
 import { ConfigurationError } from "../domain/errors.ts";
+import type { Seal, Signable } from "./claim.ts";
+import { algorithmOf } from "./scheme.ts";
 import type { Scheme } from "./scheme.ts";
 import { readSigningKey } from "./secrets.ts";
-import { compileFrame, parseTemplate } from "./template.ts";
-import { formatTimestamp } from "./timestamp.ts";
-
-export interface Signable {
-  /** The event's id; only used by schemes that sign one. */
-  readonly id: string;
-  readonly body: Buffer;
-  /** Seconds since 1970. */
-  readonly nowSeconds: number;
-}
+import { makeWriter } from "./verifier.ts";
 
 export interface SignerOptions {
   readonly scheme: Scheme;
-  /** For ed25519 the private key, `whsk_…`. */
+  /** Of a pair the private key: `whsk_…`, PEM, or base64 of its PKCS #8. */
   readonly secret: string;
-  /** Where the request goes; only for schemes that sign {url}. */
+  /** Where the request goes; only for schemes that sign the address. */
   readonly url?: string;
 }
 
 /**
  * Makes the counterpart of the verifier: the headers that a sender adds to a request.
- * Throws ConfigurationError when the secret does not fit the scheme.
+ * Throws ConfigurationError when the secret does not fit the scheme, or the signature does not go into a header.
  */
-export function makeSigner({
-  scheme,
-  secret,
-  url = "",
-}: SignerOptions): (signable: Signable) => Record<string, string> {
-  const { algorithm, encoding, prefix, separator, timestamp, idHeader } = scheme;
-  const key = readSigningKey(secret, scheme.secretFormat);
-  if (!key)
+export function makeSigner(options: SignerOptions): (signable: Signable) => Record<string, string> {
+  const { scheme } = options;
+  const placed = scheme.form === "template" ? [scheme, scheme.timestamp ?? {}] : [scheme];
+  if (placed.some((place) => "query" in place && place.query !== null))
     throw new ConfigurationError(
-      `The secret to sign with is empty or not of the format ${scheme.secretFormat}.`,
+      "The scheme puts its signature into the address; only headers can be signed here.",
     );
-  const frame = compileFrame(parseTemplate(scheme.signed).parts);
-  const hash = algorithm.replace("hmac-", "");
+  const sign = makeSealer(options);
+  return (signable) => sign(signable).headers;
+}
 
-  return ({ id, body, nowSeconds }) => {
-    const time = timestamp === null ? "" : formatTimestamp(nowSeconds, timestamp.unit);
-    const values = { id, timestamp: time, url };
-    const signed = Buffer.concat([
-      Buffer.from(frame.before(values), "latin1"),
-      body,
-      Buffer.from(frame.after(values), "latin1"),
-    ]);
-    const bytes =
-      algorithm === "ed25519"
-        ? signEd25519(null, signed, key)
-        : createHmac(hash, key).update(signed).digest();
-    const signature = prefix + bytes.toString(encoding);
-    const inHeader =
-      timestamp && "part" in timestamp ? timestamp.part + time + separator + signature : signature;
-    return {
-      ...(idHeader === null ? {} : { [idHeader]: id }),
-      ...(timestamp && "header" in timestamp ? { [timestamp.header]: time } : {}),
-      [scheme.header]: inHeader,
-    };
+/** The same for schemes that put something into the address, too. */
+export function makeSealer({ scheme, secret, url }: SignerOptions): (signable: Signable) => Seal {
+  const key = readSigningKey(secret, scheme);
+  if (!key) throw new ConfigurationError("The secret to sign with is empty or does not fit the scheme.");
+  const write = makeWriter(scheme, { url });
+  const algorithm = algorithmOf(scheme);
+  return (signable) => {
+    const draft = write(signable);
+    return draft.seal(algorithm.sign(key, draft.signed, scheme.form !== "template"));
   };
 }

@@ -1,6 +1,6 @@
+import type { Signable } from "./claim.ts";
 import { loadScheme } from "./scheme.ts";
 import { makeSigner } from "./sign.ts";
-import type { Signable } from "./sign.ts";
 
 const SIGNATURE_HEADER = "webhook-signature";
 const KEY_PREFIX = "whsk_";

@@ -1,25 +1,29 @@
-/** What stands for a value in the template of the signed bytes. */
-const PLACEHOLDERS = ["id", "timestamp", "url", "body"] as const;
-export type Placeholder = (typeof PLACEHOLDERS)[number];
+import { hash as hashOf } from "node:crypto";
+import type { Chunk } from "./claim.ts";
+import { ENCODINGS } from "./encoding.ts";
+import type { Encoding } from "./encoding.ts";
+import type { Place } from "./place.ts";
 
-export type TemplatePart = { readonly literal: string } | { readonly placeholder: Placeholder };
+/** The event's id and the time of signing; the configured address, whole and from its path on; the request's query. */
+const NAMES = ["id", "timestamp", "url", "path", "query"] as const;
+export type ValueName = (typeof NAMES)[number];
 
-/** Values that go into the signed bytes beside the body. */
-interface SignedValues {
-  readonly id: string;
-  readonly timestamp: string;
-  readonly url: string;
-}
+export const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
+/** How the body is signed: as it is, or as a hash of it. */
+export type BodyForm = "raw" | { readonly hash: (typeof BODY_HASHES)[number]; readonly encoding: Encoding };
 
-/** What is signed before and after the body. */
-export interface SignedFrame {
-  before(values: SignedValues): string;
-  after(values: SignedValues): string;
-}
+export type TemplatePart =
+  | { readonly literal: string }
+  | { readonly name: ValueName }
+  | { readonly place: Place }
+  | { readonly body: BodyForm };
 
 const TOKEN = /\{([^{}]*)\}|([^{}]+)|([{}])/g;
+const KNOWN =
+  "{id}, {timestamp}, {url}, {path}, {query}, {header:NAME}, {query:NAME}, {part:LABEL}, {body}, {body:sha256:hex}";
+const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/;
 /** Literals are signed byte by byte, so they may not depend on an encoding. */
-const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
+const SIGNABLE = /^[\x20-\x7e\n\r\t]*$/;
 
 /**
  * Cuts a template such as `{id}.{timestamp}.{body}` into its parts, and lists what makes it unsafe: a forgotten
@@ -28,52 +32,116 @@ const PRINTABLE_ASCII = /^[\x20-\x7e]*$/;
 export function parseTemplate(template: string): { parts: TemplatePart[]; problems: string[] } {
   const parts: TemplatePart[] = [];
   const problems: string[] = [];
-  for (const [, name, literal, brace] of template.matchAll(TOKEN)) {
+  for (const [, token, literal, brace] of template.matchAll(TOKEN)) {
     if (brace !== undefined) problems.push(`has a stray "${brace}"`);
     else if (literal !== undefined) parts.push({ literal });
-    else if (isPlaceholder(name)) parts.push({ placeholder: name });
-    else
-      problems.push(`has the unknown placeholder {${name ?? ""}}; known are {${PLACEHOLDERS.join("}, {")}}`);
+    else {
+      const part = parsePlaceholder(token ?? "");
+      if (part) parts.push(part);
+      else problems.push(`has the unknown placeholder {${token ?? ""}}; known are ${KNOWN}`);
+    }
   }
-  if (!PRINTABLE_ASCII.test(template)) problems.push("may hold printable ASCII only");
-  const bodies = parts.filter((part) => isBody(part)).length;
+  if (!SIGNABLE.test(template)) problems.push("may hold printable ASCII and line breaks only");
+  const bodies = parts.filter((part) => "body" in part).length;
   if (bodies !== 1) problems.push(`must hold {body} exactly once, not ${bodies} times`);
+  for (const [index, part] of parts.entries()) {
+    if (isFree(part) && findDelimiter(parts, index, {}) === null)
+      problems.push(`has ${describePart(part)} where nothing tells it from its neighbour`);
+  }
   return { parts, problems };
 }
 
-export function hasPlaceholder(parts: readonly TemplatePart[], placeholder: Placeholder): boolean {
-  return parts.some((part) => "placeholder" in part && part.placeholder === placeholder);
+function parsePlaceholder(token: string): TemplatePart | undefined {
+  const name = NAMES.find((each) => each === token);
+  if (name) return { name };
+  if (token === "body") return { body: "raw" };
+  const [kind = "", ...rest] = token.split(":");
+  const argument = rest.join(":");
+  if (kind === "header" && HEADER_NAME.test(argument.toLowerCase()))
+    return { place: { header: argument.toLowerCase() } };
+  if (kind === "query" && argument !== "") return { place: { query: argument } };
+  if (kind === "part" && argument !== "")
+    return { place: { part: /^[1-9]$/.test(argument) ? Number(argument) : argument } };
+  const hash = BODY_HASHES.find((each) => each === rest[0]);
+  const encoding = ENCODINGS.find((each) => each === rest[1]);
+  return kind === "body" && hash && encoding && rest.length === 2 ? { body: { hash, encoding } } : undefined;
 }
 
-/** The character that ends the id in the signed bytes: an id that holds it could be cut elsewhere. Or none. */
-export function findIdDelimiter(parts: readonly TemplatePart[]): string | undefined {
-  const at = parts.findIndex((part) => "placeholder" in part && part.placeholder === "id");
-  const next = at === -1 ? undefined : parts[at + 1];
-  return next && "literal" in next ? next.literal[0] : undefined;
+/** As it stands in a template. */
+export function describePart(part: TemplatePart): string {
+  if ("literal" in part) return part.literal;
+  if ("name" in part) return `{${part.name}}`;
+  if ("body" in part)
+    return part.body === "raw" ? "{body}" : `{body:${part.body.hash}:${part.body.encoding}}`;
+  const [[kind, argument] = ["", ""]] = Object.entries(part.place);
+  return `{${kind}:${argument}}`;
 }
 
-/** Ready to fill in for every request; `parts` must hold {body} exactly once. */
-export function compileFrame(parts: readonly TemplatePart[]): SignedFrame {
-  const at = parts.findIndex((part) => isBody(part));
-  return { before: compile(parts.slice(0, at)), after: compile(parts.slice(at + 1)) };
+export function hasName(parts: readonly TemplatePart[], ...names: readonly ValueName[]): boolean {
+  return parts.some((part) => "name" in part && names.includes(part.name));
 }
 
-function compile(parts: readonly TemplatePart[]): (values: SignedValues) => string {
-  if (parts.length === 0) return () => "";
-  return (values) => {
-    let text = "";
-    for (const part of parts) {
-      if ("literal" in part) text += part.literal;
-      else if (part.placeholder !== "body") text += values[part.placeholder];
-    }
-    return text;
-  };
+/** Places that the signed bytes take values from. */
+export function listPlaces(parts: readonly TemplatePart[]): Place[] {
+  return parts.flatMap((part) => ("place" in part ? [part.place] : []));
 }
 
-function isPlaceholder(name: string | undefined): name is Placeholder {
-  return PLACEHOLDERS.some((placeholder) => placeholder === name);
+/** A value that the request chooses, of any length. The time of signing is none: the tolerance leaves it one form. */
+function isFree(part: TemplatePart | undefined): boolean {
+  if (!part) return false;
+  return "place" in part || ("name" in part && (part.name === "id" || part.name === "query"));
 }
 
-function isBody(part: TemplatePart): boolean {
-  return "placeholder" in part && part.placeholder === "body";
+/**
+ * Text that the value may not hold, since it ends the value in the signed bytes: were it allowed within, `a.1` and `a`
+ * with the rest in what follows would sign the same bytes. Undefined: nothing is needed; null: there is nothing to end it.
+ *
+ * Values before a body are told from what follows them, values behind it from what stands before them, as a body may hold
+ * any text. Directly before a body, the body's own `{` ends a value.
+ */
+export function findDelimiter(
+  parts: readonly TemplatePart[],
+  index: number,
+  constants: Partial<Record<ValueName, string>>,
+): string | undefined | null {
+  const bodyAt = parts.findIndex((part) => "body" in part && part.body === "raw");
+  const isBehind = bodyAt !== -1 && bodyAt < index;
+  const neighbour = parts[isBehind ? index - 1 : index + 1];
+  if (!neighbour) return undefined;
+  if ("literal" in neighbour) return isBehind ? neighbour.literal.at(-1) : neighbour.literal[0];
+  if ("body" in neighbour) {
+    if (neighbour.body !== "raw") return undefined;
+    return isBehind ? null : "{";
+  }
+  if (isFree(neighbour) || "place" in neighbour) return null;
+  return neighbour.name === "timestamp" ? undefined : constants[neighbour.name];
+}
+
+/** True where the body's own `{` ends the value before it: then the body must begin with it. */
+export function endsAtBody(parts: readonly TemplatePart[]): boolean {
+  return parts.some((part, index) => {
+    const next = parts[index + 1];
+    return isFree(part) && next !== undefined && "body" in next && next.body === "raw";
+  });
+}
+
+/** The signed bytes; `texts` holds the value of each part that is neither literal nor body. */
+export function fillTemplate(
+  parts: readonly TemplatePart[],
+  texts: readonly (string | undefined)[],
+  body: Buffer,
+): Chunk[] {
+  const chunks: Chunk[] = [];
+  let text = "";
+  for (const [index, part] of parts.entries()) {
+    if ("literal" in part) text += part.literal;
+    else if (!("body" in part)) text += texts[index] ?? "";
+    else if (part.body === "raw") {
+      if (text !== "") chunks.push(text);
+      chunks.push(body);
+      text = "";
+    } else text += hashOf(part.body.hash, body, part.body.encoding);
+  }
+  if (text !== "" || chunks.length === 0) chunks.push(text);
+  return chunks;
 }

@@ -1,4 +1,4 @@
-import { generateKeyPairSync, randomUUID } from "node:crypto";
+import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
 import type { Server } from "node:http";
 import type { AddressInfo } from "node:net";
 import express from "express";
@@ -16,7 +16,7 @@ import { makeSigner } from "../../src/signature/sign.ts";
 import { loadVerifier } from "../../src/signature/verifier.ts";
 import { deliveryEvents } from "../../src/wire/events.ts";
 
-const secretOf = (seed: number) => `whsec_${Buffer.alloc(32, seed).toString("base64")}`;
+const secretOf = (seed: number) => `whsec_${hash("sha256", `secret ${seed}`, "base64")}`;
 export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
 export const TEST_SECRET = secretOf(3);
 /** Of the source `keyed`: what its sender signs with, and what we verify with. */

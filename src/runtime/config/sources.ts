@@ -27,6 +27,12 @@ export interface NamedSource extends SourceConfig {
   readonly names: Readonly<Record<"baseUrl" | "apiKey" | "webhookSecrets" | "webhookScheme", string>>;
 }
 
+/** The address that the provider has for a source's events; undefined where no public address is configured. */
+export function webhookUrl(publicUrls: readonly string[], sourceId: string): string | undefined {
+  const [base] = publicUrls;
+  return base === undefined ? undefined : `${trimAddress(base)}/webhooks/${sourceId}`;
+}
+
 const DEFAULT_ORGANIZATION = "default";
 
 /** The key of a source that requireSources has looked at. */

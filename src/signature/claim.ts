@@ -1,0 +1,75 @@
+/** A request as far as its signature goes. */
+export interface SignedRequest {
+  /** Node's `req.headersDistinct`: lower-case names, every occurrence of a header apart. */
+  readonly headersDistinct: NodeJS.Dict<string[]>;
+  /** What follows the `?` of the request's target, as it came; nothing or "" without one. */
+  readonly query?: string | undefined;
+  /** The body's bytes as they came, not parsed and written again. */
+  readonly body: Buffer;
+  /** Seconds since 1970, by the local clock. */
+  readonly nowSeconds: number;
+}
+
+export type SignatureRefusal =
+  | "signature_missing"
+  | "signature_repeated"
+  | "signature_malformed"
+  | "signature_mismatch"
+  | "too_many_signatures"
+  | "timestamp_missing"
+  | "timestamp_repeated"
+  | "timestamp_malformed"
+  | "timestamp_outside_tolerance"
+  | "id_missing"
+  | "id_repeated"
+  | "id_malformed"
+  | "value_missing"
+  | "value_repeated"
+  | "value_malformed"
+  | "body_mismatch";
+
+/** Text is signed byte by byte (Latin-1), as Node hands headers over. */
+export type Chunk = string | Buffer;
+
+/** What a request says of its signatures, before anything is proved: these bytes, and signatures of them. */
+export interface Claim {
+  readonly signed: readonly Chunk[];
+  readonly signatures: readonly Buffer[];
+}
+
+/** What stands in a request, or why it cannot be verified. One of the claims must prove true. */
+export type Reading = { readonly claims: readonly Claim[]; readonly id: string | null } | SignatureRefusal;
+
+export type ReadRequest = (request: SignedRequest) => Reading;
+
+/** What a sender wants to sign. */
+export interface Signable {
+  /** The event's id. It also stands for every other signed value that `values` does not name. */
+  readonly id: string;
+  readonly body: Buffer;
+  /** Seconds since 1970. */
+  readonly nowSeconds: number;
+  /** Values of further signed headers, parameters and parts, by `header:NAME`, `query:NAME` or `part:LABEL`. */
+  readonly values?: Readonly<Record<string, string>>;
+}
+
+/** What a sender adds to a request. */
+export interface Seal {
+  readonly headers: Record<string, string>;
+  /** Parameters of the address, without `?`; "" for none. */
+  readonly query: string;
+}
+
+/** The bytes to sign, and where their signature goes. */
+export interface Draft {
+  readonly signed: readonly Chunk[];
+  seal(signature: Buffer): Seal;
+}
+
+export type WriteRequest = (signable: Signable) => Draft;
+
+export function joinChunks(chunks: readonly Chunk[]): Buffer {
+  return Buffer.concat(
+    chunks.map((chunk) => (typeof chunk === "string" ? Buffer.from(chunk, "latin1") : chunk)),
+  );
+}

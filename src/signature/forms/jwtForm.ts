@@ -1,0 +1,91 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import type { Draft, Reading, ReadRequest, WriteRequest } from "../claim.ts";
+import { decodeStrictly } from "../encoding.ts";
+import { algorithmOf } from "../scheme.ts";
+import type { JwtScheme } from "../scheme.ts";
+import { findTimeProblem } from "../timestamp.ts";
+import { fieldPlace, readSingle, sealField } from "./field.ts";
+
+const TOKEN_LENGTH_MAX = 4_096;
+
+/**
+ * A JSON Web Token (RFC 7519) whose claims hold a hash of the body. The algorithm is the scheme's: a token that names
+ * another one is refused, so that nobody has a public key taken for a shared secret, or `none` for an algorithm.
+ */
+export function readJwt(scheme: JwtScheme): ReadRequest {
+  const place = fieldPlace(scheme);
+  const { fits, jwtName } = algorithmOf(scheme);
+  return (request): Reading => {
+    const field = readSingle(place, request);
+    if (typeof field === "string") return field;
+    const { prefix } = scheme;
+    if (field.text.length > TOKEN_LENGTH_MAX || !field.text.startsWith(prefix)) return "signature_malformed";
+    const [head = "", claims = "", tail = "", ...rest] = field.text.slice(prefix.length).split(".");
+    const signature = decodeStrictly(tail, "base64url");
+    if (rest.length > 0 || !signature || !fits(signature.length)) return "signature_malformed";
+    const { alg, crit } = parseObject(head);
+    // Critical extensions change what a signature means, and none is understood here.
+    if (alg !== jwtName || crit !== undefined) return "signature_malformed";
+    const fields = parseObject(claims);
+    const timeProblem = findClaimProblem(scheme, fields, request.nowSeconds);
+    if (timeProblem) return timeProblem;
+    if (!isHashOf(request.body, fields[scheme.bodyClaim], scheme)) return "body_mismatch";
+    return { claims: [{ signed: [`${head}.${claims}`], signatures: [signature] }], id: null };
+  };
+}
+
+/** The counterpart of the reader. */
+export function writeJwt(scheme: JwtScheme): WriteRequest {
+  const { jwtName } = algorithmOf(scheme);
+  return ({ body, nowSeconds }): Draft => {
+    const { timeClaim, bodyClaim, bodyHash, encoding, prefix } = scheme;
+    const claims = {
+      ...(timeClaim === null ? {} : { [timeClaim]: Math.floor(nowSeconds) }),
+      [bodyClaim]: hash(bodyHash, body, encoding),
+    };
+    const signed = [{ alg: jwtName, typ: "JWT" }, claims]
+      .map((part) => Buffer.from(JSON.stringify(part)).toString("base64url"))
+      .join(".");
+    return {
+      signed: [signed],
+      seal: (signature) =>
+        sealField(scheme, { text: `${prefix}${signed}.${signature.toString("base64url")}` }),
+    };
+  };
+}
+
+function findClaimProblem(
+  { timeClaim, toleranceSeconds }: JwtScheme,
+  fields: Readonly<Record<string, unknown>>,
+  nowSeconds: number,
+) {
+  // A token that says when it ends is held to that, whichever claim the scheme asks for.
+  const { exp } = fields;
+  if (exp !== undefined && !(typeof exp === "number" && nowSeconds <= exp + toleranceSeconds))
+    return "timestamp_outside_tolerance";
+  if (timeClaim === null) return undefined;
+  const seconds = fields[timeClaim];
+  if (seconds === undefined) return "timestamp_missing";
+  if (typeof seconds !== "number") return "timestamp_malformed";
+  // The end of a token may lie ahead by as long as it lives, which is the sender's to choose.
+  if (timeClaim === "exp") return undefined;
+  return findTimeProblem(String(Math.floor(seconds)), { unit: "s", toleranceSeconds, nowSeconds });
+}
+
+function isHashOf(body: Buffer, claim: unknown, { bodyHash, encoding }: JwtScheme): boolean {
+  if (typeof claim !== "string") return false;
+  const claimed = decodeStrictly(claim, encoding);
+  const expected = hash(bodyHash, body, "buffer");
+  return claimed?.length === expected.length && timingSafeEqual(claimed, expected);
+}
+
+/** The object that base64url text stands for; an empty one for anything else. */
+export function parseObject(text: string): Readonly<Record<string, unknown>> {
+  const bytes = decodeStrictly(text, "base64url");
+  try {
+    const parsed: unknown = JSON.parse(bytes?.toString("utf8") ?? "null");
+    return typeof parsed === "object" && parsed !== null ? (parsed as Record<string, unknown>) : {};
+  } catch {
+    return {};
+  }
+}

@@ -1,0 +1,200 @@
+import { hash, timingSafeEqual } from "node:crypto";
+import { httpbis } from "http-message-signatures";
+import { parseDictionary, serializeInnerList, serializeItem } from "structured-headers";
+import type { InnerList } from "structured-headers";
+import type {
+  Claim,
+  Draft,
+  Reading,
+  ReadRequest,
+  SignatureRefusal,
+  SignedRequest,
+  WriteRequest,
+} from "../claim.ts";
+import { algorithmOf } from "../scheme.ts";
+import type { MessageScheme } from "../scheme.ts";
+import { findTimeProblem } from "../timestamp.ts";
+import type { FormOptions } from "./field.ts";
+
+const LABELS_MAX = 4;
+const COMPONENTS_MAX = 24;
+const FIELD_LENGTH_MAX = 4_096;
+/** Components that a request has and that can be told from the configured address. */
+const DERIVED = [
+  "@method",
+  "@target-uri",
+  "@authority",
+  "@scheme",
+  "@request-target",
+  "@path",
+  "@query",
+  "@query-param",
+];
+const DIGESTS = { "sha-256": "sha256", "sha-512": "sha512" } as const;
+const LABEL = "sig1";
+
+/**
+ * HTTP Message Signatures (RFC 9421). Each label signs what it lists; of those that cover everything the scheme asks for,
+ * one must prove true. The body is covered by Content-Digest, which is computed anew.
+ */
+export function readMessage(
+  scheme: MessageScheme,
+  { url, signaturesMax = LABELS_MAX }: FormOptions,
+): ReadRequest {
+  const { fits } = algorithmOf(scheme);
+  return (request): Reading => {
+    const inputs = readDictionary(request, "signature-input");
+    const signatures = readDictionary(request, "signature");
+    if (typeof inputs === "string") return inputs;
+    if (typeof signatures === "string") return signatures;
+    if (inputs.size > signaturesMax) return "too_many_signatures";
+    const claims: Claim[] = [];
+    let refusal: SignatureRefusal = "signature_malformed";
+    for (const [label, input] of inputs) {
+      if (scheme.label !== null && scheme.label !== label) continue;
+      const value = signatures.get(label)?.[0];
+      const signature = value instanceof ArrayBuffer ? Buffer.from(value) : undefined;
+      if (!signature || !fits(signature.length) || !isInnerList(input)) continue;
+      const problem = findInputProblem(scheme, input, request.nowSeconds);
+      if (problem) refusal = problem;
+      else {
+        const signed = makeBase(input, { request, url });
+        if (signed !== undefined) claims.push({ signed: [signed], signatures: [signature] });
+      }
+    }
+    if (claims.length === 0) return refusal;
+    return isDigestOf(request) ? { claims, id: null } : "body_mismatch";
+  };
+}
+
+/** The counterpart: signs what the scheme asks for, under one label. */
+export function writeMessage(scheme: MessageScheme, { url }: FormOptions): WriteRequest {
+  const label = scheme.label ?? LABEL;
+  return ({ id, body, nowSeconds, values }): Draft => {
+    const headers: Record<string, string> = {
+      "content-digest": `sha-256=:${hash("sha256", body, "base64")}:`,
+    };
+    for (const name of scheme.components) {
+      if (!name.startsWith("@")) headers[name] ??= values?.[`header:${name}`] ?? id;
+    }
+    const headersDistinct = Object.fromEntries(
+      Object.entries(headers).map(([name, value]) => [name, [value]]),
+    );
+    const parameters = new Map<string, number | string>([["created", Math.floor(nowSeconds)]]);
+    const input: InnerList = [scheme.components.map((name) => [name, new Map()]), parameters];
+    const request = { headersDistinct, body, nowSeconds };
+    return {
+      signed: [makeBase(input, { request, url }) ?? ""],
+      seal: (signature) => ({
+        headers: {
+          ...headers,
+          "signature-input": `${label}=${serializeInnerList(input)}`,
+          signature: `${label}=:${signature.toString("base64")}:`,
+        },
+        query: "",
+      }),
+    };
+  };
+}
+
+/** Whether the scheme needs the address of the endpoint, as the sender has it. */
+export function messageNeedsUrl({ components }: MessageScheme): boolean {
+  return components.some((name) => name.startsWith("@") && name !== "@method");
+}
+
+type Member = ReturnType<typeof parseDictionary> extends Map<string, infer Value> ? Value : never;
+
+function readDictionary(
+  { headersDistinct }: SignedRequest,
+  name: string,
+): Map<string, Member> | SignatureRefusal {
+  const values = headersDistinct[name];
+  if (values === undefined) return "signature_missing";
+  // Two lines of a structured field are one list (RFC 9651); a label that is there twice counts once, the last time.
+  const text = values.join(", ");
+  if (text.length > FIELD_LENGTH_MAX) return "signature_malformed";
+  try {
+    return parseDictionary(text);
+  } catch {
+    return "signature_malformed";
+  }
+}
+
+function isInnerList(member: Member): member is InnerList {
+  return Array.isArray(member[0]);
+}
+
+function findInputProblem(
+  scheme: MessageScheme,
+  [items, parameters]: InnerList,
+  nowSeconds: number,
+): SignatureRefusal | undefined {
+  const names = items.map(([name]) => name);
+  const bare = items.filter(([, own]) => own.size === 0).map(([name]) => name);
+  if (names.length > COMPONENTS_MAX) return "signature_malformed";
+  // `;req` and `;tr` would take a value from elsewhere, so parameters do not count as what the scheme asks for.
+  if (scheme.components.some((name) => !bare.includes(name))) return "signature_malformed";
+  const alg = parameters.get("alg");
+  if (alg !== undefined && String(alg) !== algorithmOf(scheme).messageName) return "signature_malformed";
+  const expires = parameters.get("expires");
+  if (expires !== undefined && !(typeof expires === "number" && nowSeconds <= expires))
+    return "timestamp_outside_tolerance";
+  const created = parameters.get("created");
+  if (created === undefined) return "timestamp_missing";
+  if (typeof created !== "number") return "timestamp_malformed";
+  return findTimeProblem(String(created), {
+    unit: "s",
+    toleranceSeconds: scheme.toleranceSeconds,
+    nowSeconds,
+  });
+}
+
+/** The signature base of section 2.5; undefined when a component is not there, is not known or cannot be told. */
+function makeBase(
+  [items, parameters]: InnerList,
+  { request, url }: { request: SignedRequest; url: string | undefined },
+): string | undefined {
+  const { headersDistinct, query } = request;
+  const headers: Record<string, string[]> = {};
+  for (const [name, values] of Object.entries(headersDistinct)) if (values) headers[name] = values;
+  const isKnown = items.every(
+    ([name]) =>
+      typeof name === "string" &&
+      (name.startsWith("@") ? DERIVED.includes(name) : Object.hasOwn(headers, name)),
+  );
+  const needsUrl = items.some(
+    ([name]) => typeof name === "string" && name.startsWith("@") && name !== "@method",
+  );
+  if (!isKnown || (needsUrl && url === undefined)) return undefined;
+  // The method is POST and nothing else: the receiver refuses every other one before.
+  const target = (url ?? "https://unset.invalid/") + (query === undefined || query === "" ? "" : `?${query}`);
+  try {
+    const fields = items.map(([name, own]) => serializeItem([name, own]));
+    const base = httpbis.createSignatureBase({ fields }, { method: "POST", url: target, headers });
+    const lines = items.length === 0 ? [] : [httpbis.formatSignatureBase(base)];
+    return [...lines, `"@signature-params": ${serializeInnerList([items, parameters])}`].join("\n");
+  } catch {
+    // The library throws plain errors for components that it cannot derive.
+    return undefined;
+  }
+}
+
+/** Whether Content-Digest (RFC 9530) holds hashes of this body: one that is known at least, and no wrong one. */
+function isDigestOf({ headersDistinct, body }: SignedRequest): boolean {
+  const values = headersDistinct["content-digest"];
+  if (values?.length !== 1) return false;
+  let known = 0;
+  try {
+    for (const [name, [value]] of parseDictionary(values[0] ?? "")) {
+      const algorithm = Object.hasOwn(DIGESTS, name) ? DIGESTS[name as keyof typeof DIGESTS] : undefined;
+      if (algorithm === undefined) continue;
+      const expected = hash(algorithm, body, "buffer");
+      if (!(value instanceof ArrayBuffer) || value.byteLength !== expected.length) return false;
+      if (!timingSafeEqual(Buffer.from(value), expected)) return false;
+      known += 1;
+    }
+  } catch {
+    return false;
+  }
+  return known > 0;
+}

@@ -1,0 +1,203 @@
+import type {
+  Draft,
+  Reading,
+  ReadRequest,
+  SignatureRefusal,
+  Signable,
+  SignedRequest,
+  WriteRequest,
+} from "../claim.ts";
+import { makeFieldReader } from "../field.ts";
+import { queryWithout, readPlace } from "../place.ts";
+import type { Place } from "../place.ts";
+import { algorithmOf } from "../scheme.ts";
+import type { TemplateScheme } from "../scheme.ts";
+import { endsAtBody, fillTemplate, findDelimiter, hasName, listPlaces, parseTemplate } from "../template.ts";
+import type { TemplatePart, ValueName } from "../template.ts";
+import { findTimeProblem, formatTimestamp } from "../timestamp.ts";
+import { fieldPlace, readSingle, sealField, splitUrl } from "./field.ts";
+import type { FormOptions } from "./field.ts";
+
+const VALUE_LENGTH_MAX = 1_024;
+const ID_LENGTH_MAX = 256;
+/** Node hands headers over byte by byte; a wider character would be cut to a byte when it is signed. */
+const VALUE_CHARACTERS = /^[\x20-\x7e\x80-\xff]*$/;
+const BRACE = 0x7b;
+
+interface Found {
+  readonly request: SignedRequest;
+  readonly parts: readonly string[];
+}
+
+type ReadText = (found: Found) => { readonly text: string } | SignatureRefusal;
+
+/** Signatures over a template that is filled in from the request. */
+export function readTemplate(scheme: TemplateScheme, { url, signaturesMax }: FormOptions): ReadRequest {
+  const { parts } = parseTemplate(scheme.signed);
+  const readField = makeFieldReader(scheme, {
+    fits: algorithmOf(scheme).fits,
+    labels: listLabels(scheme, parts),
+    ...(signaturesMax === undefined ? {} : { signaturesMax }),
+  });
+  const place = fieldPlace(scheme);
+  const constants = splitUrl(url);
+  const readers = parts.map((part, index) => makeTextReader(scheme, { parts, part, index, constants }));
+  const idAt = parts.findIndex((part) => "name" in part && part.name === "id");
+  const needsBrace = endsAtBody(parts);
+
+  return (request): Reading => {
+    const field = readSingle(place, request);
+    if (typeof field === "string") return field;
+    const found = readField(field.text);
+    if (typeof found === "string") return found;
+    if (needsBrace && request.body[0] !== BRACE) return "value_malformed";
+    const texts: (string | undefined)[] = [];
+    for (const read of readers) {
+      const value = read?.({ request, parts: found.parts });
+      if (typeof value === "string") return value;
+      texts.push(value?.text);
+    }
+    const id = idAt === -1 ? null : (texts[idAt] ?? null);
+    return {
+      claims: [{ signed: fillTemplate(parts, texts, request.body), signatures: found.signatures }],
+      id,
+    };
+  };
+}
+
+/** The counterpart: fills the template, and puts values and signature where the reader looks for them. */
+export function writeTemplate(scheme: TemplateScheme, { url }: FormOptions): WriteRequest {
+  const { parts } = parseTemplate(scheme.signed);
+  const constants = splitUrl(url);
+  return (signable): Draft => {
+    const texts = new Map<Place, string>();
+    const place = scheme.timestamp === null ? [] : [scheme.timestamp];
+    for (const each of place) texts.set(each, formatTimestamp(signable.nowSeconds, each.unit));
+    if (scheme.idHeader !== null) texts.set({ header: scheme.idHeader }, signable.id);
+    for (const each of listPlaces(parts)) texts.set(each, valueFor(each, signable));
+    const values = [...texts].filter(([each]) => "query" in each);
+    const query = queryWithout(
+      values
+        .map(([each, text]) => `${"query" in each ? each.query : ""}=${encodeURIComponent(text)}`)
+        .join("&"),
+      null,
+    );
+    const chosen = parts.map((part) => {
+      if ("place" in part) return texts.get(part.place);
+      if (!("name" in part)) return undefined;
+      if (part.name === "timestamp")
+        return formatTimestamp(signable.nowSeconds, scheme.timestamp?.unit ?? "s");
+      if (part.name === "id") return signable.id;
+      return part.name === "query" ? query : constants[part.name];
+    });
+    return {
+      signed: fillTemplate(parts, chosen, signable.body),
+      seal: (signature) => sealField(scheme, { text: writeField(scheme, { texts, signature }), texts }),
+    };
+  };
+}
+
+function valueFor(place: Place, { values, id }: Signable): string {
+  const [[kind, name] = ["", ""]] = Object.entries(place);
+  return values?.[`${kind}:${name}`] ?? id;
+}
+
+/** Labelled parts in front of the signature, numbered ones in their place. */
+function writeField(
+  { lead, prefix, separator, encoding }: TemplateScheme,
+  { texts, signature }: { texts: ReadonlyMap<Place, string>; signature: Buffer },
+): string {
+  const numbered: string[] = [];
+  const labelled: string[] = [];
+  for (const [place, text] of texts) {
+    if (!("part" in place)) continue;
+    if (typeof place.part === "number") numbered[place.part - 1] = text;
+    else labelled.push(place.part + text);
+  }
+  const others = [...labelled, prefix + signature.toString(encoding)];
+  // Every number that no value takes is a place for the others.
+  const all: string[] = [];
+  for (let at = 0; at < numbered.length || others.length > 0; at += 1)
+    all.push(numbered[at] ?? others.shift() ?? "");
+  return lead + all.join(separator);
+}
+
+function listLabels({ timestamp }: TemplateScheme, parts: readonly TemplatePart[]): (string | number)[] {
+  const places: Place[] = [...(timestamp ? [timestamp] : []), ...listPlaces(parts)];
+  return places.flatMap((place) => ("part" in place ? [place.part] : []));
+}
+
+function makeTextReader(
+  scheme: TemplateScheme,
+  context: {
+    parts: readonly TemplatePart[];
+    part: TemplatePart;
+    index: number;
+    constants: Partial<Record<ValueName, string>>;
+  },
+): ReadText | undefined {
+  const { parts, part, index, constants } = context;
+  const delimiter = findDelimiter(parts, index, constants) ?? undefined;
+  if ("place" in part)
+    return makeValueReader(part.place, { kind: "value", delimiter, lengthMax: VALUE_LENGTH_MAX });
+  if (!("name" in part)) return undefined;
+  switch (part.name) {
+    case "timestamp":
+      return makeTimeReader(scheme);
+    case "id":
+      return makeValueReader(
+        { header: scheme.idHeader ?? "" },
+        { kind: "id", delimiter, lengthMax: ID_LENGTH_MAX },
+      );
+    case "query":
+      return ({ request }) => {
+        const text = queryWithout(request.query, scheme.query);
+        return isSignable(text, delimiter, VALUE_LENGTH_MAX) ? { text } : "value_malformed";
+      };
+    case "url":
+    case "path": {
+      const text = constants[part.name] ?? "";
+      return () => ({ text });
+    }
+    default: {
+      const never: never = part.name;
+      return never;
+    }
+  }
+}
+
+function makeTimeReader({ timestamp, toleranceSeconds }: TemplateScheme): ReadText | undefined {
+  if (!timestamp) return undefined;
+  return ({ request, parts }) => {
+    const values = readPlace(timestamp, request, parts);
+    const [text] = values;
+    if (text === undefined) return "timestamp_missing";
+    if (values.length > 1) return "timestamp_repeated";
+    // The text is signed as it came.
+    const { nowSeconds } = request;
+    return findTimeProblem(text, { unit: timestamp.unit, toleranceSeconds, nowSeconds }) ?? { text };
+  };
+}
+
+function makeValueReader(
+  place: Place,
+  { kind, delimiter, lengthMax }: { kind: "id" | "value"; delimiter: string | undefined; lengthMax: number },
+): ReadText {
+  return ({ request, parts }) => {
+    const values = readPlace(place, request, parts);
+    const [text] = values;
+    if (text === undefined) return `${kind}_missing`;
+    if (values.length > 1) return `${kind}_repeated`;
+    return text !== "" && isSignable(text, delimiter, lengthMax) ? { text } : `${kind}_malformed`;
+  };
+}
+
+function isSignable(text: string, delimiter: string | undefined, lengthMax: number): boolean {
+  const cuttable = delimiter !== undefined && delimiter !== "" && text.includes(delimiter);
+  return !cuttable && text.length <= lengthMax && VALUE_CHARACTERS.test(text);
+}
+
+/** Whether the scheme needs the address of the endpoint, as the sender has it. */
+export function templateNeedsUrl({ signed }: TemplateScheme): boolean {
+  return hasName(parseTemplate(signed).parts, "url", "path");
+}

@@ -1,0 +1,110 @@
+import { PRESETS } from "../presets.ts";
+import { loadScheme } from "../scheme.ts";
+import type { Scheme } from "../scheme.ts";
+import { needsUrl } from "../verifier.ts";
+import { listCandidates, listFields } from "./candidates.ts";
+import type { CapturedRequest } from "./candidates.ts";
+import { describeSetting } from "./describe.ts";
+import { listForms, listTokens } from "./otherForms.ts";
+import { ageOf, verifiesAll } from "./prove.ts";
+import { searchTemplates } from "./searchTemplates.ts";
+
+/** A scheme that the requests verify under. */
+export interface SchemeMatch {
+  /** Value of WEBHOOK_SCHEME: a preset's name, or the JSON of a scheme. */
+  readonly setting: string;
+  /** All fields of the scheme. */
+  readonly scheme: Scheme;
+  /** The preset that it is, if any. */
+  readonly preset: string | null;
+  /** Header or parameter that carries the signature. */
+  readonly field: string;
+  /** Seconds from the signed time of the first request to `nowSeconds`; null when no time is signed. */
+  readonly ageSeconds: number | null;
+  readonly toleranceSeconds: number | null;
+  /** How many requests it verified. One alone can be a coincidence of its values. */
+  readonly requests: number;
+  /** Whether it signs the address of the endpoint, which must then be configured. */
+  readonly signsUrl: boolean;
+}
+
+export interface Identification {
+  /** The likeliest first; empty when none was found. */
+  readonly matches: readonly SchemeMatch[];
+  /** Names of the headers and parameters that hold something of the length of a signature. */
+  readonly lookedAt: readonly string[];
+  /** How many texts were signed and compared. */
+  readonly tried: number;
+  /** Why a scheme that fits cannot be used, a sentence each. */
+  readonly unsafe: readonly string[];
+}
+
+export interface IdentifyOptions {
+  /** At least one; further ones prove what the first one shows. */
+  readonly requests: readonly CapturedRequest[];
+  /** Of a pair the public key. */
+  readonly secret: string;
+  readonly nowSeconds: number;
+  /** The public address of the endpoint, as the sender has it. */
+  readonly url?: string | undefined;
+}
+
+/**
+ * Finds out how requests were signed. It signs what the first request holds in every order, with every joiner, hash and
+ * format of the secret, looks for the result in every encoding in every header and parameter, and reads off what
+ * surrounds it how the field is written. Whatever it returns verifies all requests, by the program's own verifier.
+ * Offline only: trying schemes on live requests would let a forger choose the weakest.
+ *
+ * How old a request is does not matter; it is told instead.
+ */
+export function identifyScheme(options: IdentifyOptions): Identification {
+  const [first] = options.requests;
+  if (!first) return { matches: [], lookedAt: [], tried: 0, unsafe: [] };
+  const fields = listFields(first);
+  const candidates = listCandidates(fields);
+  const matches = new Map<string, SchemeMatch>();
+  const add = (scheme: Scheme) => {
+    const match = describe(scheme, options);
+    if (!matches.has(match.setting)) matches.set(match.setting, match);
+  };
+
+  for (const preset of Object.keys(PRESETS)) {
+    const scheme = loadScheme(preset);
+    if (verifiesAll(scheme, options)) add(scheme);
+  }
+  const addForms = (forms: Iterable<Scheme>) => {
+    if (matches.size === 0) for (const scheme of forms) if (verifiesAll(scheme, options)) add(scheme);
+  };
+  addForms(listForms(first, options));
+  const search =
+    matches.size === 0
+      ? searchTemplates(options, { fields, candidates })
+      : { schemes: [], tried: 0, unsafe: [] };
+  for (const scheme of search.schemes) add(scheme);
+  addForms(listTokens(fields, options));
+  const names = candidates.map(({ field }) =>
+    "header" in field.place ? field.place.header : field.place.query,
+  );
+  return {
+    matches: [...matches.values()],
+    lookedAt: [...new Set(names)].sort(),
+    tried: search.tried,
+    unsafe: search.unsafe,
+  };
+}
+
+function describe(scheme: Scheme, { requests, nowSeconds }: IdentifyOptions): SchemeMatch {
+  const [first] = requests;
+  const { setting, preset } = describeSetting(scheme);
+  const signedAt = first && ageOf(scheme, first);
+  return {
+    setting,
+    scheme,
+    preset,
+    field: scheme.form === "http-message" ? "signature" : (scheme.header ?? scheme.query ?? ""),
+    ageSeconds: signedAt === undefined ? null : nowSeconds - signedAt,
+    toleranceSeconds: scheme.form === "token" ? null : scheme.toleranceSeconds,
+    requests: requests.length,
+    signsUrl: needsUrl(scheme),
+  };
+}

@@ -1,0 +1,41 @@
+import type { KeyObject } from "node:crypto";
+import { ConfigurationError } from "../../domain/errors.ts";
+import type { AlgorithmName } from "../algorithms.ts";
+import { parseScheme, SECRET_FORMATS } from "../scheme.ts";
+import type { SecretFormat } from "../scheme.ts";
+import { readSecrets } from "../secrets.ts";
+
+interface TrialKey {
+  readonly algorithm: AlgorithmName;
+  readonly format: SecretFormat;
+  readonly key: KeyObject;
+}
+
+/** Every key that the secret can stand for with one of the algorithms; the same key under two formats once. */
+export function listKeys(secret: string, algorithms: readonly AlgorithmName[]): TrialKey[] {
+  const formats = secret.startsWith("whsec_") ? (["whsec", ...SECRET_FORMATS] as const) : SECRET_FORMATS;
+  const keys: TrialKey[] = [];
+  for (const algorithm of algorithms) {
+    for (const format of new Set(formats)) {
+      const key = readKey(secret, algorithm, format);
+      if (key && !keys.some((other) => other.algorithm === algorithm && other.key.equals(key)))
+        keys.push({ algorithm, format, key });
+    }
+  }
+  // Text that is a whole public key is no shared secret.
+  return keys.some(({ format }) => format === "spki") ? keys.filter(({ format }) => format === "spki") : keys;
+}
+
+function readKey(
+  secret: string,
+  algorithm: AlgorithmName,
+  secretFormat: SecretFormat,
+): KeyObject | undefined {
+  try {
+    return readSecrets([secret], parseScheme({ header: "x-any", algorithm, secretFormat })).keys[0];
+  } catch (error) {
+    // An algorithm does without a format that cannot hold its keys.
+    if (error instanceof ConfigurationError) return undefined;
+    throw error;
+  }
+}
