@@ -7,6 +7,7 @@ import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { RawAnswer } from "../provider/errors.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/forward.ts";
+import { makePathGate } from "../runtime/http/passedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
@@ -17,6 +18,8 @@ export interface WriteThroughDeps {
   readonly authorizeWrite: Authenticate;
   /** Sends with a source's own key; one for every source. */
   readonly forward: (sourceId: string) => Forward;
+  /** Writes beside those of the contract that are passed on; see passedPaths.ts. */
+  readonly morePaths: readonly string[];
   readonly applyReads: Apply["applyReads"];
   /** How long the provider may still change what it dates to an instant. */
   readonly settleSeconds: number;
@@ -27,6 +30,12 @@ export interface WriteThroughDeps {
 const BODY_BYTES_MAX = 1024 * 1024;
 
 const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies ForwardedRequest["method"][];
+
+const NOT_PASSED_ON = {
+  status: 404,
+  code: "not_passed_on",
+  message: "This write is none of the provider's contract. The operator can add it to WRITE_THROUGH_PATHS.",
+};
 
 /** What of the provider's answer says something about that answer, and not about a connection of ours. */
 const PASSED_HEADERS = [
@@ -40,16 +49,18 @@ const PASSED_HEADERS = [
 
 /**
  * Passes a write on to the provider with the source's own key, and answers as the provider did (spec, "Endpoints":
- * create, quote, change, cancel, advance, address check, and whatever else it takes).
+ * create, quote, change, cancel, advance, address check, and what WRITE_THROUGH_PATHS adds).
  *
  * The order in the answer is in the mirror before the caller gets it. When the mirror cannot take it now, the answer
  * says `X-Mirrored: later` and is forwarded anyway: the provider has done it, and polling will bring it.
  */
 export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
-  const { authorizeWrite, forward, logger } = deps;
+  const { authorizeWrite, forward, morePaths, logger } = deps;
+  const isPassed = makePathGate(morePaths);
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
     if (!METHODS.includes(request.method)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
+    if (!isPassed(request.method, request.originalUrl)) throw new RefusedRequestError(NOT_PASSED_ON);
     const bytes = await readBytes(request, response);
     const gone = new AbortController();
     response.on("close", () => gone.abort(new Error("the client is gone")));

@@ -1,9 +1,11 @@
+import type { IncomingMessage } from "node:http";
 import { millisFromInstant } from "../domain/order/instant.ts";
 import { parseRetryAfter } from "../provider/rate/retryAfter.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { describeError } from "../runtime/telemetry/errorFields.ts";
 import type { SendMessage, SendResult } from "./outgoingDelivery.ts";
 import type { OutgoingMessage } from "./outgoingMessage.ts";
+import { postOutgoing } from "./outgoingRequest.ts";
 
 /** The endpoint has this long to answer; Standard Webhooks asks for 15 to 30 s. */
 const TIMEOUT_MS = 15_000;
@@ -16,38 +18,40 @@ export type Sign = (message: OutgoingMessage & { nowSeconds: number }) => Record
  * Makes the function that posts signed messages to one endpoint. A redirect counts as an answer like any other, which
  * is a failure: what is signed for one address is not handed to another.
  */
-export function makeSend(deps: { url: string; sign: Sign; clock: Clock; timeoutMs?: number }): SendMessage {
-  const { url, sign, clock, timeoutMs = TIMEOUT_MS } = deps;
+export function makeSend(deps: {
+  url: string;
+  sign: Sign;
+  clock: Clock;
+  /** Whether the endpoint may have an address of a private network; see postOutgoing. */
+  allowPrivate?: boolean;
+  timeoutMs?: number;
+}): SendMessage {
+  const { sign, clock, allowPrivate = false, timeoutMs = TIMEOUT_MS } = deps;
+  const url = new URL(deps.url);
   return async (message) => {
     const nowSeconds = Math.floor(millisFromInstant(clock.now()) / MILLIS_PER_SECOND);
+    const headers = {
+      "content-type": "application/json",
+      "user-agent": "order-mirror",
+      ...sign({ ...message, nowSeconds }),
+    };
+    const body = Buffer.from(message.body);
     try {
-      const response = await fetch(url, {
-        method: "POST",
-        headers: {
-          "content-type": "application/json",
-          "user-agent": "order-mirror",
-          ...sign({ ...message, nowSeconds }),
-        },
-        body: new Uint8Array(message.body),
-        redirect: "manual",
-        signal: AbortSignal.timeout(timeoutMs),
-      });
       // What an endpoint says beyond its status is not read: it may be long, or never end.
-      await response.body?.cancel();
-      return readAnswer(response, clock);
+      return readAnswer(await postOutgoing(url, { headers, body, timeoutMs, allowPrivate }), clock);
     } catch (error) {
       return { kind: "failed", code: nameFailure(error) };
     }
   };
 }
 
-function readAnswer({ status, headers }: Response, clock: Clock): SendResult {
-  const field = headers.get("retry-after");
-  const retryAfterMs = field === null ? null : parseRetryAfter(field, clock.now());
-  return { kind: "answered", status, retryAfterMs };
+function readAnswer({ statusCode = 0, headers }: IncomingMessage, clock: Clock): SendResult {
+  const field = headers["retry-after"];
+  const retryAfterMs = field === undefined ? null : parseRetryAfter(field, clock.now());
+  return { kind: "answered", status: statusCode, retryAfterMs };
 }
 
-/** fetch hides what happened to the connection in a cause. */
+/** An abort hides its reason, the time-out, in a cause. */
 function nameFailure(error: unknown): string {
   const cause = error instanceof Error && error.cause instanceof Error ? error.cause : error;
   const { type, code } = describeError(cause);

@@ -45,6 +45,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   });
   return {
     forward: (sourceId) => senders.get(sourceId) ?? refuseUnknown(sourceId),
+    morePaths: config.writeThroughPaths,
     applyReads,
     settleSeconds: config.pollSettleSeconds,
   };

@@ -22,6 +22,7 @@ import { deliveryEvents } from "../../src/wire/events.ts";
 const WRITER = "token-that-may-write";
 const READER = "token-that-may-read";
 const KEY = "dos_live_source";
+const MORE_PATHS = ["PUT /v1/orders/{reference}/address", "DELETE /v1/{anything}"];
 const apiTokens = [
   { token: WRITER, sourceId: "live", mayWrite: true },
   { token: READER, sourceId: "live" },
@@ -65,7 +66,7 @@ function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promis
     logger: silentLogger,
     modes: new Map([["live", "live"]] as const),
   });
-  const writes = { forward: () => forward, applyReads, settleSeconds: 5 };
+  const writes = { forward: () => forward, morePaths: MORE_PATHS, applyReads, settleSeconds: 5 };
   return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
 }
 
@@ -138,7 +139,7 @@ describe("a write", () => {
     ["PUT", "/v1/orders/DO-1/address"],
     ["DELETE", "/v1/anything"],
     ["POST", "/v1/test/orders/DO-1/advance"],
-  ])("of any form is forwarded: %s %s", async (method, path) => {
+  ])("of the contract or of WRITE_THROUGH_PATHS is forwarded: %s %s", async (method, path) => {
     provider.script(json(200, orderBody()));
     expect(await ask(method, path)).toMatchObject({ status: 200 });
     expect(asked()).toEqual([`${method} ${path}`]);
@@ -203,9 +204,36 @@ describe("the right to write", () => {
 
   it("ends at the provider's interface", async () => {
     provider.script(json(200, {}));
-    for (const path of ["/v1/../_sandbox/seed", "/v1/%2e%2e/_sandbox/seed", "/v1/x/..\\..\\..\\_sandbox"]) {
-      expect([path, await askRaw(path)]).toEqual([path, 404]);
+    const elsewhere = [
+      "/v1/../_sandbox/seed",
+      "/v1/%2e%2e/_sandbox/seed",
+      "/v1/x/..\\..\\..\\_sandbox",
+      "/v1/..%2f..%2fadmin/keys",
+      "/v1/..;/admin",
+      "/v1/..%5cadmin",
+      "/v1/orders/..%2f..%2fkeys/cancel",
+      "/v1/orders/a%5c..%5cb/cancel",
+      "/v1/orders/a;b/cancel",
+      "/v1/orders/%252e%252e/cancel",
+      "/v1/orders/%00/cancel",
+      "/v1/orders/%zz/cancel",
+      "/v1/orders//cancel",
+    ];
+    for (const path of elsewhere) expect([path, await askRaw(path)]).toEqual([path, 404]);
+    expect(asked()).toEqual([]);
+  });
+
+  it("is no way to keys, webhook endpoints or what the contract does not show", async () => {
+    provider.script(json(200, {}));
+    for (const path of ["/v1/keys", "/v1/webhooks", "/v1/webhook-endpoints/1", "/v1/orders/DO-1/refund"]) {
+      expect(await ask("POST", path, { body: "{}" })).toMatchObject({
+        status: 404,
+        error: { code: "not_passed_on" },
+      });
     }
+    // However far it is widened.
+    expect(await ask("DELETE", "/v1/keys")).toMatchObject({ status: 404 });
+    expect(await ask("DELETE", "/v1/webhooks")).toMatchObject({ status: 404 });
     expect(asked()).toEqual([]);
   });
 });

@@ -63,6 +63,8 @@ export interface Config {
   /** Where alerts go; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
+  /** Writes beside those of the contract; see passedPaths.ts. */
+  readonly writeThroughPaths: readonly string[];
   /** How long things are kept: ISO 8601 durations; null: for ever. */
   readonly eventsKeptFor: string | null;
   readonly historyKeptFor: string | null;
@@ -249,6 +251,7 @@ function makeConfig(
     publicUrls: values.PUBLIC_URL ?? [],
     alertWebhook: makeAlertWebhook(values),
     writeThrough: values.WRITE_THROUGH,
+    writeThroughPaths: values.WRITE_THROUGH_PATHS ?? [],
     eventsKeptFor: values.EVENTS_KEPT_FOR,
     historyKeptFor: values.HISTORY_KEPT_FOR,
     changesKeptFor: values.CHANGES_KEPT_FOR,

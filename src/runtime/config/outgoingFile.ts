@@ -2,7 +2,9 @@ import path from "node:path";
 import { z } from "zod";
 import { OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
 import type { OutgoingType } from "../../domain/order/outgoing.ts";
+import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
+import { namesThisMachine } from "./loopback.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
@@ -10,6 +12,8 @@ import { list, webAddress } from "./variableSchemas.ts";
 export interface OutgoingWebhook {
   readonly endpointId: string;
   readonly url: string;
+  /** Whether it may have an address of a private network. */
+  readonly allowPrivate: boolean;
   /** Each signs every message, as Standard Webhooks do: `whsec_…` by HMAC, `whsk_…` by ed25519. */
   readonly secrets: readonly string[];
   readonly sourceIds: readonly string[];
@@ -29,6 +33,7 @@ const webhookSchema = z.strictObject({
     .string()
     .regex(/^[a-z0-9][a-z0-9_-]{0,62}$/, "must be 1 to 63 of a-z, 0-9, _ and -, starting with a-z or 0-9"),
   url: webAddress,
+  privateHost: z.string().min(1).optional(),
   secret: z.string().trim().min(1).optional(),
   secretFile: z.string().min(1).optional(),
   sources: z.array(z.string()).min(1),
@@ -56,6 +61,8 @@ export function readOutgoingFile(deps: {
       problems.push(`${place} names the source ${source}, which is not configured.`);
     if ((webhook.secret === undefined) === (webhook.secretFile === undefined))
       problems.push(`${place} needs secret or secretFile, and one of them only.`);
+    const address = findEndpointProblem(webhook);
+    if (address !== undefined) problems.push(`${place} ${address}`);
     const read = makeSecretReader({ folder: path.dirname(file), place, problems });
     const text = webhook.secret ?? read("secretFile", webhook.secretFile);
     const secrets = list.parse(text ?? "");
@@ -66,6 +73,7 @@ export function readOutgoingFile(deps: {
     return {
       endpointId: webhook.name,
       url: webhook.url,
+      allowPrivate: webhook.privateHost !== undefined,
       secrets,
       sourceIds: [...new Set(webhook.sources)],
       types: webhook.events ?? null,
@@ -83,4 +91,18 @@ function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme
     ...(others.length > 0 ? checkScheme("standard-webhooks", others) : []),
     ...(isBroken ? ["A key that starts with whsk_ must be 32 or 64 bytes in base64."] : []),
   ];
+}
+
+/** Orders hold names and addresses of people, so they go out encrypted, and into a private network only by its name. */
+function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhookSchema>): string | undefined {
+  const url = new URL(text);
+  if (url.protocol === "http:" && !namesThisMachine(url.host))
+    return "url must start with https://: over http anybody on the way can read orders. Only this machine may use http.";
+  if (privateHost !== undefined && privateHost !== url.hostname)
+    return "privateHost must be the host of url. It allows that host to have an address of a private network.";
+  const literal = literalAddress(url);
+  const isRefused = privateHost === undefined && !namesThisMachine(url.host) && literal !== undefined;
+  return isRefused && isPrivateAddress(literal)
+    ? "url is an address of a private network. Name it in privateHost as well, if it is meant."
+    : undefined;
 }

@@ -1,6 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
+import { findPathProblem } from "../http/passedPaths.ts";
 
 /** One environment variable of the product. */
 export interface Variable {
@@ -140,6 +141,13 @@ export const webAddresses = list.refine(
   (values) => values.length > 0 && values.every((value) => isUrl(value, ["http:", "https:"])),
   "must be addresses that start with https:// or http://, comma separated",
 );
+
+export const passedPaths = list.superRefine((patterns, context) => {
+  for (const pattern of patterns) {
+    const problem = findPathProblem(pattern);
+    if (problem !== undefined) context.addIssue({ code: "custom", message: problem });
+  }
+});
 
 export const password = text.refine(
   (value) => value.length >= PASSWORD_LENGTH_MIN,

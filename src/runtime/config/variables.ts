@@ -10,6 +10,7 @@ import {
   HOUR_SECONDS,
   list,
   oneOf,
+  passedPaths,
   redisUrls,
   seconds,
   text,
@@ -189,6 +190,13 @@ export const VARIABLES = {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),
     default: "false",
     meaning: "pass writes on to the provider, for tokens with +write",
+  },
+  WRITE_THROUGH_PATHS: {
+    schema: passedPaths,
+    default: null,
+    unset: "the writes of the provider's contract",
+    meaning:
+      "further writes that are passed on, comma separated, as PUT /v1/orders/{reference}/address; never keys or webhooks",
   },
   EVENTS_KEPT_FOR: {
     schema: keptFor,

@@ -92,6 +92,7 @@ it("loads from nothing, with every default, without a source", () => {
     signOn: null,
     alertWebhook: null,
     writeThrough: false,
+    writeThroughPaths: [],
     eventsKeptFor: null,
     historyKeptFor: null,
     changesKeptFor: null,
@@ -653,7 +654,8 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
     const env = outgoing(endpoint, {
       name: "bi",
-      url: "http://bi:8080/",
+      url: "https://bi:8080/",
+      privateHost: "bi",
       secretFile,
       sources: ["live", "live"],
       events,
@@ -663,6 +665,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       {
         endpointId: "erp",
         url: endpoint.url,
+        allowPrivate: false,
         secrets: [SECRET],
         sourceIds: ["live"],
         types: null,
@@ -670,7 +673,8 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       },
       {
         endpointId: "bi",
-        url: "http://bi:8080/",
+        allowPrivate: true,
+        url: "https://bi:8080/",
         secrets: [OTHER_SECRET],
         sourceIds: ["live"],
         types: events,
@@ -687,8 +691,17 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     ],
     ["no secret", { ...endpoint, secret: undefined }, /needs secret or secretFile/],
     ["a key that signs nothing", { ...endpoint, secret: `${SECRET},whsk_short` }, /whsk_ must be 32 or 64/],
-    ["a secret of another format", { ...endpoint, secret: "secret" }, /endpoint erp, secret: /],
+    ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret: /],
     ["an address that is none", { ...endpoint, url: "erp" }, /does not fit at 0\.url/],
+    ["http to another machine", { ...endpoint, url: "http://erp.example" }, /url must start with https:\/\//],
+    [
+      "a private address",
+      { ...endpoint, url: "https://10.1.2.3/x" },
+      /url is an address of a private network/,
+    ],
+    ["a link-local address", { ...endpoint, url: "https://169.254.169.254/" }, /private network/],
+    ["a private address of IPv6", { ...endpoint, url: "https://[fd00::1]/" }, /private network/],
+    ["another private host than its own", { ...endpoint, privateHost: "bi" }, /privateHost must be the host/],
     [
       "a kind of change that there is not",
       { ...endpoint, events: ["order.lost"] },

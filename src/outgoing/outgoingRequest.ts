@@ -1,0 +1,77 @@
+import { lookup } from "node:dns";
+import { request as requestHttp } from "node:http";
+import { request as requestHttps } from "node:https";
+import type { IncomingMessage } from "node:http";
+import type { LookupFunction } from "node:net";
+import { isLoopback, namesThisMachine } from "../runtime/config/loopback.ts";
+import { isPrivateAddress, literalAddress } from "../runtime/http/privateAddress.ts";
+
+/** The endpoint's name leads to an address that this endpoint may not have. */
+const NOT_ALLOWED = "ERR_PRIVATE_ADDRESS";
+
+export interface PostOptions {
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: Buffer;
+  readonly timeoutMs: number;
+  /** Whether the endpoint may be in a private network. */
+  readonly allowPrivate: boolean;
+}
+
+/**
+ * Posts `body` and resolves with the head of the answer; its body is thrown away unread. The address is looked at when the
+ * connection is made, not before: a name that somebody else answers for may lead elsewhere a moment later (DNS rebinding).
+ */
+export function postOutgoing(
+  url: URL,
+  { headers, body, timeoutMs, allowPrivate }: PostOptions,
+): Promise<IncomingMessage> {
+  const accepts = acceptedAddresses(url, allowPrivate);
+  const literal = literalAddress(url);
+  return new Promise((resolve, reject) => {
+    if (literal !== undefined && !accepts(literal)) {
+      reject(makeRefusal());
+      return;
+    }
+    const send = url.protocol === "https:" ? requestHttps : requestHttp;
+    const request = send(url, {
+      method: "POST",
+      headers: { ...headers, "content-length": body.length },
+      signal: AbortSignal.timeout(timeoutMs),
+      lookup: makeLookup(accepts),
+      // A connection that is kept would be used again without looking where its name leads now.
+      agent: false,
+    });
+    request.once("response", (response) => {
+      response.on("error", () => undefined);
+      response.destroy();
+      resolve(response);
+    });
+    request.on("error", reject);
+    request.end(body);
+  });
+}
+
+type Accepts = (address: string) => boolean;
+
+/** A name of this machine leads nowhere else; another one to public addresses, or to any where its endpoint is private. */
+export function acceptedAddresses(url: URL, allowPrivate: boolean): Accepts {
+  if (namesThisMachine(url.host)) return isLoopback;
+  return allowPrivate ? () => true : (address) => !isPrivateAddress(address);
+}
+
+/** Resolves a name to those of its addresses that are accepted; fails when it has none. */
+export function makeLookup(accepts: Accepts, resolve: typeof lookup = lookup): LookupFunction {
+  return (hostname, options, callback) => {
+    resolve(hostname, { ...options, all: true }, (error, addresses) => {
+      const allowed = error ? [] : addresses.filter(({ address }) => accepts(address));
+      const [first] = allowed;
+      if (error || !first) callback(error ?? makeRefusal(), []);
+      else if (options.all === true) callback(null, allowed);
+      else callback(null, first.address, first.family);
+    });
+  };
+}
+
+function makeRefusal(): NodeJS.ErrnoException {
+  return Object.assign(new Error("the endpoint has a private address"), { code: NOT_ALLOWED });
+}

@@ -1,0 +1,67 @@
+/** Every write that the provider's contract shows; what else it may take is passed on only where it is named. */
+const CONTRACT = [
+  "POST /v1/orders",
+  "POST /v1/orders/quote",
+  "PATCH /v1/orders/{reference}",
+  "POST /v1/orders/{reference}/cancel",
+  "POST /v1/test/orders/{reference}/advance",
+  "POST /v1/addresses/validate",
+];
+
+const PATTERN = /^(?:POST|PUT|PATCH|DELETE) \/v1(?:\/(?:[A-Za-z0-9_-]+|\{[a-z]+\}))+$/;
+/** Keys and webhook endpoints: with them, a token that may order couriers would take over the account. */
+const ADMINISTRATION = /key|webhook|secret|token|credential|member|user|billing|subscription/i;
+
+/** What is wrong with an entry of WRITE_THROUGH_PATHS, if anything. */
+export function findPathProblem(pattern: string): string | undefined {
+  if (!PATTERN.test(pattern))
+    return "must be a method and a path from /v1/ on, as PUT /v1/orders/{reference}/address";
+  return ADMINISTRATION.test(pattern.replaceAll(/\{[a-z]+\}/g, ""))
+    ? "names keys, webhooks or other administration, which is never passed on"
+    : undefined;
+}
+
+/**
+ * Makes the test whether a write is passed on: one of the contract's, or of `more`, with whole segments in place of those in
+ * braces. A segment that could lead elsewhere once somebody decodes it is refused: `%2F`, `%5C`, `..`, `;`, control characters.
+ */
+export function makePathGate(more: readonly string[]): (method: string, target: string) => boolean {
+  const allowed = [...CONTRACT, ...more].map((pattern) => {
+    const [method, path = ""] = pattern.split(" ");
+    return { method, segments: path.split("/") };
+  });
+  return (method, target) => {
+    const segments = (target.split("?")[0] ?? "").split("/");
+    return allowed.some(
+      (each) =>
+        each.method === method &&
+        each.segments.length === segments.length &&
+        each.segments.every((expected, index) => {
+          const segment = segments[index] ?? "";
+          return expected.startsWith("{")
+            ? isPlain(segment) && !ADMINISTRATIVE_NAMES.has(segment)
+            : segment === expected;
+        }),
+    );
+  };
+}
+
+/** Names of sub-resources that would fit where a reference is expected. */
+const ADMINISTRATIVE_NAMES = new Set([
+  "keys",
+  "api-keys",
+  "api_keys",
+  "webhooks",
+  "webhook-endpoints",
+  "webhook_endpoints",
+]);
+
+function isPlain(segment: string): boolean {
+  let decoded: string;
+  try {
+    decoded = decodeURIComponent(segment);
+  } catch {
+    return false;
+  }
+  return decoded !== "" && decoded !== "." && decoded !== ".." && !/[/\\;%\p{Cc}]/u.test(decoded);
+}
