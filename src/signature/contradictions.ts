@@ -27,9 +27,14 @@ export function listContradictions(scheme: Scheme): Contradiction[] {
   if (scheme.form !== "http-message") {
     const { header, query } = scheme;
     refuse(
-      (header === null) === (query === null),
+      header === null && query === null,
       "header",
-      "or query must say where the signature stands, one of them",
+      "is missing; or query names the parameter of the address",
+    );
+    refuse(
+      header !== null && query !== null,
+      "query",
+      "is given beside header; the signature stands in one of them",
     );
   }
   if (scheme.form === "template") checkTemplate(scheme, refuse);

@@ -46,7 +46,7 @@ export function parseTemplate(template: string): { parts: TemplatePart[]; proble
   if (bodies !== 1) problems.push(`must hold {body} exactly once, not ${bodies} times`);
   for (const [index, part] of parts.entries()) {
     if (isFree(part) && findDelimiter(parts, index, {}) === null)
-      problems.push(`has ${describePart(part)} where nothing tells it from its neighbour`);
+      problems.push(`has value ${index + 1} where nothing tells it from its neighbour`);
   }
   return { parts, problems };
 }
@@ -65,16 +65,6 @@ function parsePlaceholder(token: string): TemplatePart | undefined {
   const hash = BODY_HASHES.find((each) => each === rest[0]);
   const encoding = ENCODINGS.find((each) => each === rest[1]);
   return kind === "body" && hash && encoding && rest.length === 2 ? { body: { hash, encoding } } : undefined;
-}
-
-/** As it stands in a template. */
-export function describePart(part: TemplatePart): string {
-  if ("literal" in part) return part.literal;
-  if ("name" in part) return `{${part.name}}`;
-  if ("body" in part)
-    return part.body === "raw" ? "{body}" : `{body:${part.body.hash}:${part.body.encoding}}`;
-  const [[kind, argument] = ["", ""]] = Object.entries(part.place);
-  return `{${kind}:${argument}}`;
 }
 
 export function hasName(parts: readonly TemplatePart[], ...names: readonly ValueName[]): boolean {

@@ -97,7 +97,7 @@ describe("refuses a scheme", () => {
       { header: "x-sig", prefix: "v0=", prefixOn: "first" },
       /needs a prefix and a separator/,
     ],
-    ["whose signature stands in two places", { header: "x-sig", query: "sig" }, /one of them/],
+    ["whose signature stands in two places", { header: "x-sig", query: "sig" }, /stands in one of them/],
     [
       "of a form it does not know",
       { form: "saml", header: "x-sig" },

@@ -1,0 +1,87 @@
+import { existsSync, readdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+import { describe, expect, it } from "vitest";
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+const read = (file: string) => readFileSync(path.join(ROOT, file), "utf8");
+const page = read("docs/security.md");
+
+/** Short names that the page explains. */
+const SHORT: Readonly<Record<string, string>> = {
+  receive: "integration/receive",
+  hostile: "integration/hostileRequests",
+  verifier: "unit/signature/verifier",
+  scheme: "unit/signature/scheme",
+};
+const SECTIONS = ["What a leaked secret opens", "The webhook endpoint", "OWASP ASVS 4.0.3, level 2"];
+
+/** Rows whose defence is that there is nothing, or a tool outside of the tests. */
+const WITHOUT_TEST = /\| (?:none are given|by `src|`\.ci\/audit`)/;
+
+function rowsOf(section: string): string[] {
+  const [, text = ""] = page.split(`## ${section}\n`);
+  const lines = (text.split("\n## ")[0] ?? "").split("\n").filter((line) => line.startsWith("|"));
+  return lines.slice(2);
+}
+
+const lastCell = (row: string) => row.split("|").at(-2)?.trim() ?? "";
+
+/** The test files that a cell names, by the end of their path; a bare name takes the folder of the one before it. */
+function filesOf(cell: string): string[] {
+  const files: string[] = [];
+  let folder = "";
+  const bare = cell.replaceAll(/"[^"]*"/g, "").replaceAll("`", "");
+  for (const word of bare.split(/[\s,;:]+/).filter((each) => /^[A-Za-z0-9/._-]+$/.test(each))) {
+    const name = (SHORT[word] ?? word).replace(/\.test\.ts$/, "");
+    if (name.includes("/")) folder = path.dirname(name);
+    const file = name.includes("/") ? name : `${folder}/${name}`;
+    if (existsSync(path.join(ROOT, "test", `${file}.test.ts`))) files.push(`test/${file}.test.ts`);
+    else if (existsSync(path.join(ROOT, "test", name)) && name.includes("/")) {
+      const tests = readdirSync(path.join(ROOT, "test", name)).filter((each) => each.endsWith(".test.ts"));
+      files.push(...tests.map((each) => `test/${name}/${each}`));
+    } else if (name.includes("/") && !name.startsWith("src/")) files.push(`MISSING ${word}`);
+  }
+  return files;
+}
+
+describe.each(SECTIONS)("every row of %s", (section) => {
+  const rows = rowsOf(section);
+
+  it("is there", () => expect(rows.length).toBeGreaterThan(8));
+
+  it("names a test file that exists, and tests that are in it", () => {
+    const problems: string[] = [];
+    for (const row of rows.filter((each) => !WITHOUT_TEST.test(each))) {
+      const cell = lastCell(row);
+      const files = filesOf(cell);
+      if (files.length === 0) problems.push(`no test: ${row}`);
+      problems.push(...files.filter((file) => file.startsWith("MISSING")).map((file) => `${file}: ${row}`));
+      const texts = files
+        .filter((file) => !file.startsWith("MISSING"))
+        .map(read)
+        .join("\n");
+      for (const [, quoted = ""] of cell.matchAll(/"([^"]*)"/g)) {
+        const parts = quoted.split("…").map((part) => part.trim());
+        // A name with `%s` in it is written otherwise in the file, so its parts are looked for.
+        if (!parts.every((part) => texts.includes(part))) problems.push(`no test "${quoted}": ${row}`);
+      }
+    }
+    expect(problems).toEqual([]);
+  });
+
+  it("names code that exists", () => {
+    const named = rows.flatMap((row) =>
+      [...row.matchAll(/`((?:src|config)\/[\w/.-]+)`/g)].map(([, file]) => file ?? ""),
+    );
+    expect(named.filter((file) => !existsSync(path.join(ROOT, file)))).toEqual([]);
+  });
+});
+
+it("tells what is open to whom for each kind of secret, with the code that holds it", () => {
+  const rows = rowsOf("What a leaked secret opens");
+  expect(rows.filter((row) => !/`(?:src|config)\//.test(row))).toEqual([]);
+});
+
+it("has a policy that says how to report and what is supported", () => {
+  expect(read("SECURITY.md")).toMatch(/## Report a vulnerability[\s\S]*## What is supported/);
+});
