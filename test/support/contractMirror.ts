@@ -55,6 +55,14 @@ const TOKENS = [
   [KEYS.standardTest, "standard"],
 ] as const;
 
+let minutesPassed = 0;
+const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + minutesPassed * 60_000 };
+
+/** Makes the mirror's limit of wrong tokens forget; the provider has none, and the suite tries many wrong keys. */
+export function passMinute(): void {
+  minutesPassed += 1;
+}
+
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
 /**
@@ -84,7 +92,7 @@ export async function openContractMirror(
   const common = { databaseUrl: database.url, logger: silentLogger };
   const queue = await makeApplyQueue({ ...common, redisUrls: [] });
   shutdown.onShutdown("queue", () => queue.close());
-  const deps = { ...common, config, clock: systemClock, shutdown, metrics, queue };
+  const deps = { ...common, config, clock, shutdown, metrics, queue };
   await startWorker(deps);
   const web = await startWeb(deps);
   await recordConfiguredSources(database.pool, config);

@@ -1,5 +1,6 @@
 import path from "node:path";
 import { beforeEach } from "vitest";
+import { passMinute } from "./contractMirror.ts";
 
 /**
  * Where the mirror does not answer as the provider does, and why: all of it. Each row names a file of the contract
@@ -24,6 +25,7 @@ const EXCEPTIONS: readonly { file: string; tests: RegExp; why: string }[] = [
 ];
 
 beforeEach(({ task, skip }) => {
+  passMinute();
   const file = path.basename(task.file.filepath);
   const name = task.fullTestName;
   const exception = EXCEPTIONS.find((each) => each.file === file && each.tests.test(name));
