@@ -145,9 +145,9 @@ describe("docker-compose.yml", () => {
 });
 
 describe("the run for continuous integration", () => {
-  it("is an executable script that the shell can read", () => {
-    expect(statSync(path.join(ROOT, ".ci/run")).mode & 0o111).toBe(0o111);
-    execFileSync("bash", ["-n", path.join(ROOT, ".ci/run")]);
+  it.each([".ci/run", ".ci/on-node"])("%s is an executable script that the shell can read", (script) => {
+    expect(statSync(path.join(ROOT, script)).mode & 0o111).toBe(0o111);
+    execFileSync("bash", ["-n", path.join(ROOT, script)]);
   });
 
   it("runs npm scripts that exist", () => {
