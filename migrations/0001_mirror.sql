@@ -32,12 +32,14 @@ create table mirror.inbox (
   primary key (seq, source_id),
   unique (source_id, event_id, body_hash)
 );
-comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. Append-only; what became of a row is in history.';
+comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. What became of a row is in history. Rows are changed by erasure only, and removed by retention only.';
 comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
 comment on column mirror.inbox.event_id     is 'The envelope''s id; or sha256:<hex> of the body where it has none that can be a key.';
 comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event id that comes back with other content is kept, not dropped.';
 comment on column mirror.inbox.body         is 'The request body, byte for byte as it was signed.';
 comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, 0 first: tells when an old one can go.';
+comment on column mirror.inbox.received_at is 'When the event was stored, by the database''s clock.';
+comment on column mirror.inbox.source_id is 'The source; references sources.';
 
 create table mirror.pending (
   seq         bigint not null,
@@ -46,6 +48,9 @@ create table mirror.pending (
   primary key (seq, source_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
 comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: its rows are the backlog, whatever the queue knows.';
+comment on column mirror.pending.received_at is 'When the event was stored, as in inbox.';
+comment on column mirror.pending.seq is 'Position of the event in the inbox.';
+comment on column mirror.pending.source_id is 'The source; references sources.';
 
 create sequence mirror.history_id as bigint;
 
@@ -74,7 +79,7 @@ create table mirror.history (
   seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
 );
-comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Append-only.';
+comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Rows are changed by erasure only, and removed by retention only.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
@@ -91,6 +96,11 @@ comment on column mirror.history.previous_status is 'Status of the order before;
 comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
 comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
+comment on column mirror.history.event_id is 'The event that was decided on; null for a read.';
+comment on column mirror.history.event_type is 'Type of that event.';
+comment on column mirror.history.history_id is 'Number of the observation, in the order of decision.';
+comment on column mirror.history.source_id is 'The source; references sources.';
+comment on column mirror.history.status is 'Status that the observation shows; null where it holds no order.';
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
 create index refuted_claims on mirror.history (source_id, seen_at)
@@ -132,7 +142,7 @@ create table mirror.orders (
   changed_at              timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
-comment on table  mirror.orders                     is 'The latest known state of every order. Only mirror.apply writes here, and the order key only grows.';
+comment on table  mirror.orders                     is 'The latest known state of every order. Only applying, orders that are gone and erasure write here, and the order key only grows.';
 comment on column mirror.orders.reference           is 'The provider''s order reference.';
 comment on column mirror.orders.horizon             is 'A read showed this content, and every change up to this instant is in it; provider-clock nanoseconds since 1970, never below version. Null while the content is a claim: only an event, or a read of something younger, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
@@ -154,6 +164,18 @@ comment on column mirror.orders.previous_version    is 'updatedAt of that conten
 comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has. A gone order is kept and not served.';
 comment on column mirror.orders.first_seen_via      is 'How the order first came to be known.';
 comment on column mirror.orders.changed_at          is 'When the content last changed here, by the database''s clock.';
+comment on column mirror.orders.branch_id is 'The provider''s id of the branch.';
+comment on column mirror.orders.branch_reference is 'The business''s own name of the branch.';
+comment on column mirror.orders.first_seen_at is 'When the order was seen first, by the database''s clock.';
+comment on column mirror.orders.fleet_name is 'The fleet that delivers it.';
+comment on column mirror.orders.livemode is 'True for an order of the live mode.';
+comment on column mirror.orders.previous_status is 'Status before the last change; null for an order that never changed.';
+comment on column mirror.orders.resolved_basis is 'What the resolved times were derived from.';
+comment on column mirror.orders.resolved_delivery_time is 'Delivery time as the provider resolved it from the schedule.';
+comment on column mirror.orders.resolved_pickup_time is 'Pickup time as the provider resolved it from the schedule.';
+comment on column mirror.orders.schedule_mode is 'How the order was scheduled.';
+comment on column mirror.orders.source_id is 'The source; references sources.';
+comment on column mirror.orders.status is 'Status as the provider names it.';
 create index orders_by_version  on mirror.orders (source_id, version, reference);
 create index orders_by_external on mirror.orders (source_id, external_order_id) where external_order_id is not null;
 create index orders_by_pickup   on mirror.orders (source_id, pickup_time, reference);
@@ -206,10 +228,21 @@ create table mirror.changes (
   changed_at          timestamptz not null default clock_timestamp(),
   primary key (position, source_id)
 );
-comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Append-only.';
+comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows are never changed, and removed by retention only.';
 comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with holes. Read only up to mirror.feed_fence(), asked in a statement before: a smaller position may commit later.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
 comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
+comment on column mirror.changes.changed_at is 'When the mirror was changed, by the database''s clock.';
+comment on column mirror.changes.event_id is 'The event that brought the change; null when a read did.';
+comment on column mirror.changes.event_type is 'Type of that event.';
+comment on column mirror.changes.history_id is 'The observation after the change; references history.';
+comment on column mirror.changes.previous_history_id is 'The observation before the change; null for a new order.';
+comment on column mirror.changes.previous_status is 'Status before the change; null for a new order.';
+comment on column mirror.changes.reference is 'The order''s reference.';
+comment on column mirror.changes.revision is 'How many states the order has had, this one included.';
+comment on column mirror.changes.source_id is 'The source; references sources.';
+comment on column mirror.changes.status is 'Status after the change.';
+comment on column mirror.changes.via is 'What brought the change: webhook, poll, backfill, refetch, verify or write.';
 
 create table mirror.quarantine (
   quarantine_id bigint generated always as identity,
@@ -233,6 +266,13 @@ comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
 comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
 comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is quarantined once.';
+comment on column mirror.quarantine.inbox_seq is 'Position of the event in the inbox; null for what a read brought.';
+comment on column mirror.quarantine.quarantine_id is 'Number of the entry.';
+comment on column mirror.quarantine.quarantined_at is 'When it was put here, by the database''s clock.';
+comment on column mirror.quarantine.reference is 'The order''s reference, where it could be read.';
+comment on column mirror.quarantine.source_id is 'The source; references sources.';
+comment on column mirror.quarantine.state is 'open, or dismissed by a person.';
+comment on column mirror.quarantine.via is 'What brought it: webhook, poll, backfill, refetch, verify or write.';
 create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
 create index quarantine_excepted on mirror.quarantine (source_id) where state = 'open' and inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
@@ -291,6 +331,7 @@ comment on column mirror.poll_state.last_error_at         is 'When a cycle last 
 comment on column mirror.poll_state.failing_since         is 'When the first cycle of those that have failed in a row ended; null: the last one did not fail.';
 comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null: the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
+comment on column mirror.poll_state.source_id is 'The source; references sources.';
 
 create table mirror.coverage (
   coverage_id bigint generated always as identity,
@@ -323,6 +364,12 @@ comment on column mirror.coverage.server is 'Database server and timeline on whi
 comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit: with the overlap, how long after the window''s end its walk had to begin to prove it.';
 comment on column mirror.coverage.overlap_seconds is 'Overlap in force at the commit.';
 comment on column mirror.coverage.begun_at is 'When its first page was asked for, by the provider''s clock (a lower bound), nanoseconds since 1970.';
+comment on column mirror.coverage.coverage_id is 'Number of the window.';
+comment on column mirror.coverage.ended_at is 'When its last page had been applied, by the database''s clock.';
+comment on column mirror.coverage.orders is 'How many orders its pages listed.';
+comment on column mirror.coverage.requests is 'How many list requests it took.';
+comment on column mirror.coverage.source_id is 'The source; references sources.';
+comment on column mirror.coverage.started_at is 'When its first page was requested, by the database''s clock.';
 create index coverage_by_time on mirror.coverage (source_id, until) where proved;
 
 create table mirror.walks (
@@ -353,6 +400,7 @@ comment on column mirror.walks.fence      is 'Fencing number of the lease under 
 comment on column mirror.walks.provider   is 'Which provider is read, as sources tells it; under another one the window is started again.';
 comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is started again.';
 comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
+comment on column mirror.walks.source_id is 'The source; references sources.';
 
 create table mirror.walk_pages (
   source_id text not null,
@@ -365,6 +413,8 @@ create table mirror.walk_pages (
 comment on table  mirror.walk_pages      is 'What the pages of the walks under way showed that no page before had, so that a walk that is taken over counts no order twice.';
 comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
 comment on column mirror.walk_pages.keys is 'Name of each order and state of it: a hash of the content, and the reference.';
+comment on column mirror.walk_pages.source_id is 'The source; references sources.';
+comment on column mirror.walk_pages.sweep is 'The sweep that walks; with source_id it names the walk.';
 
 create table mirror.coverage_breaches (
   breach_id bigint generated always as identity,
@@ -394,6 +444,9 @@ comment on column mirror.coverage_breaches.detail    is 'What the mirror had bef
 comment on column mirror.coverage_breaches.safe_through_before is 'safe_through until then, nanoseconds since 1970; null where nothing was proved without a gap.';
 comment on column mirror.coverage_breaches.safe_through_after  is 'safe_through after that: where the range begins, if it went back.';
 comment on column mirror.coverage_breaches.reproved_at is 'When the range was proved again; null while it is not.';
+comment on column mirror.coverage_breaches.breach_id is 'Number of the breach.';
+comment on column mirror.coverage_breaches.found_at is 'When the evidence was found, by the database''s clock.';
+comment on column mirror.coverage_breaches.source_id is 'The source; references sources.';
 create index coverage_breaches_open on mirror.coverage_breaches (source_id) where reproved_at is null;
 
 create view mirror.proved as
@@ -401,6 +454,9 @@ select source_id, since, until from mirror.coverage where proved
 union all
 select source_id, history_since, safe_through from mirror.poll_state where history_since < safe_through;
 comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: the windows up to safe_through stand in coverage only as long as they are young.';
+comment on column mirror.proved.since is 'Begin of the proved span (inclusive).';
+comment on column mirror.proved.source_id is 'The source; references sources.';
+comment on column mirror.proved.until is 'End of the proved span (exclusive).';
 
 create table mirror.leases (
   name       text primary key,
@@ -411,3 +467,5 @@ create table mirror.leases (
 comment on table  mirror.leases            is 'Who leads what. A row and not an advisory lock, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
 comment on column mirror.leases.expires_at is 'By the database''s clock.';
+comment on column mirror.leases.holder is 'Who holds it: host name and process id.';
+comment on column mirror.leases.name is 'What the holder may do.';

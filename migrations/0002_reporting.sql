@@ -65,6 +65,14 @@ comment on column mirror.branches.connected_zones is 'All connections: code, nam
 comment on column mirror.branches.raw             is 'The branch object exactly as the provider sent it.';
 comment on column mirror.branches.last_seen_at    is 'When the provider last listed it, by the database''s clock.';
 comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
+comment on column mirror.branches.city is 'City of the branch''s address.';
+comment on column mirror.branches.first_seen_at is 'When a read showed the branch first, by the database''s clock.';
+comment on column mirror.branches.name is 'Its name at the provider.';
+comment on column mirror.branches.postcode is 'Postcode of the branch''s address.';
+comment on column mirror.branches.source_id is 'The source; references sources.';
+comment on column mirror.branches.street is 'Street and number of the branch''s address.';
+comment on column mirror.branches.zone_code is 'Code of the delivery zone.';
+comment on column mirror.branches.zone_name is 'Name of the delivery zone.';
 create index branches_by_reference on mirror.branches (source_id, reference);
 
 create function mirror.instant_at(nanos bigint) returns timestamptz
@@ -376,6 +384,10 @@ select source_id, reference,
   requested_at
 from mirror.refetches where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
 comment on view mirror.exceptions is 'What stands beside safe_through: orders that were seen and could not be read, by the word of the quarantine; those of them that are being read again (replayed); changes that an event brought late and no read has confirmed yet (late_event); and orders whose state in a proved window no read of that window showed (unconfirmed).';
+comment on column mirror.exceptions.found_at is 'When the order was first seen this way.';
+comment on column mirror.exceptions.kind is 'Why it stands beside the claim of completeness.';
+comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
+comment on column mirror.exceptions.source_id is 'The source; references sources.';
 
 create view reporting.sync_status as
 select

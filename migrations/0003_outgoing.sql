@@ -10,6 +10,7 @@ comment on table  mirror.outgoing_endpoints                 is 'Where changes ar
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
 comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this: an endpoint that fails again and again is left alone for a while.';
+comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
 
 create table mirror.outgoing_cursors (
   endpoint_id text not null references mirror.outgoing_endpoints,
@@ -20,6 +21,9 @@ create table mirror.outgoing_cursors (
 );
 comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries.';
 comment on column mirror.outgoing_cursors.notified_position is 'The last removal of changes (feed_removals) that the endpoint was notified of.';
+comment on column mirror.outgoing_cursors.endpoint_id is 'The endpoint, as OUTGOING_WEBHOOKS_FILE names it.';
+comment on column mirror.outgoing_cursors.position is 'The last position of the feed that deliveries were planned for.';
+comment on column mirror.outgoing_cursors.source_id is 'The source; references sources.';
 
 create table mirror.outgoing_deliveries (
   delivery_id     bigint generated always as identity primary key,
@@ -49,6 +53,12 @@ comment on column mirror.outgoing_deliveries.round           is '1, and one more
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
 comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not before this; while an attempt is under way, when it is taken for lost.';
 comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
+comment on column mirror.outgoing_deliveries.created_at is 'When the delivery was planned, by the database''s clock.';
+comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';
+comment on column mirror.outgoing_deliveries.delivery_id is 'Number of the delivery.';
+comment on column mirror.outgoing_deliveries.endpoint_id is 'The endpoint that it is for.';
+comment on column mirror.outgoing_deliveries.last_attempt_at is 'When it was last sent; null before.';
+comment on column mirror.outgoing_deliveries.source_id is 'The source; references sources.';
 create index outgoing_due on mirror.outgoing_deliveries (next_attempt_at) where state = 'pending';
 create index outgoing_dead on mirror.outgoing_deliveries (endpoint_id, position) where state = 'dead';
 create index outgoing_missed on mirror.outgoing_deliveries (endpoint_id, created_at) where event_type = 'changes.missed';

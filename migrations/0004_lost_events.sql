@@ -12,6 +12,10 @@ create table mirror.announced_statuses (
 comment on table  mirror.announced_statuses            is 'Which statuses the provider announces by event: learned from the events that came, because its documentation does not list them all.';
 comment on column mirror.announced_statuses.event_type is 'Type of the last event that brought the status.';
 comment on column mirror.announced_statuses.events     is 'How many changes were first learned from such an event, or were announced by one late.';
+comment on column mirror.announced_statuses.first_at is 'When the first event of this status came, by the database''s clock.';
+comment on column mirror.announced_statuses.last_at is 'When the last event of this status came, by the database''s clock.';
+comment on column mirror.announced_statuses.source_id is 'The source; references sources.';
+comment on column mirror.announced_statuses.status is 'A status that events of this source have announced.';
 
 create table mirror.unannounced_changes (
   source_id    text not null references mirror.sources,
@@ -31,6 +35,10 @@ comment on column mirror.unannounced_changes.via          is 'The read that foun
 comment on column mirror.unannounced_changes.found_at     is 'When the read''s change was applied, by the database''s clock.';
 comment on column mirror.unannounced_changes.state        is 'waiting: its event may still come. late: it came after the read. lost: it did not come within the grace period. not_announced: no event was ever seen for that status.';
 comment on column mirror.unannounced_changes.announced_at is 'When its event came after all.';
+comment on column mirror.unannounced_changes.event_id is 'The event that announced the change late; null while none has.';
+comment on column mirror.unannounced_changes.reference is 'The order''s reference.';
+comment on column mirror.unannounced_changes.source_id is 'The source; references sources.';
+comment on column mirror.unannounced_changes.status is 'Status after the change.';
 create index unannounced_undecided on mirror.unannounced_changes (source_id, found_at) where state in ('waiting', 'lost');
 create index unannounced_by_time on mirror.unannounced_changes (source_id, found_at);
 
@@ -40,12 +48,15 @@ create table mirror.lost_events_removed (
 );
 comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were removed for their age: the count of all time goes on.';
 comment on column mirror.lost_events_removed.lost is 'How many of the removed rows were in the state lost.';
+comment on column mirror.lost_events_removed.source_id is 'The source; references sources.';
 
 create table mirror.lost_event_cursor (
   source_id text primary key references mirror.sources,
   position  bigint not null
 );
 comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events.';
+comment on column mirror.lost_event_cursor.position is 'The last change of the feed that was compared with the events.';
+comment on column mirror.lost_event_cursor.source_id is 'The source; references sources.';
 
 create table mirror.webhook_calls (
   source_id text not null references mirror.sources,

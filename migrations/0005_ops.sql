@@ -19,6 +19,8 @@ comment on column mirror.ops_actions.source_id is 'Source that it concerned; nul
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a request to the queues.';
 comment on column mirror.ops_actions.note      is 'What the person said about it.';
 comment on column mirror.ops_actions.affected  is 'How many things it concerned; null when it was begun and its end is not known.';
+comment on column mirror.ops_actions.action_id is 'Number of the entry.';
+comment on column mirror.ops_actions.at is 'When it was done, by the database''s clock.';
 
 create table mirror.ops_sessions (
   token_hash   bytea primary key,
@@ -34,6 +36,9 @@ comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s val
 comment on column mirror.ops_sessions.person       is 'Who it is, as OpenID Connect named the person; null: whoever knows the password of the role.';
 comment on column mirror.ops_sessions.sources      is 'Sources for which the person is an operator; null: all of them.';
 comment on column mirror.ops_sessions.last_seen_at is 'To the minute: a session that nobody uses ends before expires_at.';
+comment on column mirror.ops_sessions.created_at is 'When the login was, by the database''s clock.';
+comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';
+comment on column mirror.ops_sessions.role is 'What the session may do: operator or viewer.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 
 alter table mirror.quarantine

@@ -12,6 +12,8 @@ comment on table  mirror.event_delays               is 'How long after their cha
 comment on column mirror.event_delays.late          is 'True when a read had found the change before the event came.';
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
 comment on column mirror.event_delays.events        is 'How many changes of status were announced so.';
+comment on column mirror.event_delays.hour is 'The hour in which the events came.';
+comment on column mirror.event_delays.source_id is 'The source; references sources.';
 
 create table mirror.period_requests (
   request_id   bigint generated always as identity primary key,
@@ -84,3 +86,5 @@ create table mirror.open_order_checks (
 );
 comment on table  mirror.open_order_checks            is 'Orders that stayed open for unusually long, and were therefore asked to be read again one by one.';
 comment on column mirror.open_order_checks.checked_at is 'When that was asked for last; a row goes when it is older than any such order.';
+comment on column mirror.open_order_checks.reference is 'The order''s reference.';
+comment on column mirror.open_order_checks.source_id is 'The source; references sources.';

@@ -8,6 +8,8 @@ create table mirror.erasures (
 );
 comment on table  mirror.erasures           is 'Orders whose personal data was erased. Whatever comes of them is redacted before it is written, so rows must stay for ever.';
 comment on column mirror.erasures.erased_at is 'When it was first asked for.';
+comment on column mirror.erasures.reference is 'The erased order''s reference.';
+comment on column mirror.erasures.source_id is 'The source; references sources.';
 
 create function mirror.redact_order(raw json, reference text, status text) returns json
 language sql stable parallel safe

@@ -15,6 +15,7 @@ comment on column mirror.provider_behaviour.value       is 'What was measured, i
 comment on column mirror.provider_behaviour.measured_at is 'When that was last seen to be so.';
 comment on column mirror.provider_behaviour.previous    is 'The value before; null: it was never another one.';
 comment on column mirror.provider_behaviour.changed_at  is 'When it was found to have changed; null: never.';
+comment on column mirror.provider_behaviour.source_id is 'The source; references sources.';
 
 create table mirror.arrivals (
   source_id      text not null references mirror.sources,
@@ -27,6 +28,9 @@ create table mirror.arrivals (
 comment on table  mirror.arrivals                is 'How late changes appear in the provider''s list, counted by the hour in which they were seen. Settle time and overlap are tuned by the last week of it.';
 comment on column mirror.arrivals.missed_seconds is 'Age of the change, at most, when a read of its window did not show it; 0: no read missed it.';
 comment on column mirror.arrivals.seen_seconds   is 'Age of the change, at most, when a read showed it first.';
+comment on column mirror.arrivals.changes is 'How many changes were this old when a read first showed them.';
+comment on column mirror.arrivals.hour is 'The hour in which they were seen.';
+comment on column mirror.arrivals.source_id is 'The source; references sources.';
 
 alter table mirror.poll_state add column settle_seconds double precision;
 alter table mirror.poll_state add column overlap_seconds double precision;

@@ -8,6 +8,7 @@ create table mirror.feed (
 comment on table  mirror.feed                is 'One row: the server that the feed was last written on.';
 comment on column mirror.feed.server         is 'Server and timeline, as mirror.server_identity() names them.';
 comment on column mirror.feed.server_started is 'When that server process started: while it is the same, so is the server, and nobody needs to ask.';
+comment on column mirror.feed.only_row is 'Keeps the table at one row.';
 insert into mirror.feed default values;
 
 create table mirror.feed_epochs (
@@ -21,6 +22,8 @@ comment on table  mirror.feed_epochs                is 'Each server that the fee
 comment on column mirror.feed_epochs.epoch          is 'Part of every position that readers keep.';
 comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
 comment on column mirror.feed_epochs.server         is 'Server and timeline, as mirror.server_identity() names them.';
+comment on column mirror.feed_epochs.begun_at is 'When the epoch began, by the database''s clock.';
+comment on column mirror.feed_epochs.epoch_number is 'Number of the epoch, in the order in which they began.';
 insert into mirror.feed_epochs (after_position, server) select 0, server from mirror.feed;
 
 create table mirror.feed_removals (
@@ -28,6 +31,8 @@ create table mirror.feed_removals (
   position  bigint not null
 );
 comment on table mirror.feed_removals is 'Up to which position changes of a source were removed by retention: a reader that has not read them must start again.';
+comment on column mirror.feed_removals.position is 'The last position of this source that retention removed.';
+comment on column mirror.feed_removals.source_id is 'The source; references sources.';
 
 create function mirror.newest_feed_position() returns bigint
 language sql volatile as $$

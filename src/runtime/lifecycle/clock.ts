@@ -1,7 +1,7 @@
 import { instantFromMillis } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
-/** Time as a dependency: nothing else in the product reads the machine's clock. */
+/** Time as a dependency: whatever decides by time gets it as an argument. Timers of deadlines run on the machine's clock. */
 export interface Clock {
   /** Local wall clock. Never part of a version or of a window's bounds: those are provider time. */
   readonly now: () => Instant;
