@@ -7,7 +7,7 @@ import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
 import type { RawAnswer } from "../provider/errors.ts";
 import type { ForwardedAnswer, ForwardedRequest, Forward } from "../provider/forward.ts";
-import { makePathGate } from "../runtime/http/passedPaths.ts";
+import { makePathGate } from "../runtime/http/forwardedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
@@ -18,7 +18,7 @@ export interface WriteThroughDeps {
   readonly authorizeWrite: Authenticate;
   /** Sends with a source's own key; one for every source. */
   readonly forward: (sourceId: string) => Forward;
-  /** Writes beside those of the contract that are passed on; see passedPaths.ts. */
+  /** Writes beside those of the contract that are forwarded; see forwardedPaths.ts. */
   readonly morePaths: readonly string[];
   readonly applyReads: Apply["applyReads"];
   /** How long the provider may still change what it dates to an instant. */
@@ -31,9 +31,9 @@ const BODY_BYTES_MAX = 1024 * 1024;
 
 const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies ForwardedRequest["method"][];
 
-const NOT_PASSED_ON = {
+const NOT_FORWARDED = {
   status: 404,
-  code: "not_passed_on",
+  code: "not_forwarded",
   message: "This write is none of the provider's contract. The operator can add it to WRITE_THROUGH_PATHS.",
 };
 
@@ -56,11 +56,11 @@ const PASSED_HEADERS = [
  */
 export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
   const { authorizeWrite, forward, morePaths, logger } = deps;
-  const isPassed = makePathGate(morePaths);
+  const isForwarded = makePathGate(morePaths);
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
     if (!METHODS.includes(request.method)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
-    if (!isPassed(request.method, request.originalUrl)) throw new RefusedRequestError(NOT_PASSED_ON);
+    if (!isForwarded(request.method, request.originalUrl)) throw new RefusedRequestError(NOT_FORWARDED);
     const bytes = await readBytes(request, response);
     const gone = new AbortController();
     response.on("close", () => gone.abort(new Error("the client is gone")));

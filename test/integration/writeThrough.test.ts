@@ -228,7 +228,7 @@ describe("the right to write", () => {
     for (const path of ["/v1/keys", "/v1/webhooks", "/v1/webhook-endpoints/1", "/v1/orders/DO-1/refund"]) {
       expect(await ask("POST", path, { body: "{}" })).toMatchObject({
         status: 404,
-        error: { code: "not_passed_on" },
+        error: { code: "not_forwarded" },
       });
     }
     // However far it is widened.

@@ -63,7 +63,7 @@ export interface Config {
   /** Where alerts go; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
-  /** Writes beside those of the contract; see passedPaths.ts. */
+  /** Writes beside those of the contract; see forwardedPaths.ts. */
   readonly writeThroughPaths: readonly string[];
   /** How long things are kept: ISO 8601 durations; null: for ever. */
   readonly eventsKeptFor: string | null;

@@ -1,7 +1,7 @@
 import { isIP } from "node:net";
 import { z } from "zod";
 import { parseDuration, resolveSince } from "./duration.ts";
-import { findPathProblem } from "../http/passedPaths.ts";
+import { findPathProblem } from "../http/forwardedPaths.ts";
 
 /** One environment variable of the product. */
 export interface Variable {
@@ -142,7 +142,7 @@ export const webAddresses = list.refine(
   "must be addresses that start with https:// or http://, comma separated",
 );
 
-export const passedPaths = list.superRefine((patterns, context) => {
+export const forwardedPaths = list.superRefine((patterns, context) => {
   for (const pattern of patterns) {
     const problem = findPathProblem(pattern);
     if (problem !== undefined) context.addIssue({ code: "custom", message: problem });

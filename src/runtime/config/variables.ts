@@ -10,7 +10,7 @@ import {
   HOUR_SECONDS,
   list,
   oneOf,
-  passedPaths,
+  forwardedPaths,
   redisUrls,
   seconds,
   text,
@@ -192,11 +192,11 @@ export const VARIABLES = {
     meaning: "pass writes on to the provider, for tokens with +write",
   },
   WRITE_THROUGH_PATHS: {
-    schema: passedPaths,
+    schema: forwardedPaths,
     default: null,
     unset: "the writes of the provider's contract",
     meaning:
-      "further writes that are passed on, comma separated, as PUT /v1/orders/{reference}/address; never keys or webhooks",
+      "further writes that are forwarded, comma separated, as PUT /v1/orders/{reference}/address; never keys or webhooks",
   },
   EVENTS_KEPT_FOR: {
     schema: keptFor,

@@ -1,4 +1,4 @@
-/** Every write that the provider's contract shows; what else it may take is passed on only where it is named. */
+/** Every write that the provider's contract shows; what else it may take is forwarded only where it is named. */
 const CONTRACT = [
   "POST /v1/orders",
   "POST /v1/orders/quote",
@@ -17,12 +17,12 @@ export function findPathProblem(pattern: string): string | undefined {
   if (!PATTERN.test(pattern))
     return "must be a method and a path from /v1/ on, as PUT /v1/orders/{reference}/address";
   return ADMINISTRATION.test(pattern.replaceAll(/\{[a-z]+\}/g, ""))
-    ? "names keys, webhooks or other administration, which is never passed on"
+    ? "names keys, webhooks or other administration, which is never forwarded"
     : undefined;
 }
 
 /**
- * Makes the test whether a write is passed on: one of the contract's, or of `more`, with whole segments in place of those in
+ * Makes the test whether a write is forwarded: one of the contract's, or of `more`, with whole segments in place of those in
  * braces. A segment that could lead elsewhere once somebody decodes it is refused: `%2F`, `%5C`, `..`, `;`, control characters.
  */
 export function makePathGate(more: readonly string[]): (method: string, target: string) => boolean {
