@@ -116,6 +116,12 @@ begin
   end loop;
 end
 $$;
+-- BullMQ moves jobs through temporary tables, which nobody else may make.
+do $$
+begin
+  execute pg_catalog.format('grant temporary on database %I to order_mirror_web, order_mirror_worker', pg_catalog.current_database());
+end
+$$;
 grant usage on schema bullmq to order_mirror_web, order_mirror_worker;
 grant select, insert, update, delete on all tables in schema bullmq to order_mirror_web, order_mirror_worker;
 grant usage on all sequences in schema bullmq to order_mirror_web, order_mirror_worker;
