@@ -38,7 +38,8 @@ alter role order_mirror_reader set search_path = reporting;
 create database order_mirror owner order_mirror_owner;
 \connect order_mirror
 
--- Nobody else on this server gets in, and nobody but the owner makes temporary tables or large objects.
+-- Nobody else on this server gets in. Large objects are made by administrators only, temporary tables by the owner and by those
+-- whom config/postgres-roles.sql lets, as the queue in Postgres needs them.
 revoke all on database order_mirror from public;
 grant connect on database order_mirror
   to order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_reader;

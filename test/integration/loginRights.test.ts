@@ -93,7 +93,7 @@ describe("a process on the embedded server", () => {
     ]) {
       await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
     }
-    // BullMQ's queue in Postgres needs them, though readers may not make any.
+    // The queue in Postgres needs temporary tables, though readers may not make any.
     await administrator.query("call mirror.prepare_reader()");
     await pool.query("create temporary table moved (a int)");
     await pool.end();
