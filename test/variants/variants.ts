@@ -114,7 +114,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an order that a page contradicts is passed over in silence",
+    name: "an order that a page contradicts is skipped in silence",
     edits: [
       {
         file: "poll/sweeps/walkStore.ts",
