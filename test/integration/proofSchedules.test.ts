@@ -8,7 +8,7 @@ import type { Lane } from "../support/scheduledWorld.ts";
 
 /**
  * Whole pollers over a real Postgres, in virtual time, on schedules that nobody thought of. `PROOF_SCHEDULES=2000` runs as
- * many of them, `PROOF_SEED` chooses others; a failure prints the schedule.
+ * many of them instead of 300, `PROOF_SEED` chooses others; a failure prints the schedule. Lanes count their seeds up from it.
  */
 const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 300);
 const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
