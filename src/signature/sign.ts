@@ -31,7 +31,10 @@ export function makeSigner(options: SignerOptions): (signable: Signable) => Reco
 /** The same for schemes that put something into the address, too. */
 export function makeSealer({ scheme, secret, url }: SignerOptions): (signable: Signable) => Seal {
   const key = readSigningKey(secret, scheme);
-  if (!key) throw new ConfigurationError("The secret to sign with is empty or does not fit the scheme.");
+  if (!key)
+    throw new ConfigurationError(
+      "The secret to sign with is empty, repeats a short pattern, or does not fit the scheme.",
+    );
   const write = makeWriter(scheme, { url });
   const algorithm = algorithmOf(scheme);
   return (signable) => {

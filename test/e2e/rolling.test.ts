@@ -1,3 +1,4 @@
+import { randomBytes } from "node:crypto";
 import { request } from "node:http";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
@@ -10,10 +11,9 @@ import { at, makeEventBody } from "../support/orders.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
 import type { RunningProgram } from "../support/program.ts";
 
-const [OLD, NEW] = [1, 2].map((seed) => `whsec_${Buffer.alloc(32, seed).toString("base64")}`) as [
-  string,
-  string,
-];
+const [OLD, NEW] = [randomBytes(32), randomBytes(32)].map(
+  (secret) => `whsec_${secret.toString("base64")}`,
+) as [string, string];
 
 let database: TestDatabase;
 beforeAll(async () => {
