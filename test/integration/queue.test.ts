@@ -110,7 +110,8 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       PATIENCE,
     );
     expect(calls).toBe(1);
-    expect(lines.join("")).toContain("a job failed for good");
+    // The log is told after the queue.
+    await expect.poll(() => lines.join(""), PATIENCE).toContain("a job failed for good");
   });
 
   it("keeps nothing of an error that is not ours but its type and code", async () => {
