@@ -41,21 +41,21 @@ $$;
 comment on function mirror.newest_feed_position is 'The last position that was given out, committed or not; 0 when there was none.';
 
 -- The first look at a new server, before its first change is written or read: so after_position is exact. The row lock
--- makes all wait until the epoch is committed; the server's own restart begins none.
+-- makes all wait until the epoch is committed. The server's own restart begins none, and nobody waits for it to be noted.
 create function mirror.begin_feed_epoch() returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
-  known record;
   present text := mirror.server_identity();
 begin
-  select * into known from mirror.feed for update;
-  if known.server_started = pg_postmaster_start_time() then
+  if exists (select from mirror.feed where server = present) then
+    update mirror.feed set server_started = pg_postmaster_start_time()
+    where only_row in (select only_row from mirror.feed for update skip locked);
+    return false;
+  end if;
+  if not exists (select from mirror.feed where server <> present for update) then
     return false;
   end if;
   update mirror.feed set server = present, server_started = pg_postmaster_start_time();
-  if known.server = present then
-    return false;
-  end if;
   insert into mirror.feed_epochs (after_position, server)
   select coalesce(max(position), 0), present from (
     select max(position) as position from mirror.changes union all select max(position) from mirror.feed_removals) kept;

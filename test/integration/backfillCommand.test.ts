@@ -65,14 +65,14 @@ it(
   { timeout: TIMEOUT_MS },
   async () => {
     const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
-    const { backfillId, state } = JSON.parse(asked.stdout) as { backfillId: string; state: string };
+    const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
     expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
-    expect(asked.stderr).toContain(`order-mirror backfill --watch ${backfillId}`);
-    expect(await run(["--cancel", backfillId])).toMatchObject({
+    expect(asked.stderr).toContain(`order-mirror backfill --watch ${requestId}`);
+    expect(await run(["--cancel", requestId])).toMatchObject({
       code: 0,
-      stdout: `Backfill ${backfillId} is cancelled; what was read stays.\n`,
+      stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
     });
-    expect(await run(["--watch", backfillId])).toMatchObject({ code: 1, stdout: "" });
+    expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
     for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
       expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
     }
@@ -100,17 +100,17 @@ it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_
 
 it("ends with 3 when a part of the period could not be proved whole", { timeout: TIMEOUT_MS }, async () => {
   const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
-  const { backfillId } = JSON.parse(stdout) as { backfillId: string };
+  const { requestId } = JSON.parse(stdout) as { requestId: string };
   const end = (unproved: number) =>
     pool.query(
       "update mirror.period_requests set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
       [unproved],
     );
   await end(2);
-  const watched = await run(["--watch", backfillId]);
+  const watched = await run(["--watch", requestId]);
   expect(watched).toMatchObject({ code: 3, stdout: expect.stringContaining("Read 0 orders") });
   expect(watched.stderr).toContain("2 parts could not be proved whole");
-  expect(await run(["--watch", backfillId, "--json"])).toMatchObject({ code: 3 });
+  expect(await run(["--watch", requestId, "--json"])).toMatchObject({ code: 3 });
   await end(0);
-  expect(await run(["--watch", backfillId])).toMatchObject({ code: 0 });
+  expect(await run(["--watch", requestId])).toMatchObject({ code: 0 });
 });

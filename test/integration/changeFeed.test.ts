@@ -393,7 +393,15 @@ describe("a database that moved", () => {
     await pool.query("update mirror.feed set server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(false);
     await pool.query("update mirror.feed set server_started = 'epoch'");
+    // Whoever notes the restart first keeps nobody waiting, however long its transaction is open.
+    const client = await database.pool.connect();
+    await client.query("begin");
+    expect((await client.query("select mirror.begin_feed_epoch() as begun")).rows).toEqual([
+      { begun: false },
+    ]);
     await seeByPoll({ reference: "B", updatedAt: at(1) });
+    await client.query("commit");
+    client.release();
     const { data } = await read(`?after=${next}`);
     expect(data.map(({ position }) => position.split(".")[0])).toEqual([next.split(".")[0]]);
   });

@@ -8,6 +8,7 @@ const EXCEPTIONS: Readonly<Record<string, string>> = {
   alerts: "a row per condition that holds; its subject is a source, or what all sources share",
   period_requests: SMALL,
   feed: "one row, about the server itself",
+  feed_epochs: "a row per server that the feed was written on",
   leases: "one row per thing that is led; its name has the source in it",
   ops_actions: SMALL,
   ops_sessions: "of people, who see all sources",
