@@ -116,10 +116,13 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
   return { load, save };
 }
 
-/** Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. */
+/**
+ * Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. Also of a window
+ * that proves nothing: the one that does may begin behind the older state, and then shows nothing of the order.
+ */
 function listContradicted(sweep: Sweep, { after, decisions }: WalkedPage): string[] {
-  // A comparison reads by itself what its pages did not show, and a window that proves nothing skips nothing.
-  if (sweep.provesAfterSeconds === undefined || sweep.name === "verify") return [];
+  // A comparison reads by itself what its pages did not show.
+  if (sweep.name === "verify") return [];
   const { until } = after.walk.window;
   return decisions
     .filter(({ verdict, version, storedVersion }) => {
