@@ -22,6 +22,8 @@ it.runIf(existsSync(FULL))(
     const web = world.launch("web", {}, { stderrTo: FULL });
     const worker = world.launch("worker", {}, { stderrTo: FULL });
     await expect.poll(() => world.load.send(), PATIENCE).toBe(200);
+    // A worker that is still starting ends when it finds no Postgres.
+    await world.audit.expectDecided(world.load.acknowledged);
     // Something to log again and again.
     await world.postgres.stop();
     for (let refused = 0; refused < 5; refused += 1) expect(await world.load.send()).toBe(503);
