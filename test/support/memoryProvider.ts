@@ -34,7 +34,13 @@ export function makeMemoryProvider(): MemoryProvider {
   const extras: string[] = [];
   const reads: ListRead[] = [];
   const singleReads: string[] = [];
-  const now = () => systemClock.now();
+  let latest = systemClock.now();
+  // No two requests share an instant, however coarse the clock is: tests tell requests apart by it.
+  const now = () => {
+    const read = systemClock.now();
+    latest = read > latest ? read : latest + 1_000n;
+    return latest;
+  };
 
   function listPage({ since, until, limit, offset }: WalkRequest) {
     const inside = [...orders.values()]
