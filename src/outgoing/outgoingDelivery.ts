@@ -65,6 +65,7 @@ export function makeDeliver(deps: {
 /**
  * What an answer means. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0 to
  * 1, makes it longer.
+ * @internal
  */
 export function judgeAnswer(
   answer: SendResult,

@@ -53,13 +53,13 @@ export function postOutgoing(
 
 type Accepts = (address: string) => boolean;
 
-/** A name of this machine leads nowhere else; another one to public addresses, or to any where its endpoint is private. */
+/** A name of this machine leads nowhere else; another one to public addresses, or to any where its endpoint is private. @internal */
 export function acceptedAddresses(url: URL, allowPrivate: boolean): Accepts {
   if (namesThisMachine(url.host)) return isLoopback;
   return allowPrivate ? () => true : (address) => !isPrivateAddress(address);
 }
 
-/** Resolves a name to those of its addresses that are accepted; fails when it has none. */
+/** Resolves a name to those of its addresses that are accepted; fails when it has none. @internal */
 export function makeLookup(accepts: Accepts, resolve: typeof lookup = lookup): LookupFunction {
   return (hostname, options, callback) => {
     resolve(hostname, { ...options, all: true }, (error, addresses) => {

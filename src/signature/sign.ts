@@ -28,7 +28,7 @@ export function makeSigner(options: SignerOptions): (signable: Signable) => Reco
   return (signable) => sign(signable).headers;
 }
 
-/** The same for schemes that put something into the address, too. */
+/** The same for schemes that put something into the address, too. @internal */
 export function makeSealer({ scheme, secret, url }: SignerOptions): (signable: Signable) => Seal {
   const key = readSigningKey(secret, scheme);
   if (!key)

@@ -18,6 +18,7 @@ const SPACE = 0x20;
  *
  * `JSON.parse` and `JSON.stringify` would lose digits of long numbers and the order of number-like keys; a mirror
  * returns what it was given. `text` must be an object that `JSON.parse` has accepted: the scan relies on it.
+ * @internal
  */
 export function rawMembers(text: string): RawMember[] {
   const members: RawMember[] = [];

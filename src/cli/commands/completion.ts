@@ -18,7 +18,7 @@ export function addCompletionCommand(program: Command): void {
     });
 }
 
-/** Every command and subcommand with its options, as commander knows them. */
+/** Every command and subcommand with its options, as commander knows them. @internal */
 export function listCommands(program: Command, parents: readonly string[] = []): CompletedCommand[] {
   return program.commands.flatMap((command) => {
     const path = [...parents, command.name()];

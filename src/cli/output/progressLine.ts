@@ -13,7 +13,7 @@ export interface Progress {
   readonly rate: string;
 }
 
-/** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`, without the bar off a terminal. */
+/** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`, without the bar off a terminal. @internal */
 export function describeProgress(
   { share, elapsedMs, done, rate }: Progress,
   { bar }: { bar: boolean },

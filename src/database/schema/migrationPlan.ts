@@ -60,7 +60,7 @@ function strongest(one: TableLock, other: TableLock = one): TableLock {
   return { table: one.table, blocks, work };
 }
 
-/** The statements of a file in lower case, with single spaces and without comments, strings and bodies of functions. */
+/** The statements of a file in lower case, with single spaces and without comments, strings and bodies of functions. @internal */
 export function splitStatements(sql: string): readonly string[] {
   const bare = sql.replaceAll(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|\$(\w*)\$[\s\S]*?\$\1\$/g, (found) =>
     /^(?:--|\/\*)/.test(found) ? " " : "''",
@@ -80,7 +80,7 @@ const INDEXES = /\b(?:primary key|unique)\b/;
 const HARMLESS =
   /^(?:create (?:or replace )?(?:temporary )?(?:schema|view|function|procedure|type|sequence|role|domain|aggregate|table|unlogged)|comment|grant|revoke|alter default privileges|alter (?:function|procedure|role|sequence|view)|drop (?:function|procedure|view|sequence|type)|call|do|set|select|with)\b/;
 
-/** The locks of one statement, as splitStatements gives it; undefined when it is none that is known here. */
+/** The locks of one statement, as splitStatements gives it; undefined when it is none that is known here. @internal */
 export function judgeStatement(statement: string): readonly TableLock[] | undefined {
   const referenced = [...statement.matchAll(REFERENCES)].map(([, table = ""]): TableLock => ({
     table,

@@ -1,4 +1,4 @@
-/** More changed fields than any order has; the rest is left out. */
+/** More changed fields than any order has; the rest is left out. @internal */
 export const CHANGED_FIELDS_MAX = 1_000;
 
 /**

@@ -75,11 +75,14 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
  * - `none`: nothing is written.
  *
  * A settled version that is read again by a read of the same horizon, or none, writes nothing, however often: its content
- * can only be the same.
+ * can only be the same. The product decides by the guard in apply/applyBatch.sql.ts, which tests hold against this.
+ *
+ * @internal
  */
-export type Effect = "apply" | "correct" | "confirm" | "none";
-
-export function decide(stored: OrderKey | undefined, incoming: OrderKey): Effect {
+export function decide(
+  stored: OrderKey | undefined,
+  incoming: OrderKey,
+): "apply" | "correct" | "confirm" | "none" {
   if (stored === undefined) return "apply";
   if (compareKeys(incoming, stored) <= 0) return "none";
   if (incoming.version !== stored.version || incoming.hash !== stored.hash || stored.gone)

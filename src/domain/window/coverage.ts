@@ -2,7 +2,7 @@ import type { Window } from "./window.ts";
 
 /** Arithmetic on sets of windows; poll/ledger/coverage.sql.ts does the same with Postgres' int8multirange. */
 
-/** The same set as disjoint windows in ascending order; windows that touch become one. Empty ones vanish. */
+/** The same set as disjoint windows in ascending order; windows that touch become one. Empty ones vanish. @internal */
 export function merge(windows: readonly Window[]): Window[] {
   const merged: Window[] = [];
   const sorted = windows

@@ -47,9 +47,9 @@ export function boundOf(ageSeconds: number): number {
   return ARRIVAL_BOUNDS.find((bound) => ageSeconds <= bound) ?? ARRIVAL_AGE_MAX_SECONDS;
 }
 
-/** Every second of settle time is one that the mirror is behind. */
+/** Every second of settle time is one that the mirror is behind. @internal */
 export const SETTLE_MAX_SECONDS = 15;
-/** Every second of overlap is read again in each cycle; what is later is left to the delayed sweep. */
+/** Every second of overlap is read again in each cycle; what is later is left to the delayed sweep. @internal */
 export const OVERLAP_MAX_SECONDS = 600;
 /** So many changes may appear later than the settle time; the overlap catches them. */
 const SETTLED_SHARE = 0.99;

@@ -1,4 +1,4 @@
-/** Keys remembered at most, some ten megabytes; a walk that meets more does without what depends on them. */
+/** Keys remembered at most, some ten megabytes; a walk that meets more does without what depends on them. @internal */
 export const SEEN_KEYS_MAX = 100_000;
 
 /** An immutable set of keys that grows page by page, sharing what it had. */

@@ -43,7 +43,7 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
   ]);
 }
 
-/** The tasks in the order in which they are run. */
+/** The tasks in the order in which they are run. @internal */
 export function makeLeaderTasks(
   deps: Pick<PollDeps, "clock" | "logger">,
   tasks: readonly LeaderTask[],

@@ -41,6 +41,7 @@ export function readRateHeaders(headers: Headers): RateAnswer {
 /**
  * The members of an RFC 9651 list that are named by a string or a token (the draft's examples use both), with
  * their parameters. A list that does not parse is empty; members of any other kind are left out.
+ * @internal
  */
 export function parseNamedList(field: string | null): NamedEntry[] {
   if (field === null) return [];

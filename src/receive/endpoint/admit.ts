@@ -53,6 +53,7 @@ function outcomeOf(reason: SignatureRefusal): ReceiveOutcome {
 /**
  * Every value of every header, by its name in lower case. Node's own list is not asked for: in some of
  * the releases that are supported (20.19 among them) it throws when a header is called `__proto__`.
+ * @internal
  */
 export function listHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): NodeJS.Dict<string[]> {
   const headers = Object.create(null) as NodeJS.Dict<string[]>;

@@ -31,6 +31,7 @@ const LOG_INTERVAL_MS = 10_000;
 /**
  * Node's own limits (60 s, 300 s, looked at every 30 s, and none on connections and on answers that nobody reads) let a
  * few hundred sockets hold up a process.
+ * @internal
  */
 export const SERVER_LIMITS: ServerLimits = {
   connectionsMax: 4_096,

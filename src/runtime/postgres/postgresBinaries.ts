@@ -95,6 +95,7 @@ async function tryPrograms(binaries: PostgresBinaries, user: ServerUser | undefi
 /**
  * A copy of the programs in a folder of their version below `parent`, made once. Throws ConfigurationError when anyone
  * but this account may write to `parent`, and UnavailableError when the copy cannot be made or does not run.
+ * @internal
  */
 export async function copyPrograms(
   installed: PostgresBinaries,

@@ -32,6 +32,7 @@ export interface Tracing {
 /**
  * Whether the standard variables ask for traces. They are OpenTelemetry's and not ours: its libraries read all of
  * them by themselves, from the environment alone, so a `.env` file is not looked at for them.
+ * @internal
  */
 export function isTracingWanted(env: NodeJS.Dict<string>): boolean {
   const read = (name: string) => (env[name] ?? "").trim();

@@ -1,6 +1,7 @@
 /** The spec's policies ("Limits"): requests per window of WINDOW_SECONDS, per organization and mode. */
 export const POLICY_QUOTAS = { sustained: 200, geocoding: 100, "order-list": 20 } as const;
 export type Policy = keyof typeof POLICY_QUOTAS;
+/** @internal */
 export const WINDOW_SECONDS = 10;
 const WINDOW_MS = WINDOW_SECONDS * 1_000;
 

@@ -2,9 +2,9 @@ import { execFileSync } from "node:child_process";
 import { readFileSync } from "node:fs";
 import path from "node:path";
 import { describe, expect, it } from "vitest";
-import { CONDITIONS, OUTSIDE_CONDITIONS } from "../../../src/health/conditions.ts";
+import { CONDITIONS } from "../../../src/health/conditions.ts";
 import { METRICS } from "../../../src/runtime/telemetry/metricCatalogue.ts";
-import { listRules, renderRules } from "../../support/alertRules.ts";
+import { listRules, renderRules, OUTSIDE_CONDITIONS } from "../../support/alertRules.ts";
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
 const RULES = path.join(FOLDER, "prometheus/alerts.yml");
