@@ -1,6 +1,9 @@
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
 import { listReporters } from "./test/support/runReport.ts";
+import { keepTemporaryFilesInMemory } from "./test/support/temporaryFolder.ts";
+
+keepTemporaryFilesInMemory();
 
 const WORKERS_MAX = 6;
 /** Time-outs are for what hangs: on a busy machine a sound test may take ten times as long as on a quiet one. */
@@ -16,6 +19,7 @@ const PROPERTIES = [
   "test/unit/domain/seenKeys.test.ts",
   "test/unit/domain/walkAgainstNastyProvider.test.ts",
   "test/unit/poll/convergence.test.ts",
+  "test/unit/signature/identifyAnyScheme.test.ts",
 ];
 const globalSetup = ["test/support/globalSetup.ts"];
 

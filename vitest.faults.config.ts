@@ -1,6 +1,9 @@
 import { configDefaults, defineConfig } from "vitest/config";
 import { isShort } from "./test/support/extent.ts";
 import { listReporters } from "./test/support/runReport.ts";
+import { keepTemporaryFilesInMemory } from "./test/support/temporaryFolder.ts";
+
+keepTemporaryFilesInMemory();
 
 /** The fault matrix: apart from the other tests, because it takes minutes. `npm run test:faults` runs it. */
 export default defineConfig({

@@ -26,7 +26,8 @@ it("stamps what it reads with the instant of the request, however long the answe
   const askedAt = new Map<string, bigint>();
   provider.before = async () => {
     const name = provider.singleReads.length > 0 ? "SINGLE" : "LISTED";
-    const now = systemClock.now();
+    // The provider's own clock: it gives each request an instant of its own, which may be ahead of the machine's.
+    const now = provider.providerClock.providerNow();
     if (!askedAt.has(name)) askedAt.set(name, now);
     await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });
   };

@@ -63,8 +63,12 @@ export function listAtoms(
     atoms.push(placeAtom(place, text, rankOf(name)));
   }
   for (const layout of layouts) {
-    for (const { part, text } of listParts(layout)) {
-      if (text !== "" && !signatures.has(text)) atoms.push({ ...placeAtom({ part }, text, 1), layout });
+    const parts = listParts(layout);
+    const isLabelled = parts.some(({ part }) => typeof part === "string");
+    for (const { part, text } of parts) {
+      // Beside labelled parts one without a label is mostly a piece of a value, such as the minutes of a time.
+      const rank = isLabelled && typeof part === "number" ? 6 : 1;
+      if (text !== "" && !signatures.has(text)) atoms.push({ ...placeAtom({ part }, text, rank), layout });
     }
   }
   for (const text of [...holders].flatMap(listVersions))
