@@ -54,7 +54,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "every signed webhook call is refused",
     forSeconds: 0,
     remedy:
-      "Copy the endpoint's secret from the provider once more; if it is right, `order-mirror identify-signature` finds the scheme from one captured request.",
+      "Copy the endpoint's secret from the provider once more; if it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.",
     page: "/ops/lost",
     judge: ({ sourceId, refusedSinceLastEvent, firstRefusedAt, foundSinceRefused, lastEventAt }) => {
       // Strangers can forge calls while it is quiet: changes that polling alone has found since tell the two apart.

@@ -35,6 +35,7 @@ import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./start/recordSources.ts";
 import { openPool, openReplicaPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { captureRefused } from "./background/captureRefused.ts";
 import { keepCallBook, makeCallBook } from "./background/webhookCalls.ts";
 import { composeWrites } from "./writes.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -70,7 +71,7 @@ export async function startWeb(
   const readPool = openPool(deps, READ_POOL);
   const exportPool = openReplicaPool(deps, EXPORT_POOL) ?? openPool(deps, EXPORT_POOL);
   await recordConfiguredSources(readPool, config);
-  const receiver = composeReceiver(deps, receivePool);
+  const receiver = await composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
   // Where the order is then read from: elsewhere it may not have arrived.
@@ -124,7 +125,7 @@ async function openListeners(
   return { url: others.url, webhooksUrl: webhooks.url, close };
 }
 
-function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
+async function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Promise<Receiver> {
   const { config, clock, logger, queue } = deps;
   const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
   const sources = new Map(loadVerifiers(config.sources, config, logger));
@@ -142,6 +143,7 @@ function composeReceiver(deps: RoleDeps & Queues, pool: Pool): Receiver {
     store: commit.store,
     notify: queue.notify,
     onEnd: calls.note,
+    onRefused: await captureRefused(deps),
     clock,
     logger,
   });

@@ -168,6 +168,9 @@ describe.runIf(has("systemd-analyze"))("the systemd units", () => {
   it("are understood by systemd, and expose less than 2.0", LONG, async () => {
     const units = path.join(home, "units");
     await cp(UNITS, units, { recursive: true });
+    const [capture = ""] = blocksOf("ini systemd");
+    expect(capture).toContain("CAPTURE_REFUSED=10");
+    await writeFile(path.join(units, "order-mirror@web.service.d/capture.conf"), capture);
     const names = (await readdir(units)).filter((name) => name.endsWith(".service"));
     for (const name of names) {
       const file = path.join(units, name);

@@ -3,13 +3,17 @@ import { buffer } from "node:stream/consumers";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { ENVIRONMENT, readSecretFile } from "../../runtime/config/environment.ts";
+import { webhookUrl } from "../../runtime/config/sources.ts";
 import type { CapturedRequest } from "../../signature/identify/candidates.ts";
+import { verifiesAll } from "../../signature/identify/prove.ts";
 import { identifyScheme } from "../../signature/identify/identifyScheme.ts";
 import type {
   Identification,
   IdentifyOptions,
   SchemeMatch,
 } from "../../signature/identify/identifyScheme.ts";
+import { readKeptRequests } from "../input/refusedRequests.ts";
+import { readConfig } from "../input/session.ts";
 import { parseCapturedRequest } from "../input/capturedRequest.ts";
 import { ProblemsFoundError } from "../input/failure.ts";
 import { promptSecret } from "../input/promptSecret.ts";
@@ -18,13 +22,15 @@ import { formatSpan, printJson, printLine, printNotice } from "../output/termina
 interface Options {
   readonly secretFile?: string;
   readonly url?: string;
+  readonly source?: string;
   readonly json?: boolean;
 }
 
 const NEWLINE = 0x0a;
 
 const HELP = `
-A request is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
+Without a file it reads the refused requests that web keeps under DATA_DIR while CAPTURE_REFUSED is set, and takes the secrets of
+the configuration. A request in a file is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
 Give a second one with another body: it proves what the first one shows.
 The secret comes from IDENTIFY_SECRET, from --secret-file, or is asked for; never from a flag, where others see it.
 Where the sender signs with a private key, give the public one: whpk_…, PEM, or base64 of its DER.
@@ -33,22 +39,74 @@ Nothing is sent anywhere. Exit code 3 when no scheme fits.`;
 export function addIdentifySignatureCommand(program: Command): void {
   program
     .command("identify-signature")
-    .argument("[files...]", "captured requests of one endpoint; - or nothing reads one from stdin")
+    .argument(
+      "[files...]",
+      "captured requests of one endpoint; - reads one from stdin; none: what web has kept",
+    )
     .description("find out how the provider signs, from captured webhook requests and their secret")
     .option("--secret-file <file>", "file that holds the endpoint's webhook secret")
-    .option("--url <address>", "public address of the endpoint, for schemes that sign it")
+    .option(
+      "--url <address>",
+      "public address of the endpoint, for schemes that sign it (default: of PUBLIC_URL)",
+    )
+    .option("--source <id>", "whose kept requests, where there are several sources")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action(async (files: string[], options: Options) => {
-      const fromStdin = files.length === 0 || (files.length === 1 && files[0] === "-");
-      const captures = fromStdin ? [await readStdin()] : files.map(readCapture);
-      const requests = captures.map(parseCapturedRequest);
-      const secret = await readSecret(options.secretFile, { mayAsk: !fromStdin });
-      const found = identify({ requests, secret, url: options.url, nowSeconds: Date.now() / 1_000 });
+      const found = files.length === 0 ? await identifyKept(options) : await identifyFiles(files, options);
       if (options.json === true) printJson(found);
       else printIdentification(found, options);
       if (found.matches.length === 0) throw new ProblemsFoundError("no scheme fits");
     });
+}
+
+async function identifyFiles(files: readonly string[], options: Options): Promise<Identification> {
+  const fromStdin = files.length === 1 && files[0] === "-";
+  const captures = fromStdin ? [await readStdin()] : files.map(readCapture);
+  const requests = captures.map(parseCapturedRequest);
+  const secret = await readSecret(options.secretFile, { mayAsk: !fromStdin });
+  return identify({ requests, secret, url: options.url, nowSeconds: Date.now() / 1_000 });
+}
+
+/**
+ * Tries the kept requests one by one, newest first, since any of them may be a stranger's, with each secret of the source.
+ * What verifies one is then held against all that it verifies.
+ */
+async function identifyKept(options: Options): Promise<Identification> {
+  const config = readConfig();
+  const { sourceId, requests } = await readKeptRequests(config.dataDir, options.source);
+  const configured = config.sources.find((source) => source.sourceId === sourceId)?.webhookSecrets ?? [];
+  const isGiven = options.secretFile !== undefined || ENVIRONMENT["IDENTIFY_SECRET"] !== undefined;
+  const secrets =
+    isGiven || configured.length === 0
+      ? [await readSecret(options.secretFile, { mayAsk: true })]
+      : configured;
+  const shared = {
+    url: options.url ?? webhookUrl(config.publicUrls, sourceId),
+    nowSeconds: Date.now() / 1_000,
+  };
+  printNotice(`Looking at ${requests.length} refused requests of ${sourceId}; each takes a few seconds.`);
+  let likeliest: Identification | undefined;
+  for (const request of requests) {
+    for (const secret of secrets) {
+      const found = identifyScheme({ ...shared, requests: [request], secret });
+      const [best] = found.matches;
+      if (best !== undefined) {
+        const others = requests.filter((other) => other !== request);
+        const verifies = (other: CapturedRequest) =>
+          verifiesAll(best.scheme, { ...shared, requests: [other], secret });
+        const verified = [request, ...others.filter(verifies)];
+        printNotice(
+          `A scheme verifies ${verified.length} of ${requests.length} refused requests of ${sourceId}.`,
+        );
+        printNotice("Unset CAPTURE_REFUSED afterwards: web then removes them.");
+        return identifyScheme({ ...shared, requests: verified, secret });
+      }
+      likeliest ??= found;
+      if (found.tried > likeliest.tried) likeliest = found;
+    }
+  }
+  return likeliest ?? { matches: [], lookedAt: [], tried: 0, unsafe: [] };
 }
 
 /** Tries the bodies as they are, then without the newline that editors and `echo` put at the end of a file. */

@@ -6,7 +6,7 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { SignatureRefusal } from "../../signature/claim.ts";
 import type { Verifier } from "../../signature/verifier.ts";
-import { admitEvent, refuseByHead } from "./admit.ts";
+import { admitEvent, listHeaders, refuseByHead } from "./admit.ts";
 import { RECEIVE_OUTCOMES, sendAnswer } from "./answers.ts";
 import type { ReceiveOutcome } from "./answers.ts";
 import { receiveBody } from "./body.ts";
@@ -14,6 +14,7 @@ import { makeBodyBudget } from "./bodyBudget.ts";
 import { InFlight } from "./inFlight.ts";
 import { makeRefusalLog } from "./refusalLog.ts";
 import { makeRefusalPace } from "./refusalPace.ts";
+import type { RefusedRequest } from "./refusedRequests.ts";
 import type { StoreReceipt } from "../commit/commitQueue.ts";
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
@@ -43,6 +44,8 @@ export interface ReceiverDeps {
   readonly notify: (seqs: readonly number[]) => void;
   /** Called with how each call of a source's address ended; must neither throw nor wait. */
   readonly onEnd?: (end: CallEnd) => void;
+  /** Called with each request whose signature does not verify; must neither throw nor wait. */
+  readonly onRefused?: ((refused: RefusedRequest) => void) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
   /** For tests; the product runs on the defaults. */
@@ -82,7 +85,7 @@ interface Ending {
  * business. 4xx is only for what can never be accepted; what is our fault is 5xx, which senders retry.
  */
 export function makeReceiver(deps: ReceiverDeps): Receiver {
-  const { sources, onEnd, clock, logger, limits = {} } = deps;
+  const { sources, onEnd, onRefused, clock, logger, limits = {} } = deps;
   const { bodyBytes: limitBytes = BODY_LIMIT_BYTES, bodiesBytes = BODIES_LIMIT_BYTES } = limits;
   const budget = makeBodyBudget(bodiesBytes);
   const inFlight = new InFlight();
@@ -126,6 +129,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
     if (typeof body === "string") return finish({ outcome: body });
     try {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
+      if ("outcome" in admission && admission.reason) onRefused?.(describeRefused(req, sourceId, body.bytes));
       if ("outcome" in admission) return finish(admission);
       if (!inFlight.begin()) return finish({ outcome: "draining" });
       try {
@@ -155,6 +159,10 @@ async function storeEvent({ store, notify }: ReceiverDeps, event: IncomingEvent)
     const hopeless = error instanceof OrderMirrorError && error.retry === "never";
     return { outcome: hopeless ? "failed" : "unavailable", error };
   }
+}
+
+function describeRefused(req: IncomingMessage, sourceId: string, body: Buffer): RefusedRequest {
+  return { sourceId, headers: listHeaders(req), target: addressOf(req), body };
 }
 
 /** Express cuts its mount path off `url`. */

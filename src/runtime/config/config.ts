@@ -37,6 +37,8 @@ export interface Config {
   readonly connectionsPerAddressMax: number;
   /** Of a worker or poller of its own; null: it serves nothing. */
   readonly healthPort: number | null;
+  /** How many of the last refused webhook requests are kept under `dataDir`. */
+  readonly captureRefused: number;
   readonly sources: readonly SourceConfig[];
   readonly pollIntervalSeconds: number;
   readonly pollSettleSeconds: number;
@@ -235,6 +237,7 @@ function makeConfig(
     connectionsMax: values.CONNECTIONS_MAX,
     connectionsPerAddressMax: values.CONNECTIONS_PER_ADDRESS_MAX,
     healthPort: values.HEALTH_PORT,
+    captureRefused: values.CAPTURE_REFUSED,
     sources: sources.map(({ names: _names, ...source }) => source),
     pollIntervalSeconds: values.POLL_INTERVAL_SECONDS,
     pollSettleSeconds: values.POLL_SETTLE_SECONDS,

@@ -20,6 +20,7 @@ import {
 import type { Variable } from "./variableSchemas.ts";
 import { LOG_LEVELS } from "../telemetry/logger.ts";
 
+const CAPTURES_MAX = 100;
 const PORT_MAX = 65_535;
 const CHANGES_WAIT_DAYS_MAX = 3_650;
 const CONNECTIONS_LIMIT = 1_000_000;
@@ -67,6 +68,12 @@ export const VARIABLES = {
     schema: text,
     default: "standard-webhooks",
     meaning: "how the provider signs: a preset's name or the JSON of a scheme (identify-signature finds it)",
+  },
+  CAPTURE_REFUSED: {
+    schema: wholeNumberVariable(0, CAPTURES_MAX),
+    default: "0",
+    meaning:
+      "how many of the last refused webhook requests web keeps under DATA_DIR, for a day, for identify-signature; 0: none",
   },
   SOURCES_FILE: {
     schema: text,

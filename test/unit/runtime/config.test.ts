@@ -65,6 +65,7 @@ it("refuses a second address of the database without a first one", () => {
 
 it("loads from nothing, with every default, without a source", () => {
   expect(load()).toEqual({
+    captureRefused: 0,
     databaseUrl: null,
     databaseDirectUrl: null,
     databaseReadUrl: null,
