@@ -10,7 +10,7 @@ create table mirror.provider_behaviour (
   primary key (source_id, aspect)
 );
 comment on table  mirror.provider_behaviour             is 'How the provider of a source answers where the spec leaves it open, as measured.';
-comment on column mirror.provider_behaviour.aspect       is 'sort, since, until, precision, page, ties, clock or rate.';
+comment on column mirror.provider_behaviour.aspect       is 'sort, precision, page, clock or rate.';
 comment on column mirror.provider_behaviour.value       is 'What was measured, in words.';
 comment on column mirror.provider_behaviour.measured_at is 'When that was last seen to be so.';
 comment on column mirror.provider_behaviour.previous    is 'The value before; null: it was never another one.';

@@ -4,7 +4,6 @@ import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
 import { readBehaviour } from "../../src/poll/ledger/providerBehaviour.sql.ts";
-import type { PollDeps } from "../../src/poll/cycle/deps.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
@@ -21,7 +20,7 @@ const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR_NANOS = 3_600n * 10n ** 9n;
 
 /** A poller in a hurry over 300 orders of the hour before last, 20 of which changed in one instant. */
-async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDeps> = {}) {
+async function startWorld(faults: SandboxOptions["faults"]) {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const sandbox = await startSandbox({
@@ -74,7 +73,6 @@ async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDe
     pace: "cycle",
     holder: "test",
     rateWindowMs: 0,
-    ...more,
   });
   onTestFinished(() => poller.close());
   poller.start();
@@ -83,15 +81,12 @@ async function startWorld(faults: SandboxOptions["faults"], more: Partial<PollDe
   return { pool, sandbox, steer, behaviour };
 }
 
-it("learns the ways of a provider as the spec has them from what it reads anyway and three reads more", async () => {
+it("learns the ways of a provider as the spec has them from what it reads anyway", async () => {
   const { behaviour } = await startWorld({});
   await expect.poll(behaviour, WAIT).toEqual({
     sort: "ascending",
-    since: "inclusive",
-    until: "exclusive",
     precision: "microsecond",
     page: "200",
-    ties: "stable",
     clock: "within 5 s",
     rate: "20 per 10 s",
   });
@@ -107,18 +102,9 @@ it("learns the ways of one that differs in everything", async () => {
   });
   await expect.poll(behaviour, WAIT).toMatchObject({
     sort: "descending",
-    since: "inclusive",
-    until: "inclusive",
     page: "100",
-    ties: "unstable",
     clock: "over 5 min behind",
   });
-});
-
-it("sends no read of its own where every list read counts", async () => {
-  const { behaviour } = await startWorld({}, { pace: "request", intervalSeconds: 0.3 });
-  await expect.poll(behaviour, WAIT).toMatchObject({ sort: "ascending", page: "200", clock: "within 5 s" });
-  expect(Object.keys(await behaviour())).not.toContain("since");
 });
 
 it("notes when a provider begins to answer otherwise, and what it did before", async () => {

@@ -3,11 +3,8 @@ import type { Aspect } from "../../domain/window/providerBehaviour.ts";
 
 const NAMES: Record<Aspect, string> = {
   sort: "sort order",
-  since: "start of a period",
-  until: "end of a period",
   precision: "precision of timestamps",
   page: "page length",
-  ties: "order of equal timestamps",
   clock: "clock against this machine's",
   rate: "rate of list reads",
 };
@@ -29,11 +26,8 @@ export function describeBehaviour(
 
 const PHRASES: Record<Aspect, (value: string) => string> = {
   sort: (value) => (value === "unsorted" ? value : `sorted ${value}`),
-  since: (value) => `since ${value}`,
-  until: (value) => `until ${value}`,
   precision: (value) => `to the ${value}`,
   page: (value) => `pages of ${value}`,
-  ties: (value) => `equal times ${value}`,
   // The aspect says where the local clock is.
   clock: (value) => `local clock ${value}`,
   rate: (value) => `list reads ${value}`,

@@ -5,17 +5,11 @@ import type { Instant } from "../order/instant.ts";
  * What the spec leaves open about a provider and its answers show. The walk copes with every value; they are measured
  * because a change of one is a change of the provider, which people should know of before it costs anything.
  */
-export const ASPECTS = ["sort", "since", "until", "precision", "page", "ties", "clock", "rate"] as const;
+export const ASPECTS = ["sort", "precision", "page", "clock", "rate"] as const;
 export type Aspect = (typeof ASPECTS)[number];
 
 /** A value, in words, for each aspect that could be measured. */
 export type Behaviour = Readonly<Partial<Record<Aspect, string>>>;
-
-export interface BehaviourRow {
-  /** The same for the same state of the same order. */
-  readonly key: string;
-  readonly version: Instant | undefined;
-}
 
 /** Rows that tell sorted from chance: fewer than one in a hundred pages of so many is in order by luck. */
 const TELLING_ROWS_MIN = 5;
@@ -32,7 +26,7 @@ export function measurePage({
   rows,
   hasMore,
 }: {
-  rows: readonly BehaviourRow[];
+  rows: readonly { readonly version: Instant | undefined }[];
   hasMore: boolean;
 }): Behaviour {
   const versions = rows.flatMap(({ version }) => (version === undefined ? [] : [version]));
@@ -52,37 +46,6 @@ function nameSort(versions: readonly Instant[]): string {
 function namePrecision(versions: readonly Instant[]): string {
   const found = PRECISIONS.find(([unit]) => versions.every((version) => version % unit === 0n));
   return found?.[1] ?? "nanosecond";
-}
-
-/** True when the page has enough rows of one timestamp to tell, by a second reading, whether their order is stable. */
-export function showsTies(rows: readonly BehaviourRow[]): boolean {
-  return [...groupByVersion(rows).values()].some((keys) => keys.length >= TELLING_ROWS_MIN);
-}
-
-/** Whether rows of one timestamp come in the same order in both readings; nothing where too few are in both. */
-export function compareTies(first: readonly BehaviourRow[], second: readonly BehaviourRow[]): Behaviour {
-  const again = groupByVersion(second);
-  let telling = false;
-  for (const [version, keys] of groupByVersion(first)) {
-    const others = again.get(version) ?? [];
-    const common = keys.filter((key) => others.includes(key));
-    if (others.filter((key) => keys.includes(key)).some((key, index) => key !== common[index])) {
-      return { ties: "unstable" };
-    }
-    telling ||= common.length >= TELLING_ROWS_MIN;
-  }
-  return telling ? { ties: "stable" } : {};
-}
-
-function groupByVersion(rows: readonly BehaviourRow[]): Map<Instant, string[]> {
-  const groups = new Map<Instant, string[]>();
-  for (const { key, version } of rows) {
-    if (version === undefined) continue;
-    const group = groups.get(version);
-    if (group === undefined) groups.set(version, [key]);
-    else group.push(key);
-  }
-  return groups;
 }
 
 const SKEW_STEPS = [

@@ -4,14 +4,12 @@ import { readBehaviour, recordBehaviour } from "../ledger/providerBehaviour.sql.
 import type { LeaderTask, TaskContext } from "../tasks/leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
-import type { AwaitTurn } from "../cycle/pace.ts";
-import { makeProbes } from "../tasks/probeProvider.ts";
 import type { ShownPage } from "../cycle/readWindow.ts";
 
 export interface ProviderMeasurement {
   /** Learns from a page that was read anyway. */
   showPage(page: ShownPage): void;
-  /** Takes down what was learned, and now and then asks for what no page shows by itself. */
+  /** Takes down what was learned. */
   readonly task: LeaderTask;
 }
 
@@ -21,13 +19,11 @@ const RECORD_EVERY_MS = 600_000;
 const MEASURED_MAX = 100;
 
 /**
- * Measures how a provider answers where the spec leaves it open: from the pages that sweeps read, and by three reads
- * of its own a day. Those are left out where every list read counts (POLL_PACE=request).
+ * Measures how a provider answers where the spec leaves it open, from the pages that sweeps read.
  */
-export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): ProviderMeasurement {
+export function makeProviderMeasurement(deps: PollDeps): ProviderMeasurement {
   const { client, clock, logger, pool } = deps;
   const { sourceId } = deps.source;
-  const probes = makeProbes(deps, awaitTurn);
   let measured: Behaviour[] = [];
   let book: BehaviourBook = { known: {}, doubts: {} };
   let readFor: Term | undefined;
@@ -35,18 +31,15 @@ export function makeProviderMeasurement(deps: PollDeps, awaitTurn: AwaitTurn): P
 
   function showPage(page: ShownPage): void {
     measured = [...measured, { ...measurePage(page), rate: page.rate }].slice(-MEASURED_MAX);
-    probes.showPage(page);
   }
 
-  async function run({ term, signal }: TaskContext): Promise<void> {
+  async function run({ term }: TaskContext): Promise<void> {
     if (readFor !== term) {
       const stored = await readBehaviour(pool, sourceId);
       book = { known: Object.fromEntries(stored.map(({ aspect, value }) => [aspect, value])), doubts: {} };
       readFor = term;
     }
-    // One probe at most, so that the next window of the fast sweep is not kept waiting.
-    const probed = deps.pace === "request" ? {} : await probes.runNext(book.known, signal);
-    const news = take([...measured, measureSkew(client.providerClock.skewSeconds()), probed]);
+    const news = take([...measured, measureSkew(client.providerClock.skewSeconds())]);
     measured = [];
     const due = clock.monotonicMs() - recordedMs >= RECORD_EVERY_MS;
     const behaviour = due ? agreedBehaviour(book) : news;

@@ -92,7 +92,7 @@ function makeWork(deps: PollDeps, intervalMs: number) {
   const arrivals = new ArrivalLog();
   const tuner = makeTuner(deps, arrivals);
   const tuned = tune(deps, tuner);
-  const measurement = makeProviderMeasurement(tuned, awaitTurn);
+  const measurement = makeProviderMeasurement(tuned);
   const runSweeps = makeRunSweeps(tuned, {
     awaitTurn,
     showPage(page) {

@@ -7,7 +7,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Snapshot } from "../../domain/order/order.ts";
 import { nextRequest, receivePage, startWalk } from "../../domain/window/walk.ts";
 import type { WalkRow } from "../../domain/window/scan.ts";
-import type { Walk, WalkRequest } from "../../domain/window/walk.ts";
+import type { Walk } from "../../domain/window/walk.ts";
 import type { Window } from "../../domain/window/window.ts";
 import type { ListedOrder, Priority } from "../../domain/source/orderSource.ts";
 import type { PollDeps } from "./deps.ts";
@@ -34,7 +34,6 @@ export interface ReadCounts {
 
 /** A page as it was shown, for whoever measures the provider. */
 export interface ShownPage {
-  readonly request: WalkRequest;
   readonly requestedAt: Instant;
   readonly rows: readonly ShownRow[];
   readonly hasMore: boolean;
@@ -42,7 +41,7 @@ export interface ShownPage {
   readonly rate: string;
 }
 
-export interface ShownRow extends WalkRow {
+interface ShownRow extends WalkRow {
   /** Undefined, as the version is, for an element that could not be read as an order. */
   readonly reference: string | undefined;
 }
@@ -108,7 +107,7 @@ export function makeReadPage(
     const { elements, hasMore, rate } = page;
     const rows = elements.map(toRow);
     const walk = receivePage(reading.walk, { rows, hasMore, limit: page.limit });
-    showPage?.({ request, requestedAt: page.requestedAt, rows, hasMore, rate });
+    showPage?.({ requestedAt: page.requestedAt, rows, hasMore, rate });
     const fresh = walk.fresh.flatMap((index) => elements[index] ?? []);
     const snapshots = fresh.flatMap((one) => (one.kind === "order" ? [one.snapshot] : []));
     const unreadable = fresh.flatMap((one) => (one.kind === "unreadable" ? [one] : []));
@@ -145,7 +144,7 @@ export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
 }
 
 /** An element of a page as a row of a walk. */
-export function toRow(element: ListedOrder): ShownRow {
+function toRow(element: ListedOrder): ShownRow {
   if (element.kind === "unreadable") {
     const key = createHash("sha256").update(element.raw).digest("hex");
     return { key, version: undefined, reference: undefined };

@@ -1,16 +1,10 @@
 import { describe, expect, it } from "vitest";
-import {
-  compareTies,
-  measurePage,
-  measureSkew,
-  noteBehaviour,
-  showsTies,
-} from "../../../src/domain/window/providerBehaviour.ts";
+import { measurePage, measureSkew, noteBehaviour } from "../../../src/domain/window/providerBehaviour.ts";
 import type { BehaviourBook, Behaviour } from "../../../src/domain/window/providerBehaviour.ts";
 
 const SECOND = 1_000_000_000n;
 const page = (versions: readonly bigint[], hasMore = false) =>
-  measurePage({ rows: versions.map((version, place) => ({ key: `R${place}`, version })), hasMore });
+  measurePage({ rows: versions.map((version) => ({ version })), hasMore });
 const times = (...seconds: number[]) => seconds.map((count) => BigInt(count) * SECOND);
 
 describe("a page", () => {
@@ -36,27 +30,8 @@ describe("a page", () => {
   it("shows how long pages get only when more rows follow, and counts rows that cannot be read", () => {
     expect(page(times(1, 2)).page).toBeUndefined();
     expect(page(times(1, 2), true).page).toBe("2");
-    expect(measurePage({ rows: [{ key: "x", version: undefined }], hasMore: true })).toEqual({ page: "1" });
+    expect(measurePage({ rows: [{ version: undefined }], hasMore: true })).toEqual({ page: "1" });
     expect(measurePage({ rows: [], hasMore: true })).toEqual({});
-  });
-});
-
-describe("equal timestamps", () => {
-  const tied = (...keys: string[]) => keys.map((key) => ({ key, version: SECOND }));
-  it("are stable when five come in the same order again, whatever else came or went", () => {
-    expect(compareTies(tied("a", "b", "c", "d", "e", "f"), tied("x", "a", "b", "d", "e", "f"))).toEqual({
-      ties: "stable",
-    });
-    expect(compareTies(tied("a", "b", "c", "d"), tied("a", "b", "c", "d"))).toEqual({});
-  });
-  it("are unstable when two of them change places, but not when rows of other timestamps do", () => {
-    expect(compareTies(tied("a", "b"), tied("b", "a"))).toEqual({ ties: "unstable" });
-    const rows = [...tied("a"), { key: "b", version: 2n * SECOND }];
-    expect(compareTies(rows, rows.toReversed())).toEqual({});
-  });
-  it("are worth a second reading from five of one timestamp on", () => {
-    expect(showsTies(tied("a", "b", "c", "d"))).toBe(false);
-    expect(showsTies(tied("a", "b", "c", "d", "e"))).toBe(true);
   });
 });
 
