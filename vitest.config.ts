@@ -21,6 +21,7 @@ const PROPERTIES = [
   "test/unit/poll/convergence.test.ts",
   "test/unit/signature/identifyAnyScheme.test.ts",
 ];
+const setupFiles = ["test/support/seedProperties.ts"];
 const globalSetup = ["test/support/globalSetup.ts"];
 
 export default defineConfig({
@@ -36,11 +37,22 @@ export default defineConfig({
           name: "unit",
           include: ["test/unit/**/*.test.ts"],
           exclude: [...configDefaults.exclude, ...PROPERTIES],
+          setupFiles,
           isolate: false,
         },
       },
-      { test: { ...shared, name: "properties", include: PROPERTIES, isolate: false } },
-      { test: { ...shared, name: "integration", include: ["test/integration/**/*.test.ts"], globalSetup } },
+      { test: { ...shared, name: "properties", include: PROPERTIES, setupFiles, isolate: false } },
+      // Loading the program takes longer than many a file's tests; each file closes what it opened.
+      {
+        test: {
+          ...shared,
+          name: "integration",
+          include: ["test/integration/**/*.test.ts"],
+          setupFiles,
+          globalSetup,
+          isolate: false,
+        },
+      },
       { test: { ...shared, name: "e2e", include: ["test/e2e/**/*.test.ts"], globalSetup } },
       {
         test: {

@@ -1,53 +1,61 @@
 import type { Command } from "commander";
 import { makeBareProgram } from "./bareProgram.ts";
-import { addCompletionCommand } from "./commands/completion.ts";
-import { addBackfillCommand } from "./commands/orders/backfill.ts";
-import { addConfigCommand } from "./commands/config.ts";
-import { addDemoCommand } from "./demo/demo.ts";
-import { addDoctorCommand } from "./commands/doctor.ts";
-import { addExportCommand } from "./commands/orders/export.ts";
-import { addEraseCommand } from "./commands/orders/erase.ts";
-import { addIdentifySignatureCommand } from "./commands/identifySignature.ts";
-import { addMigrateCommand } from "./commands/migrate.ts";
-import { addOutgoingCommand } from "./commands/outgoing.ts";
-import { addOpenapiCommand } from "./commands/openapi.ts";
-import { addOrderCommand } from "./commands/orders/order.ts";
-import { addPsqlCommand } from "./commands/psql.ts";
-import { addRefetchCommand } from "./commands/orders/refetch.ts";
-import { addReplayCommand } from "./commands/orders/replay.ts";
-import { addRoleCommands } from "./commands/roles.ts";
-import { addSandboxCommand } from "./commands/sandbox.ts";
-import { addSourceCommand } from "./commands/source.ts";
-import { addStatusCommand } from "./commands/status.ts";
-import { addTailCommand } from "./commands/orders/tail.ts";
-import { addTriggerCommand } from "./commands/trigger.ts";
-import { addVerifyCommand } from "./commands/orders/verify.ts";
 
-/** The whole command line. Errors, commander's included, are thrown; the caller turns them into an exit code. */
-export function makeProgram(): Command {
+interface CommandSource {
+  /** What is typed to run its commands. */
+  readonly names: readonly string[];
+  readonly load: () => Promise<(program: Command) => unknown>;
+}
+
+/** In the order of the help. */
+const SOURCES: readonly CommandSource[] = [
+  { names: ["demo"], load: async () => (await import("./demo/demo.ts")).addDemoCommand },
+  {
+    names: ["up", "web", "worker", "poller"],
+    load: async () => (await import("./commands/roles.ts")).addRoleCommands,
+  },
+  { names: ["migrate"], load: async () => (await import("./commands/migrate.ts")).addMigrateCommand },
+  { names: ["status"], load: async () => (await import("./commands/status.ts")).addStatusCommand },
+  { names: ["order"], load: async () => (await import("./commands/orders/order.ts")).addOrderCommand },
+  { names: ["tail"], load: async () => (await import("./commands/orders/tail.ts")).addTailCommand },
+  { names: ["psql"], load: async () => (await import("./commands/psql.ts")).addPsqlCommand },
+  { names: ["refetch"], load: async () => (await import("./commands/orders/refetch.ts")).addRefetchCommand },
+  {
+    names: ["backfill"],
+    load: async () => (await import("./commands/orders/backfill.ts")).addBackfillCommand,
+  },
+  { names: ["verify"], load: async () => (await import("./commands/orders/verify.ts")).addVerifyCommand },
+  { names: ["source"], load: async () => (await import("./commands/source.ts")).addSourceCommand },
+  { names: ["export"], load: async () => (await import("./commands/orders/export.ts")).addExportCommand },
+  { names: ["replay"], load: async () => (await import("./commands/orders/replay.ts")).addReplayCommand },
+  { names: ["outgoing"], load: async () => (await import("./commands/outgoing.ts")).addOutgoingCommand },
+  { names: ["erase"], load: async () => (await import("./commands/orders/erase.ts")).addEraseCommand },
+  { names: ["doctor"], load: async () => (await import("./commands/doctor.ts")).addDoctorCommand },
+  { names: ["config"], load: async () => (await import("./commands/config.ts")).addConfigCommand },
+  {
+    names: ["identify-signature"],
+    load: async () => (await import("./commands/identifySignature.ts")).addIdentifySignatureCommand,
+  },
+  { names: ["sandbox"], load: async () => (await import("./commands/sandbox.ts")).addSandboxCommand },
+  { names: ["trigger"], load: async () => (await import("./commands/trigger.ts")).addTriggerCommand },
+  { names: ["openapi"], load: async () => (await import("./commands/openapi.ts")).addOpenapiCommand },
+  {
+    names: ["completion"],
+    load: async () => (await import("./commands/completion.ts")).addCompletionCommand,
+  },
+];
+
+/**
+ * The command line: with all commands, or with those of the file that has the one called `name` alone. All of the code takes
+ * a second to load, and a role, which runs for months, would hold a third more memory. Errors, commander's included, are
+ * thrown; the caller turns them into an exit code.
+ */
+export async function makeProgram(name?: string): Promise<Command> {
   const program = makeBareProgram();
-  addDemoCommand(program);
-  addRoleCommands(program);
-  addMigrateCommand(program);
-  addStatusCommand(program);
-  addOrderCommand(program);
-  addTailCommand(program);
-  addPsqlCommand(program);
-  addRefetchCommand(program);
-  addBackfillCommand(program);
-  addVerifyCommand(program);
-  addSourceCommand(program);
-  addExportCommand(program);
-  addReplayCommand(program);
-  addOutgoingCommand(program);
-  addEraseCommand(program);
-  addDoctorCommand(program);
-  addConfigCommand(program);
-  addIdentifySignatureCommand(program);
-  addSandboxCommand(program);
-  addTriggerCommand(program);
-  addOpenapiCommand(program);
-  addCompletionCommand(program);
+  const source = SOURCES.find(({ names }) => name !== undefined && names.includes(name));
+  // A completion script lists them all.
+  const sources = source === undefined || name === "completion" ? SOURCES : [source];
+  for (const { load } of sources) (await load())(program);
   // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
   for (const command of program.commands) command.exitOverride();
   return program;

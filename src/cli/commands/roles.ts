@@ -6,13 +6,11 @@ import type { RoleDeps } from "../../roles/role.ts";
 import { requireSources } from "../../runtime/config/config.ts";
 import { readConfig, runService } from "../input/session.ts";
 
-export const PROCESS_ROLES = ["up", "web", "worker", "poller"] as const;
-
 /**
  * `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. Each loads its code when it
- * is started, and nothing of the others'. Returns the program.
+ * is started, and nothing of the others'.
  */
-export function addRoleCommands(program: Command): Command {
+export function addRoleCommands(program: Command): void {
   program
     .command("up")
     .description("run everything in one process: webhooks, worker, poller, read API, ops")
@@ -29,8 +27,6 @@ export function addRoleCommands(program: Command): Command {
     .command("poller")
     .description("run a poller: reads what events lost; of several, one leads")
     .action(() => runRole("poller", startPollerRole));
-  for (const command of program.commands) command.exitOverride();
-  return program;
 }
 
 async function startUp(deps: RoleDeps): Promise<void> {

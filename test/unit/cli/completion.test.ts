@@ -6,7 +6,7 @@ import { makeCompletionScript, SHELLS } from "../../../src/cli/output/completion
 import { makeProgram } from "../../../src/cli/program.ts";
 import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
 
-const commands = listCommands(makeProgram());
+const commands = listCommands(await makeProgram());
 const script = (shell: (typeof SHELLS)[number]) => makeCompletionScript(shell, "order-mirror", commands);
 
 function has(shell: string): boolean {
@@ -66,10 +66,10 @@ describe.runIf(has("bash"))("in bash", () => {
   });
 });
 
-it("every command that prints something for programs can print JSON", () => {
+it("every command that prints something for programs can print JSON", async () => {
   const leaves = (command: Command): Command[] =>
     command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
-  const without = leaves(makeProgram()).filter(
+  const without = leaves(await makeProgram()).filter(
     ({ options }) => !options.some(({ long }) => long === "--json"),
   );
   // They run until they are stopped, or their output is for one kind of program already.

@@ -61,7 +61,7 @@ class ExportFailedError extends OrderMirrorError {
   override readonly retry = "never";
 }
 
-export function addExportCommand(program: Command): Command {
+export function addExportCommand(program: Command): void {
   const command = program
     .command("export")
     .description("write orders as CSV or NDJSON, to stdout or into a file")
@@ -80,7 +80,6 @@ export function addExportCommand(program: Command): Command {
     .action((options: Options) =>
       withMirror(({ pool, databaseUrl }) => runExport({ pool, databaseUrl, options })),
     );
-  return program;
 }
 
 async function runExport(asked: { pool: Pool; databaseUrl: string; options: Options }): Promise<void> {
