@@ -1,5 +1,6 @@
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
+import { LongestFirst } from "./test/support/longestFirst.ts";
 import { listReporters } from "./test/support/runReport.ts";
 import { keepTemporaryFilesInMemory } from "./test/support/temporaryFolder.ts";
 
@@ -27,6 +28,7 @@ const globalSetup = ["test/support/globalSetup.ts"];
 export default defineConfig({
   test: {
     reporters: listReporters(),
+    sequence: { sequencer: LongestFirst },
     // Tests wait for half of their time, for servers and for clocks: three workers for two processors. Each has a Postgres.
     maxWorkers: Math.min(Math.ceil(availableParallelism() * 1.5), WORKERS_MAX),
     projects: [

@@ -38,6 +38,7 @@ beforeAll(async () => {
     DELIVERY_LIVE_API_KEY: "dos_live_x",
     DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
     POLL_INTERVAL_SECONDS: "1",
+    BACKFILL_SINCE: "PT5H",
   };
   await startProgram(["up"], env).waitFor(/poller is ready/);
   await vi.waitUntil(async () => (await readSafeThrough()) > old + 30n * MINUTE, WAIT);
@@ -114,6 +115,7 @@ it("a comparison takes five false claims back, and says so", async () => {
   await database.pool.query("drop trigger keep_out on mirror.refetches");
 });
 
+// How fast the proof moves meanwhile: integration/unreadableOrders, in virtual time.
 it("orders that cannot be read singly, for ever, hold up no proof", async () => {
   provider.answerSingly("O-3", json(500, { error: "out of order" }));
   provider.answerSingly("O-4", json(404, "<h1>not here</h1>"));
@@ -123,7 +125,8 @@ it("orders that cannot be read singly, for ever, hold up no proof", async () => 
     const asked = () => provider.requests.filter(({ url }) => url.endsWith(`/${reference}`)).length;
     await expect.poll(asked, WAIT).toBeGreaterThan(0);
   }
-  const [begunAt, before] = [Date.now(), await readSafeThrough()];
-  await expect.poll(readSafeThrough, WAIT).toBeGreaterThan(before + MINUTE / 3n);
-  expect(Date.now() - begunAt).toBeLessThan(40_000);
+  for (let moves = 0; moves < 2; moves += 1) {
+    const before = await readSafeThrough();
+    await expect.poll(readSafeThrough, WAIT).toBeGreaterThan(before);
+  }
 });

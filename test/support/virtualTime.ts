@@ -157,13 +157,17 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
   };
 }
 
-/** The database's own clock follows a sequence: its values are seen at once by all, whatever transaction they are in. */
+/**
+ * The database's own clock follows a sequence: its values are seen at once by all, whatever transaction they are in. The
+ * function holds no select, so that statements have it inlined.
+ */
 export async function makeClockVirtual(pool: Pool): Promise<void> {
   await pool.query(`
     create schema virtual;
-    create sequence virtual.micros minvalue 0 start ${CLOCK_START / 1_000n};
+    create sequence virtual.micros minvalue 0;
+    select setval('virtual.micros', ${CLOCK_START / 1_000n});
     create function virtual.clock_timestamp() returns timestamptz language sql volatile as
-      $$ select 'epoch'::timestamptz + (select last_value from virtual.micros) * interval '1 microsecond' $$;
+      $$ select 'epoch'::timestamptz + pg_sequence_last_value('virtual.micros'::regclass) * interval '1 microsecond' $$;
     do $$ declare place record; begin
       for place in select table_name, column_name from information_schema.columns
         where table_schema = 'mirror' and column_default in ('clock_timestamp()', 'now()')

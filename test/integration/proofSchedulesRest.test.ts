@@ -1,0 +1,3 @@
+import { testSchedules } from "../support/proofSchedules.ts";
+
+testSchedules(1);

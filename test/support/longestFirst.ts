@@ -1,0 +1,14 @@
+import { BaseSequencer } from "vitest/node";
+import type { TestSpecification } from "vitest/node";
+
+/** Files that take minutes. Begun last, they would let all workers but one wait at the end of a run. */
+const LONG = ["test/integration/proofSchedules.test.ts", "test/integration/proofSchedulesRest.test.ts"];
+
+/** Vitest's own sequence, which without a cache of durations goes by the size of the files, after those that take long. */
+export class LongestFirst extends BaseSequencer {
+  override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
+    const sorted = await super.sort(files);
+    const isLong = ({ moduleId }: TestSpecification) => LONG.some((file) => moduleId.endsWith(file));
+    return [...sorted.filter(isLong), ...sorted.filter((file) => !isLong(file))];
+  }
+}
