@@ -90,6 +90,8 @@ grant insert, update on mirror.outgoing_endpoints, mirror.outgoing_cursors to or
 grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worker;
 
 -- Poller: what was read when, and what that proves.
+-- Which organization a source belongs to shows in its branches.
+grant update (branch_ids, refused_branches) on mirror.sources to order_mirror_poller;
 grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,
   mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_behaviour to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;

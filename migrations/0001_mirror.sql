@@ -11,7 +11,9 @@ create table mirror.sources (
   mode       text not null check (mode in ('live', 'test')),
   base_url   text not null,
   created_at timestamptz not null default now(),
-  provider   text
+  provider   text,
+  branch_ids text[] not null default '{}',
+  refused_branches text
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
@@ -19,6 +21,8 @@ comment on column mirror.sources.mode       is 'live or test; orders of the othe
 comment on column mirror.sources.base_url   is 'Base address of the provider when the source was last configured.';
 comment on column mirror.sources.created_at is 'When the source was first configured here.';
 comment on column mirror.sources.provider   is 'What identifies the provider whose orders these are: its address in one spelling, or that it is the sandbox of the demo. Null until a process has started with the source. Another one is refused.';
+comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another one has none of them.';
+comment on column mirror.sources.refused_branches is 'Branches, in words, that the configured key shows instead of those of the source, since it is another organization''s; null while it is the organization of the source.';
 
 create table mirror.inbox (
   seq          bigint generated always as identity,

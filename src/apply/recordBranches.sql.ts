@@ -2,44 +2,86 @@ import type { Pool } from "../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../database/leases.sql.ts";
 import type { Lease } from "../database/leases.sql.ts";
 
+/** What became of a list of branches. */
+export type RecordedBranches =
+  | {
+      readonly kind: "recorded";
+      /** How many branches were closed, since the provider lists them no more. */
+      readonly closed: number;
+    }
+  /** The list is another organization's, and nothing was recorded but that. Some branches of each, in words. */
+  | { readonly kind: "refused"; readonly known: string; readonly listed: string };
+
+/** Branches in words: the first two, and how many more; from rows of `name` and `branch_id`. */
+const DESCRIBED = `array_to_string((array_agg(format('%s (%s)', coalesce(name, 'without a name'), branch_id) order by branch_id))[:2], ', ')
+  || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end`;
+
+const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
+   select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch ->> 'name' as name, branch, raw::json as raw
+   from unnest($5::text[]) with ordinality as given (raw, place)
+   cross join lateral (select mirror.readable_json(raw::json) as branch) readable
+   order by branch ->> 'id', place desc
+ ), shown as materialized (
+   select coalesce(array_agg(branch_id), '{}') as ids from listed
+ ), ours as materialized (
+   select s.source_id, array(select unnest(s.branch_ids || shown.ids) as id group by id order by id) as branch_ids
+   from mirror.sources s, shown, held
+   where s.source_id = $4 and (s.branch_ids = '{}' or shown.ids = '{}' or s.branch_ids && shown.ids)
+ ), recorded as (
+   insert into mirror.branches as known (source_id, branch_id, reference, name, street, city, postcode,
+     fleet_name, zone_code, zone_name, connected_zones, raw)
+   select source_id, branch_id, branch ->> 'reference', name, branch #>> '{address,street}',
+     branch #>> '{address,city}', branch #>> '{address,postcode}', branch #>> '{routesTo,fleet,name}',
+     branch #>> '{routesTo,zone,code}', branch #>> '{routesTo,zone,name}',
+     (branch -> 'connectedZones')::jsonb, raw
+   from listed, ours order by branch_id
+   on conflict (source_id, branch_id) do update set
+     reference = excluded.reference, name = excluded.name, street = excluded.street, city = excluded.city,
+     postcode = excluded.postcode, fleet_name = excluded.fleet_name, zone_code = excluded.zone_code,
+     zone_name = excluded.zone_name, connected_zones = excluded.connected_zones, raw = excluded.raw,
+     last_seen_at = clock_timestamp(), closed_at = null
+ ), closed as (
+   update mirror.branches b set closed_at = clock_timestamp()
+   from ours
+   where b.source_id = ours.source_id and closed_at is null and branch_id not in (select branch_id from listed)
+   returning 1
+ ), identified as (
+   update mirror.sources s set branch_ids = ours.branch_ids, refused_branches = null
+   from ours
+   where s.source_id = ours.source_id
+     and (s.branch_ids <> ours.branch_ids or s.refused_branches is not null)
+ ), refused as (
+   update mirror.sources s set refused_branches = (select ${DESCRIBED} from listed)
+   from held
+   where s.source_id = $4 and not exists (select from ours)
+ )
+ select exists (select from held) as held, exists (select from ours) as ours,
+   (select count(*) from closed)::int as closed,
+   (select ${DESCRIBED} from mirror.branches b join mirror.sources s using (source_id)
+    where source_id = $4 and branch_id = any (s.branch_ids)) as known,
+   (select ${DESCRIBED} from listed) as listed`;
+
 /**
  * Records all branches that the provider lists, as their exact JSON texts, and notes as closed those that it lists
- * no more. Resolves with how many were closed by that. Throws LeaseLostError.
+ * no more. Throws LeaseLostError.
+ *
+ * Each branch has an id of its own among all organizations, so a list that shows branches, and none that was ever listed for
+ * the source, is another organization's. A list without branches says nothing of whose it is.
  */
 export async function recordBranches(
   pool: Pool,
   lease: Lease,
   { sourceId, raws }: { sourceId: string; raws: readonly string[] },
-): Promise<number> {
-  const { rows } = await pool.query<{ held: boolean; closed: number }>(
-    `with ${HELD}, listed as materialized (
-       select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch, raw::json as raw
-       from unnest($5::text[]) with ordinality as given (raw, place)
-       cross join lateral (select mirror.readable_json(raw::json) as branch) readable
-       order by branch ->> 'id', place desc
-     ), recorded as (
-       insert into mirror.branches as known (source_id, branch_id, reference, name, street, city, postcode,
-         fleet_name, zone_code, zone_name, connected_zones, raw)
-       select $4, branch_id, branch ->> 'reference', branch ->> 'name', branch #>> '{address,street}',
-         branch #>> '{address,city}', branch #>> '{address,postcode}', branch #>> '{routesTo,fleet,name}',
-         branch #>> '{routesTo,zone,code}', branch #>> '{routesTo,zone,name}',
-         (branch -> 'connectedZones')::jsonb, raw
-       from listed, held order by branch_id
-       on conflict (source_id, branch_id) do update set
-         reference = excluded.reference, name = excluded.name, street = excluded.street, city = excluded.city,
-         postcode = excluded.postcode, fleet_name = excluded.fleet_name, zone_code = excluded.zone_code,
-         zone_name = excluded.zone_name, connected_zones = excluded.connected_zones, raw = excluded.raw,
-         last_seen_at = clock_timestamp(), closed_at = null
-     ), closed as (
-       update mirror.branches set closed_at = clock_timestamp()
-       from held
-       where source_id = $4 and closed_at is null and branch_id not in (select branch_id from listed)
-       returning 1
-     )
-     select exists (select from held) as held, (select count(*) from closed)::int as closed`,
-    [...leaseValues(lease), sourceId, raws],
-  );
+): Promise<RecordedBranches> {
+  const { rows } = await pool.query<{
+    held: boolean;
+    ours: boolean;
+    closed: number;
+    known: string;
+    listed: string;
+  }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
-  return row.closed;
+  const { ours, closed, known, listed } = row;
+  return ours ? { kind: "recorded", closed } : { kind: "refused", known, listed };
 }

@@ -8,28 +8,25 @@ export interface Adoption {
 }
 
 /**
- * Gives a source to another provider and starts its history again: all that was proved, measured and learned of the
+ * Gives a source to another provider, or to the organization that was refused, and starts its history again: all that was proved, measured and learned of the
  * former one goes, its orders stay, and a comparison of them all is asked for. The audit log says from what to what.
- * Undefined, and nothing changes, when the provider is not another one or a poller leads the source.
+ * Undefined, and nothing changes, when neither is another one or a poller leads the source.
  */
 export async function adoptSource(
   pool: Pool,
-  {
-    sourceId,
-    provider,
-    baseUrl,
-    person,
-  }: { sourceId: string; provider: string; baseUrl: string; person: string },
+  given: { sourceId: string; provider: string; baseUrl: string; person: string },
 ): Promise<Adoption | undefined> {
   const { rows } = await pool.query<Adoption>(
     `with adopted as (
-       update mirror.sources s set provider = $2, base_url = $3
-       from (select source_id, provider as former from mirror.sources where source_id = $1 for update) as before
-       where s.source_id = before.source_id and before.former is distinct from $2
+       update mirror.sources s set provider = $2, base_url = $3, branch_ids = '{}', refused_branches = null
+       from (select source_id, provider as former, refused_branches from mirror.sources where source_id = $1 for update)
+         as before
+       where s.source_id = before.source_id
+         and (before.former is distinct from $2 or before.refused_branches is not null)
          and not exists (
            select from mirror.leases where name = 'poll:' || $1 and expires_at > clock_timestamp()
          )
-       returning s.source_id, before.former
+       returning s.source_id, before.former, before.refused_branches
      ), extent as (
        select a.source_id, count(*) as orders, min(o.version) as since
        from adopted a join mirror.orders o using (source_id) group by a.source_id
@@ -61,13 +58,14 @@ export async function adoptSource(
      )
      insert into mirror.ops_actions (role, person, action, source_id, target, note, affected)
      select 'command', $4, 'adopt', a.source_id, $2,
-       format('before: %s, proved from %s to %s', coalesce(a.former, 'not known'),
+       format('before: %s, proved from %s to %s%s', coalesce(a.former, 'not known'),
          coalesce(mirror.instant_at(s.history_since)::text, 'never'),
-         coalesce(mirror.instant_at(s.safe_through)::text, 'never')),
+         coalesce(mirror.instant_at(s.safe_through)::text, 'never'),
+         '; now the organization with the branches ' || a.refused_branches),
        coalesce(e.orders, 0)
      from adopted a left join state s on true left join extent e on true
      returning (select former from adopted), affected::int as orders`,
-    [sourceId, provider, baseUrl, person],
+    [given.sourceId, given.provider, given.baseUrl, given.person],
   );
   return rows[0];
 }

@@ -16,6 +16,12 @@ export interface StoredSource {
   readonly provider: string | null;
 }
 
+/** What the poller found out about the organization that a source belongs to. */
+export interface KnownSource extends StoredSource {
+  /** Branches, in words, of another organization, which the configured key is of; null while it is of the source's. */
+  readonly refusedBranches: string | null;
+}
+
 /** Nothing was ever read or received for the row of `sources`, and nobody is about to: a wrong address may be corrected. */
 const UNUSED = `not exists (select from mirror.poll_state p where p.source_id = sources.source_id and p.safe_through is not null)
   and not exists (select from mirror.coverage c where c.source_id = sources.source_id)
@@ -65,9 +71,10 @@ function columnsOf(sources: readonly SourceRow[]): string[][] {
 }
 
 /** What is stored about a source; undefined when it was never configured. */
-export async function readSource(pool: Pool, sourceId: string): Promise<StoredSource | undefined> {
-  const { rows } = await pool.query<StoredSource>(
-    `select source_id as "sourceId", mode, provider from mirror.sources where source_id = $1`,
+export async function readSource(pool: Pool, sourceId: string): Promise<KnownSource | undefined> {
+  const { rows } = await pool.query<KnownSource>(
+    `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
+     from mirror.sources where source_id = $1`,
     [sourceId],
   );
   return rows[0];

@@ -32,6 +32,7 @@ afterAll(async () => {
 });
 beforeEach(async () => {
   await pool.query("truncate mirror.branches, mirror.leases");
+  await pool.query("update mirror.sources set branch_ids = '{}'");
   const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
   if (taken === undefined) throw new Error("the lease is free");
   lease = taken;

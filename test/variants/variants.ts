@@ -129,6 +129,20 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "a key of another organization that goes unnoticed",
+    edits: [
+      {
+        file: "apply/recordBranches.sql.ts",
+        find: "or s.branch_ids && shown.ids)",
+        replace: "or true)",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/otherOrganization.test.ts",
+      test: "refuses the key of another organization before its first list request, and names both and the ways on",
+    },
+  },
+  {
     name: "acknowledges before the commit",
     edits: [
       {

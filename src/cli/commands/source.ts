@@ -31,7 +31,9 @@ export function addSourceCommand(program: Command): void {
   source
     .command("adopt")
     .argument("<id>", "name of the source")
-    .description("let the configured provider have the source of another one; its history is read again")
+    .description(
+      "let the configured provider or organization have the source of another one; its history is read again",
+    )
     .option("--yes", "do not ask")
     .option("--json", "print JSON")
     .action((id: string, options: AdoptOptions) => withMirror((deps) => adopt(id, { ...deps, ...options })));
@@ -46,8 +48,8 @@ async function adopt(
   id: string,
   { pool, config, yes, json }: AdoptOptions & { pool: Pool; config: Config },
 ): Promise<void> {
-  const { sourceId, provider, baseUrl, former } = await findAdoption(pool, config, id);
-  if (former === provider) {
+  const { sourceId, provider, baseUrl, former, refusedBranches } = await findAdoption(pool, config, id);
+  if (former === provider && refusedBranches === null) {
     printLine(
       json === true
         ? JSON.stringify({ sourceId, provider, adopted: false })
@@ -55,7 +57,8 @@ async function adopt(
     );
     return;
   }
-  const question = `Give source ${sourceId} from ${former ?? "an unknown provider"} to ${provider}, and read its history again?`;
+  const names = nameOwners({ former, provider, refusedBranches });
+  const question = `Give source ${sourceId} from ${names.former} to ${names.next}, and read its history again?`;
   if (yes !== true && !(await confirm(question))) return;
   const adoption = await adoptSource(pool, { sourceId, provider, baseUrl, person: nameAccount() });
   if (adoption === undefined) {
@@ -64,7 +67,18 @@ async function adopt(
     });
   }
   if (json === true) printJson({ sourceId, provider, adopted: true, ...adoption });
-  else printAdoption(adoption, { sourceId, provider });
+  else printAdoption(adoption, { sourceId, ...names });
+}
+
+/** Who had a source and who shall have it: providers, or organizations of one. */
+function nameOwners(given: { former: string | null; provider: string; refusedBranches: string | null }) {
+  const { former, provider, refusedBranches } = given;
+  return former === provider
+    ? {
+        former: "its former organization",
+        next: `the organization with the branches ${refusedBranches ?? "not known"}`,
+      }
+    : { former: former ?? "an unknown provider", next: provider };
 }
 
 async function findAdoption(pool: Pool, config: Config, id: string) {
@@ -89,14 +103,15 @@ async function findAdoption(pool: Pool, config: Config, id: string) {
     provider: nameProvider(configured),
     baseUrl: configured.baseUrl,
     former: stored?.provider ?? null,
+    refusedBranches: stored?.refusedBranches ?? null,
   };
 }
 
-function printAdoption({ former, orders }: Adoption, given: { sourceId: string; provider: string }): void {
-  const { sourceId, provider } = given;
-  printLine(
-    `Source ${sourceId} belongs to ${provider} now, and no longer to ${former ?? "an unknown provider"}.`,
-  );
+function printAdoption(
+  { orders }: Adoption,
+  { sourceId, former, next }: { sourceId: string; former: string; next: string },
+): void {
+  printLine(`Source ${sourceId} belongs to ${next} now, and no longer to ${former}.`);
   printLine("Nothing is proved of it until its history has been read again.");
   if (orders > 0)
     printLine(`Its ${orders} orders stay and are compared with the provider once it is polled.`);

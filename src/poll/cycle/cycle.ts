@@ -51,6 +51,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     if (begunTerm !== term) {
       await tuner.resume();
       await waitForQuiet(state, signal);
+      await tasks.open({ term, signal });
       begunTerm = term;
     }
     const dueMs = clock.monotonicMs() + intervalMs;

@@ -71,7 +71,7 @@ const PAUSE_LOOK_MS = 5_000;
 
 /** Polls one source. Throws ConfigurationError when `backfillSince` cannot be understood. */
 export function makePoller(deps: PollDeps): Poller {
-  const { source, clock, logger } = deps;
+  const { source, clock } = deps;
   const name = `poll:${source.sourceId}`;
   const closing = new AbortController();
   const { attempt, resign } = makeAttempt(deps, name);
@@ -99,9 +99,7 @@ export function makePoller(deps: PollDeps): Poller {
     closing.abort(new PollerClosedError("the poller is closed"));
     await task?.destroy();
     const over = Promise.allSettled([running]).then(resign);
-    await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]).catch((error: unknown) => {
-      logger.warn({ err: error }, "could not give up the lease; it runs out by itself");
-    });
+    await Promise.race([over, clock.sleep(CLOSE_WAIT_MS)]);
   }
 
   return {
@@ -143,7 +141,7 @@ function makeAttempt(deps: PollDeps, name: string) {
     try {
       if (await isPaused(pool, source.sourceId)) return await rest();
       log.pausedIs(false);
-      await assertOurs();
+      await deps.assertOurs?.();
       const term = await leadership.lead();
       if (term === undefined) return putOff("not_leading", leaseTtlMs / 3);
       const result = await withSignals([signal, term.signal], (inTerm) =>
@@ -155,24 +153,22 @@ function makeAttempt(deps: PollDeps, name: string) {
       return { ...result.counts, outcome: "polled", waitMs: 0, error: undefined };
     } catch (error) {
       signal.throwIfAborted();
+      // The source is another's: a process that is configured for it may lead.
+      if (error instanceof ConfigurationError) await resign();
       return recover(error);
     }
   }
 
   async function rest(): Promise<CycleReport> {
     log.pausedIs(true);
-    await leadership.resign();
+    await resign();
     return putOff("paused", Math.min(PAUSE_LOOK_MS, deps.intervalSeconds * 1_000));
   }
 
-  /** Another process may have given the source to another provider; then it is that one's to lead. */
-  async function assertOurs(): Promise<void> {
-    try {
-      await deps.assertOurs?.();
-    } catch (error) {
-      if (error instanceof ConfigurationError) await leadership.resign();
-      throw error;
-    }
+  async function resign(): Promise<void> {
+    await leadership.resign().catch((error: unknown) => {
+      logger.warn({ err: error }, "could not give up the lease; it runs out by itself");
+    });
   }
 
   function recover(error: unknown): CycleReport {
@@ -183,7 +179,7 @@ function makeAttempt(deps: PollDeps, name: string) {
     return putOff("failed", waitMs, error);
   }
 
-  return { attempt, resign: leadership.resign };
+  return { attempt, resign };
 }
 
 const NOTHING_DONE: CycleCounts = {

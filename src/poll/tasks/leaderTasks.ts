@@ -1,3 +1,4 @@
+import { ConfigurationError } from "../../domain/errors.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import type { Term } from "../leader/leadership.ts";
 import { makeMirrorBranches } from "./mirrorBranches.ts";
@@ -17,12 +18,19 @@ export interface LeaderTask {
   readonly name: string;
   /** From the end of one run to the next; 0: after each cycle. */
   readonly everyMs: number;
+  /** It is run before the first list request of each term, too. */
+  readonly opensTerm?: true;
   /** Rejects when it failed; it is then tried again after the pause of a failure. */
   readonly run: (context: TaskContext) => Promise<void>;
 }
 
 export interface LeaderTasks {
-  /** Runs what is due. A failure is logged and costs no other task; rejects only when the term is over. */
+  /** Runs what opens a term. A failure is logged; rejects as `run` does. */
+  readonly open: (context: TaskContext) => Promise<void>;
+  /**
+   * Runs what is due. A failure is logged and costs no other task; rejects only when the term is over, or with a
+   * ConfigurationError: with that nothing may be read.
+   */
   readonly run: (context: TaskContext) => Promise<void>;
 }
 
@@ -58,19 +66,27 @@ export function makeLeaderTasks(
     } catch (error) {
       context.signal.throwIfAborted();
       context.term.assertLeading();
+      if (error instanceof ConfigurationError) throw error;
       dueMs.set(task, clock.monotonicMs() + FAILURE_PAUSE_MS);
       logger.warn({ task: task.name, err: error }, "a task of the leader failed; it is tried again later");
     }
   }
 
+  async function runAll(chosen: readonly LeaderTask[], context: TaskContext): Promise<void> {
+    for (const task of chosen) {
+      context.signal.throwIfAborted();
+      context.term.assertLeading();
+      await runOne(task, context);
+    }
+  }
+
+  const isDue = (task: LeaderTask) => (dueMs.get(task) ?? Number.NEGATIVE_INFINITY) <= clock.monotonicMs();
   return {
-    async run(context) {
-      for (const task of tasks) {
-        if ((dueMs.get(task) ?? Number.NEGATIVE_INFINITY) > clock.monotonicMs()) continue;
-        context.signal.throwIfAborted();
-        context.term.assertLeading();
-        await runOne(task, context);
-      }
-    },
+    open: (context) =>
+      runAll(
+        tasks.filter(({ opensTerm }) => opensTerm === true),
+        context,
+      ),
+    run: (context) => runAll(tasks.filter(isDue), context),
   };
 }

@@ -1,4 +1,5 @@
 import { recordBranches } from "../../apply/recordBranches.sql.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkStalledError } from "../cycle/errors.ts";
@@ -7,7 +8,10 @@ const EVERY_MS = 3_600_000;
 const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
-/** Every hour: the branches as the provider lists them. Costs nothing of the list rate. */
+/**
+ * At the beginning of each term and every hour: the branches as the provider lists them. Costs nothing of the list rate. Throws
+ * ConfigurationError when they are those of another organization than the source's.
+ */
 export function makeMirrorBranches(
   deps: Pick<PollDeps, "source" | "client" | "pool" | "logger">,
 ): LeaderTask {
@@ -32,10 +36,25 @@ export function makeMirrorBranches(
   return {
     name: "mirror branches",
     everyMs: EVERY_MS,
+    opensTerm: true,
     async run({ term, signal }) {
       const raws = await listAll(signal);
-      const closed = await recordBranches(pool, term.lease, { sourceId, raws });
+      const recorded = await recordBranches(pool, term.lease, { sourceId, raws });
+      if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
+      const { closed } = recorded;
       if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");
     },
   };
+}
+
+function refuseOrganization(
+  sourceId: string,
+  { known, listed }: { readonly known: string; readonly listed: string },
+): ConfigurationError {
+  return new ConfigurationError(
+    `Source ${sourceId} belongs to the organization with the branches ${known}, and the configured key is of the one with the branches ${listed}.`,
+    {
+      fix: `Give another organization a source name of its own (SOURCES_FILE) or another database; if the same one has new branches throughout, stop all processes and run \`order-mirror source adopt ${sourceId}\`.`,
+    },
+  );
 }
