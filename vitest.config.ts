@@ -29,8 +29,8 @@ export default defineConfig({
   test: {
     reporters: listReporters(),
     sequence: { sequencer: LongestFirst },
-    // Tests wait for half of their time, for servers and for clocks: three workers for two processors. Each has a Postgres.
-    maxWorkers: Math.min(Math.ceil(availableParallelism() * 1.5), WORKERS_MAX),
+    // Tests wait for half of their time, for servers and for clocks: four workers for two processors. Each has a Postgres.
+    maxWorkers: Math.min(availableParallelism() * 2, WORKERS_MAX),
     projects: [
       // What only computes leaves nothing behind, so that its files can share a process and what it has loaded.
       {

@@ -63,7 +63,7 @@ it.skipIf(hasSettings)(
     process.kill(-npm.pid!, "SIGINT");
     // npm ends with the shell's code for the signal, or by the signal itself: a shell shows 130 for both.
     expect([130, "SIGINT"]).toContain(await ended);
-    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect(output).toContain(`http://127.0.0.1:${port}/ops`);
   },
   180_000,

@@ -1,6 +1,7 @@
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
+import { makeEventLoad } from "../support/eventLoad.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { startOwnPostgres } from "../support/ownPostgres.ts";
 import type { OwnPostgres } from "../support/ownPostgres.ts";
@@ -11,7 +12,6 @@ import type { TestRedis } from "../support/redis.ts";
 import { readRssBytes } from "../support/resident.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../support/webhooks.ts";
 
-const SENDERS = 8;
 const MEBIBYTE = 1_048_576;
 
 let postgres: OwnPostgres;
@@ -38,26 +38,6 @@ afterEach(async () => {
 });
 afterAll(() => postgres.remove());
 
-let sent = 0;
-/** Sends events one after another from several senders until stopped; returns those that were acknowledged. */
-function startLoad(): { acknowledged: Set<string>; stop: () => Promise<void> } {
-  const acknowledged = new Set<string>();
-  let stopping = false;
-  const send = async () => {
-    while (!stopping) {
-      const id = `evt_${(sent += 1)}`;
-      const body = makeEventBody({ id, order: { reference: `R${sent}`, updatedAt: at(sent) } });
-      if ((await sendEvent(`${url}/webhooks/live`, { id, body })) === 200) acknowledged.add(id);
-    }
-  };
-  const senders = Array.from({ length: SENDERS }, send);
-  const stop = async () => {
-    stopping = true;
-    await Promise.all(senders);
-  };
-  return { acknowledged, stop };
-}
-
 async function storedEvents(): Promise<Set<string>> {
   const client = new pg.Client(postgres.url);
   await client.connect();
@@ -71,7 +51,8 @@ describe("a shutdown in the middle of traffic", () => {
   async function endUnderLoad(trouble: () => Promise<void> | void, heal: () => void): Promise<Ending> {
     const up: RunningProgram = startProgram(["up"], env);
     await up.waitFor(/web is ready/);
-    const load = startLoad();
+    const load = makeEventLoad(`${url}/webhooks/live`);
+    load.start();
     await expect.poll(() => load.acknowledged.size, { timeout: 60_000, interval: 10 }).toBeGreaterThan(100);
     await trouble();
     const ending = await up.stop("SIGTERM");

@@ -263,7 +263,7 @@ http { access_log off; ${places.join(" ")} ${server} }`,
         ({ stdout }) => stdout,
         () => "away",
       );
-    await expect.poll(post, { timeout: 20_000 }).toBe("200");
+    await expect.poll(post, { timeout: 90_000 }).toBe("200");
     expect(seen.at(-1)).toBe("POST /webhooks/live mirror.example.com https");
   });
 });

@@ -234,7 +234,7 @@ it("names the transaction that readers of the feed wait for, everywhere", async 
   );
   const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
   await expect
-    .poll(() => surfaces.look(), { timeout: 30_000, interval: 500 })
+    .poll(() => surfaces.look(), { timeout: 60_000, interval: 500 })
     .toEqual(everywhere("warning OrderMirrorFeedHeldUp"));
   expect(await surfaces.readPage()).toContain(`the transaction of backend ${rows[0]!.pid}`);
   await client.query("rollback");

@@ -6,7 +6,7 @@ import { createServer } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
-import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { afterEach, beforeEach, expect, inject, it, vi } from "vitest";
 import { ConfigurationError } from "../../src/domain/errors.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import type {
@@ -14,6 +14,7 @@ import type {
   EmbeddedPostgresOptions,
 } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { isPidAlive } from "../../src/runtime/postgres/processIdentity.ts";
+import { copyCluster } from "../support/ownPostgres.ts";
 
 const PROGRAM = path.resolve(import.meta.dirname, "../support/postgresUser.ts");
 const WAIT = { timeout: 60_000, interval: 50 };
@@ -26,6 +27,9 @@ beforeEach(async () => {
   dataDir = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-pg-")), "data folder");
   cleanUps = [() => rm(path.dirname(dataDir), { recursive: true, force: true })];
 });
+
+/** A cluster that was set up by a process that has ended; what is tested is not the set-up, which takes seconds. */
+const setUpBefore = () => copyCluster(inject("postgresTemplate"), dataDir);
 
 afterEach(async () => {
   for (const cleanUp of cleanUps.toReversed()) await cleanUp();
@@ -116,6 +120,7 @@ it("starts in a folder that does not exist yet, with UTF-8 and UTC, on 127.0.0.1
 });
 
 it("finds its data again after a restart", async () => {
+  await setUpBefore();
   const first = await start();
   await query(first.url, "create table kept as select 42 as answer");
   await first.stop();
@@ -124,11 +129,13 @@ it("finds its data again after a restart", async () => {
 });
 
 it("syncs to disk unless told otherwise", async () => {
+  await setUpBefore();
   const server = await start({ durable: true });
   expect(await query(server.url, "select current_setting('fsync')")).toBe("on");
 });
 
 it("is shared by two calls of one process, and runs until the second has stopped", async () => {
+  await setUpBefore();
   const first = await start();
   const second = await start();
   expect([second.url, second.shared]).toEqual([first.url, true]);
@@ -147,6 +154,7 @@ it("is made once when several processes start at the same time in an empty folde
 });
 
 it("outlives the process that started it as long as another one uses it, and the last one stops it", async () => {
+  await setUpBefore();
   const child = await startElsewhere();
   const joined = await start();
   expect([joined.url, joined.shared]).toEqual([child.answer.url, true]);
@@ -157,6 +165,7 @@ it("outlives the process that started it as long as another one uses it, and the
 });
 
 it("leaves the server to the others when one of several stops", async () => {
+  await setUpBefore();
   const child = await startElsewhere();
   const joined = await start();
   await joined.stop();
@@ -166,6 +175,7 @@ it("leaves the server to the others when one of several stops", async () => {
 });
 
 it("adopts the server of a process that was killed, and then stops it", async () => {
+  await setUpBefore();
   const child = await startElsewhere();
   await child.kill();
   expect(await isRunning(child.answer.url)).toBe(true);
@@ -176,6 +186,7 @@ it("adopts the server of a process that was killed, and then stops it", async ()
 });
 
 it("takes over the lock of a process that was killed while it held it", async () => {
+  await setUpBefore();
   const server = await start();
   await server.stop();
   const child = await startElsewhere();
@@ -185,6 +196,7 @@ it("takes over the lock of a process that was killed while it held it", async ()
 });
 
 it("survives a stale pid file of a server that was killed, and recovers what was committed", async () => {
+  await setUpBefore();
   const first = await start();
   await query(first.url, "create table kept as select 42 as answer");
   await killServer();
@@ -194,6 +206,7 @@ it("survives a stale pid file of a server that was killed, and recovers what was
 });
 
 it("survives a pid file whose pid has gone to a stranger", async () => {
+  await setUpBefore();
   const first = await start();
   const text = await readFile(pidFile(), "utf8");
   await first.stop();
@@ -209,6 +222,7 @@ it("survives a pid file whose pid has gone to a stranger", async () => {
 });
 
 it("knows its server by the folder's other name too", async () => {
+  await setUpBefore();
   const first = await start();
   const other = `${dataDir} linked`;
   await symlink(dataDir, other);
@@ -217,6 +231,7 @@ it("knows its server by the folder's other name too", async () => {
 });
 
 it("starts a server that died again, on the same port, and says so", async () => {
+  await setUpBefore();
   const onRevive = vi.fn<() => void>();
   const server = await start({ revive: true, onRevive });
   const pid = await killServer();
@@ -234,6 +249,7 @@ it("removes what a kill during the set-up left behind", async () => {
 });
 
 it("says that a wanted port is taken", async () => {
+  await setUpBefore();
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
   cleanUps.push(() => new Promise((resolve) => taken.close(resolve)));
@@ -263,6 +279,7 @@ it("refuses a file where the folder should be", async () => {
 });
 
 it("refuses a cluster whose password is gone, and leaves nothing running", async () => {
+  await setUpBefore();
   await (await start()).stop();
   await rm(path.join(dataDir, "postgres-password"));
   await expect(start()).rejects.toThrow(ConfigurationError);
@@ -270,6 +287,7 @@ it("refuses a cluster whose password is gone, and leaves nothing running", async
 });
 
 it("says that a folder was made by another major version of Postgres, and changes nothing in it", async () => {
+  await setUpBefore();
   await (await start()).stop();
   const file = path.join(dataDir, "postgres", "PG_VERSION");
   const current = await readFile(file, "utf8");

@@ -33,7 +33,7 @@ interface Subject {
 }
 
 const ORDERS = 8;
-const WAIT = { timeout: 20_000, interval: 50 };
+const WAIT = { timeout: 60_000, interval: 50 };
 
 /** The Delivery Ordering Service: the client over HTTP, before the sandbox. */
 async function startFirst(): Promise<Subject> {

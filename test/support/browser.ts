@@ -46,7 +46,9 @@ export async function openTab(
 export async function findBarriers(page: Page): Promise<string[]> {
   // Through the driver, which the page's policy does not bind.
   await page.evaluate(`${AXE}; undefined`);
-  const { violations } = await page.evaluate<AxeResult>("globalThis.axe.run()");
+  const { violations } = await page.evaluate<AxeResult>(
+    'globalThis.axe.run({ resultTypes: ["violations"] })',
+  );
   return violations
     .filter(({ impact }) => impact === "serious" || impact === "critical")
     .map(({ id, nodes }) => `${id}: ${nodes.map((node) => node.html.slice(0, 120)).join(" | ")}`);

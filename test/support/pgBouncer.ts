@@ -3,10 +3,12 @@ import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import pg from "pg";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 
-const START_TIMEOUT_MS = 20_000;
+const START_TIMEOUT_MS = 60_000;
+const START_POLL_MS = 20;
 /** Debian puts it where only root looks. */
 const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(runs);
 
@@ -58,6 +60,7 @@ default_pool_size = 2
   while (!(await ask(admin, "show version").catch(() => undefined))) {
     if (performance.now() > deadlineMs || server.exitCode !== null)
       throw new Error("pgbouncer did not start");
+    await systemClock.sleep(START_POLL_MS);
   }
   return {
     url: url.href,

@@ -5,9 +5,11 @@ import { createConnection } from "node:net";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { Redis } from "ioredis";
+import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 
-const START_TIMEOUT_MS = 10_000;
+const START_TIMEOUT_MS = 60_000;
+const START_POLL_MS = 10;
 export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
 
 /** Whether tests can start a Redis of their own: needed to kill, freeze and restart it. */
@@ -55,6 +57,7 @@ export async function startRedis(...settings: readonly string[]): Promise<TestRe
     const deadlineMs = performance.now() + START_TIMEOUT_MS;
     while (!(await answers(port))) {
       if (performance.now() > deadlineMs) throw new Error(`redis-server did not start on port ${port}`);
+      await systemClock.sleep(START_POLL_MS);
     }
   }
   async function kill(): Promise<void> {
@@ -118,7 +121,7 @@ function answers(port: number): Promise<boolean> {
     };
     socket.once("connect", () => socket.write("PING\r\n"));
     socket.once("data", (answer) => finish(answer.toString().startsWith("+PONG")));
-    socket.once("error", () => setTimeout(() => finish(false), 20));
+    socket.once("error", () => finish(false));
     socket.once("close", () => finish(false));
   });
 }

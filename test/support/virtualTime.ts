@@ -188,8 +188,16 @@ interface Traffic {
 
 function makeTraffic(): Traffic {
   let underWay = 0;
-  const enter = () => void (underWay += 1);
-  const leave = () => void (underWay -= 1);
+  let end: () => void = () => undefined;
+  let ended = Promise.resolve();
+  const enter = () => {
+    if (underWay === 0) ended = new Promise((resolve) => (end = resolve));
+    underWay += 1;
+  };
+  const leave = () => {
+    underWay -= 1;
+    if (underWay === 0) end();
+  };
   return {
     enter,
     leave,
@@ -199,6 +207,8 @@ function makeTraffic(): Traffic {
     },
     async rest() {
       for (let quiet = 0; quiet < QUIET_TURNS; quiet = underWay === 0 ? quiet + 1 : 0) {
+        // Turning until then would take the processor from what is waited for.
+        await ended;
         await new Promise((resolve) => setImmediate(resolve));
       }
     },
