@@ -15,6 +15,10 @@ const SOURCES: readonly CommandSource[] = [
     load: async () => (await import("./commands/roles.ts")).addRoleCommands,
   },
   { names: ["migrate"], load: async () => (await import("./commands/migrate.ts")).addMigrateCommand },
+  {
+    names: ["upgrade-postgres"],
+    load: async () => (await import("./commands/upgradePostgres.ts")).addUpgradePostgresCommand,
+  },
   { names: ["status"], load: async () => (await import("./commands/status.ts")).addStatusCommand },
   { names: ["order"], load: async () => (await import("./commands/orders/order.ts")).addOrderCommand },
   { names: ["tail"], load: async () => (await import("./commands/orders/tail.ts")).addTailCommand },

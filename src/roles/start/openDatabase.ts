@@ -53,8 +53,7 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
     dataDir: config.dataDir,
     onRevive: () => logger?.error("the embedded Postgres had died and was started again"),
   });
-  const url = new URL(server.url);
-  url.pathname = `/${DATABASE}`;
+  const url = nameDatabase(server.url);
   try {
     await createIfMissing(server.url);
   } catch (error) {
@@ -62,9 +61,9 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
     throw error;
   }
   return {
-    url: url.href,
+    url,
     embedded: true,
-    enterAs: (process, groups) => prepareLogin(url.href, { name: `mirror_${process}`, groups }),
+    enterAs: (process, groups) => prepareLogin(url, { name: `mirror_${process}`, groups }),
     close: server.stop,
   };
 }
@@ -124,7 +123,15 @@ function reasonOf(error: unknown): string {
   return error instanceof Error && error.message !== "" ? error.message : "no reason given";
 }
 
-async function createIfMissing(serverUrl: string): Promise<void> {
+/** The address of the mirror's database in an embedded server. */
+export function nameDatabase(serverUrl: string): string {
+  const url = new URL(serverUrl);
+  url.pathname = `/${DATABASE}`;
+  return url.href;
+}
+
+/** Creates the mirror's database in an embedded server, if it is not there. */
+export async function createIfMissing(serverUrl: string): Promise<void> {
   const { rows } = await runOnce(serverUrl, `select 1 from pg_database where datname = '${DATABASE}'`);
   if (rows.length > 0) return;
   // Two processes may start at once: the one that comes second finds it made.

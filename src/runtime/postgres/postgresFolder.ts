@@ -12,6 +12,7 @@ const SUPERUSER = "postgres";
 /** Within the data folder. */
 const CLUSTER = "postgres";
 const NEW_CLUSTER = "postgres-new";
+const COPIED_CLUSTER = "postgres-copied";
 /** Within the cluster. */
 export const SERVER_LOG = "server.log";
 
@@ -19,6 +20,8 @@ export const SERVER_LOG = "server.log";
 export interface PostgresFolder {
   readonly root: string;
   readonly cluster: string;
+  /** A whole copy of the cluster by a newer Postgres, about to take its place. */
+  readonly copied: string;
   readonly serverLog: string;
   readonly password: string;
   /** Held while the server is set up, started or stopped. */
@@ -38,6 +41,7 @@ export async function openPostgresFolder(dataDir: string): Promise<PostgresFolde
   return {
     root,
     cluster,
+    copied: path.join(root, COPIED_CLUSTER),
     serverLog: path.join(cluster, SERVER_LOG),
     password: path.join(root, "postgres-password"),
     lock: path.join(root, "postgres-lock"),
@@ -92,20 +96,22 @@ export function isCluster(cluster: string): boolean {
 
 /** True when a Postgres was set up in the data folder. */
 export function holdsCluster(dataDir: string): boolean {
-  return isCluster(path.join(dataDir, CLUSTER));
+  return [CLUSTER, COPIED_CLUSTER].some((name) => isCluster(path.join(dataDir, name)));
 }
 
 /**
  * Makes the connection string of the database `postgres`, as superuser, for a port. Throws ConfigurationError when
  * the folder holds no password.
  */
-export async function readConnection({
-  cluster,
-  password,
-}: PostgresFolder): Promise<(port: number) => string> {
+export async function readConnection(folder: PostgresFolder): Promise<(port: number) => string> {
+  const secret = encodeURIComponent(await readPassword(folder));
+  return (port) => `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`;
+}
+
+/** The superuser's password. Throws ConfigurationError when it cannot be read. */
+export async function readPassword({ cluster, password }: PostgresFolder): Promise<string> {
   try {
-    const secret = encodeURIComponent(await readFile(password, "utf8"));
-    return (port) => `postgres://${SUPERUSER}:${secret}@127.0.0.1:${port}/postgres`;
+    return await readFile(password, "utf8");
   } catch (error) {
     throw new ConfigurationError(
       `The password of the Postgres in ${cluster} cannot be read from ${password}.`,
@@ -127,11 +133,13 @@ export async function setUpCluster(deps: {
   user: ServerUser | undefined;
   /** Whether the new files shall survive a power cut. */
   durable: boolean;
+  /** Where the cluster is moved to, with the password that the folder has; by default its own place, with a new one. */
+  besides?: { readonly cluster: string; readonly password: string };
 }): Promise<void> {
-  const { folder, binaries, user, durable } = deps;
+  const { folder, binaries, user, durable, besides } = deps;
   const fresh = path.join(folder.root, `${NEW_CLUSTER}-${process.pid}`);
   const cluster = path.join(fresh, "cluster");
-  const secret = randomBytes(24).toString("base64url");
+  const secret = besides?.password ?? randomBytes(24).toString("base64url");
   try {
     await removeLeftovers(folder.root);
     await mkdir(cluster, { recursive: true, mode: 0o700 });
@@ -147,8 +155,8 @@ export async function setUpCluster(deps: {
     const locale = ["--encoding=UTF8", "--locale-provider=builtin", "--locale=C.UTF-8"];
     const safety = ["--auth=scram-sha-256", ...(durable ? [] : ["--no-sync"])];
     await runServerProgram(binaries.initdb, [...place, ...locale, ...safety], { folder: cluster, user });
-    await writeFile(folder.password, secret, { mode: 0o600 });
-    await rename(cluster, folder.cluster);
+    if (besides === undefined) await writeFile(folder.password, secret, { mode: 0o600 });
+    await rename(cluster, besides?.cluster ?? folder.cluster);
   } catch (error) {
     throw new UnavailableError(
       `The embedded Postgres could not be set up in ${folder.root}: ${describeServerFailure(error)}.`,

@@ -50,14 +50,14 @@ export function nameOfCurrent(folder: string, user: ServerUser | undefined): str
 
 /**
  * Runs a server program in `folder` to its end, as `user` if given, with nothing of our environment but where programs
- * and time zones are. Rejects with what it printed when it fails.
+ * and time zones are. Resolves with what it printed; rejects with that, too, when it fails.
  */
 export async function runServerProgram(
   program: string,
   args: readonly string[],
   { folder, user }: { folder: string; user: ServerUser | undefined },
-): Promise<void> {
+): Promise<string> {
   const env: NodeJS.Dict<string> = { LC_ALL: "C" };
   for (const name of INHERITED) if (ENVIRONMENT[name] !== undefined) env[name] = ENVIRONMENT[name];
-  await execFileAsync(program, [...args], { cwd: folder, env, ...user });
+  return (await execFileAsync(program, [...args], { cwd: folder, env, ...user })).stdout;
 }
