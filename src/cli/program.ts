@@ -19,6 +19,7 @@ const SOURCES: readonly CommandSource[] = [
     names: ["upgrade-postgres"],
     load: async () => (await import("./commands/upgradePostgres.ts")).addUpgradePostgresCommand,
   },
+  { names: ["rehearse"], load: async () => (await import("./rehearse/rehearse.ts")).addRehearseCommand },
   { names: ["status"], load: async () => (await import("./commands/status.ts")).addStatusCommand },
   { names: ["order"], load: async () => (await import("./commands/orders/order.ts")).addOrderCommand },
   { names: ["tail"], load: async () => (await import("./commands/orders/tail.ts")).addTailCommand },

@@ -1,0 +1,110 @@
+import { microsFromInstant } from "../../domain/order/instant.ts";
+import { compareKeys } from "../../domain/order/observation.ts";
+import type { OrderKey } from "../../domain/order/observation.ts";
+import { lifeCycleRank } from "../../domain/order/order.ts";
+import type { Snapshot } from "../../domain/order/order.ts";
+import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
+import { readSnapshot } from "../../wire/order.ts";
+import type { KeptObservation, KeptOrder } from "./keptOrders.sql.ts";
+
+/** An order that this program would not hold as the mirror does. */
+export interface Difference {
+  readonly sourceId: string;
+  readonly reference: string;
+  /**
+   * `missing`: the history has it and the mirror does not. `unexplained`: the mirror shows a content that no kept observation
+   * has. `state`: another observation wins by this program's rules. `content`: this program reads the content differently.
+   */
+  readonly kind: "missing" | "unexplained" | "state" | "content";
+  /** What is not the same, by the names of the columns; never values, which may be personal. */
+  readonly columns: readonly string[];
+}
+
+/**
+ * Folds what is kept of an order by this program's rules, and compares the result with what the mirror holds; undefined when
+ * they are the same.
+ *
+ * A read that shows again what is known moves the stored key and leaves no row in the history. So the stored key counts as an
+ * observation, provided that the history knows its content.
+ */
+export function rehearseOrder(kept: KeptOrder): Difference | undefined {
+  const { sourceId, reference, stored, erased, observations } = kept;
+  const differ = (kind: Difference["kind"], columns: readonly string[]) =>
+    columns.length === 0 ? undefined : { sourceId, reference, kind, columns };
+  const isKnown = observations.some(
+    ({ hash, version }) => hash === stored.hash && version === stored.version,
+  );
+  if (!isKnown) return differ("unexplained", ["version", "hash"]);
+  const keys = observations.map((observation) => readKey(observation, { erased, observations }));
+  const storedKey = toKey(stored);
+  const winner = keys.reduce((best, key) => (compareKeys(key, best) > 0 ? key : best), storedKey);
+  const moved = (["gone", "version", "hash"] as const).filter((name) =>
+    // An absence has no content: the order keeps its last one.
+    winner.gone && storedKey.gone ? false : winner[name] !== storedKey[name],
+  );
+  return differ("state", moved) ?? differ("content", compareContent(kept));
+}
+
+/** The columns that this program would fill otherwise from the content that is stored. */
+function compareContent({ stored, erased }: KeptOrder): string[] {
+  const snapshot = read(stored.raw);
+  if (snapshot === undefined) return ["raw"];
+  const { fields, version, hash } = snapshot;
+  const columns = ORDER_COLUMN_LIST.filter(({ field, column, personal }) => {
+    if (erased && personal) return stored.columns[column] !== null;
+    const value = fields[field];
+    return (typeof value === "bigint" ? String(microsFromInstant(value)) : value) !== stored.columns[column];
+  }).map(({ column }) => column as string);
+  if (version !== BigInt(stored.version)) columns.push("version");
+  // The redacted rest of an order has a hash of its own.
+  if (!erased && hash !== stored.hash) columns.push("hash");
+  if (lifeCycleRank(fields.status) !== stored.rank) columns.push("rank");
+  return columns;
+}
+
+/** The place of an observation as this program sees it: its content is read again, where it is kept. */
+function readKey(
+  observation: KeptObservation,
+  { erased, observations }: { erased: boolean; observations: readonly KeptObservation[] },
+): OrderKey {
+  const { hash, version, rank } = observation;
+  const raw = observation.raw ?? observations.find((other) => other.hash === hash && other.raw !== null)?.raw;
+  const snapshot = version === null || raw === null || raw === undefined ? undefined : read(raw);
+  return toKey({
+    ...observation,
+    gone: version === null,
+    version: String(snapshot?.version ?? version ?? observation.horizon ?? 0),
+    hash: (erased ? undefined : snapshot?.hash) ?? hash ?? "",
+    rank: snapshot === undefined ? (rank ?? 0) : lifeCycleRank(snapshot.fields.status),
+  });
+}
+
+function toKey(kept: {
+  readonly horizon: string | null;
+  readonly gone: boolean;
+  readonly version: string;
+  readonly settled: boolean;
+  readonly observedAt: string;
+  readonly rank: number;
+  readonly hash: string;
+}): OrderKey {
+  const { horizon, gone, version, settled, observedAt, rank, hash } = kept;
+  return {
+    horizon: horizon === null ? null : BigInt(horizon),
+    gone,
+    version: BigInt(version),
+    settled,
+    observedAt: BigInt(observedAt),
+    rank,
+    hash,
+  };
+}
+
+function read(raw: string): Snapshot | undefined {
+  try {
+    return readSnapshot(raw, JSON.parse(raw));
+  } catch {
+    // This program cannot read it: its content differs.
+    return undefined;
+  }
+}
