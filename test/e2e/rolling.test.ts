@@ -1,6 +1,5 @@
 import { randomBytes } from "node:crypto";
 import { request } from "node:http";
-import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { loadScheme } from "../../src/signature/scheme.ts";
@@ -128,46 +127,3 @@ it("webhook secret and API token rotate over two web processes while events and 
     await viaBalancer({ path: "/v1/orders", headers: { authorization: "Bearer token-before-rotation" } }),
   ).toBe(401);
 }, 240_000);
-
-it("a release goes on working, and starts, on the schema of the next one while that is being migrated", async () => {
-  const port = await findFreePort();
-  const env = { ...baseEnv(), DELIVERY_LIVE_WEBHOOK_SECRETS: OLD, PORT: String(port) };
-  const send = async (id: string): Promise<number | null> => {
-    const body = makeEventBody({ id, order: { reference: id, updatedAt: at(1) } });
-    const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: OLD });
-    const signature = sign({ id, body, nowSeconds: Math.floor(Date.now() / 1_000) });
-    const headers = { "content-type": "application/json", ...signature };
-    return ask(port, { path: "/webhooks/live", method: "POST", headers, body });
-  };
-  const applied = (id: string) => async () =>
-    (await database.pool.query("select from mirror.orders where reference = $1", [id])).rowCount;
-  const before = startProgram(["up"], env);
-  await before.waitFor(/web is ready/);
-  expect(await send("U1")).toBe(200);
-  await expect.poll(applied("U1"), { timeout: 60_000 }).toBe(1);
-
-  // What a release may do to the schema while the one before still runs: only add.
-  const client = new pg.Client(database.url);
-  await client.connect();
-  await client.query(`
-    begin;
-    create table mirror.later (source_id text primary key references mirror.sources);
-    alter table mirror.orders add column later text not null default 'later';
-    alter table mirror.inbox add column later jsonb;
-    alter table mirror.history add column later bigint;
-    alter table mirror.pending add column later integer not null default 0;
-    create index orders_later on mirror.orders (source_id, later);
-    insert into order_mirror_migrations (name, batch, migration_time) values ('9999_later', 99, now());
-    commit`);
-  await client.end();
-  expect(await send("U2")).toBe(200);
-  await expect.poll(applied("U2"), { timeout: 60_000 }).toBe(1);
-  const { stderr } = await before.stop("SIGTERM");
-  expect(stderr).not.toMatch(/"level":"(?:error|fatal)"/);
-
-  // As after a roll-back.
-  const after = startProgram(["up"], env);
-  await after.waitFor(/web is ready/);
-  expect(await send("U3")).toBe(200);
-  await expect.poll(applied("U3"), { timeout: 60_000 }).toBe(1);
-}, 180_000);

@@ -41,13 +41,19 @@ const running = new Set<RunningProgram>();
 export function startProgram(
   args: readonly string[],
   env: Record<string, string> = {},
-  { stderrTo, nodeOptions = [] }: { stderrTo?: string; nodeOptions?: readonly string[] } = {},
+  options: {
+    stderrTo?: string;
+    nodeOptions?: readonly string[];
+    /** Another program than the built one: its main file. */
+    program?: string;
+  } = {},
 ): RunningProgram {
+  const { stderrTo, nodeOptions = [], program: main = findProgram() } = options;
   const stderrFile = stderrTo === undefined ? undefined : openSync(stderrTo, "w");
   const inherited = Object.fromEntries(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
-  const child = spawn(process.execPath, [...nodeOptions, findProgram(), ...args], {
+  const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
     // A folder without a .env file of somebody's.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
