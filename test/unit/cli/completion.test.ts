@@ -64,6 +64,32 @@ describe.runIf(has("bash"))("in bash", () => {
     expect(complete("export", "--excel", "--separator", "c")).toEqual(["comma"]);
     expect(complete("completion", "z")).toEqual(["zsh"]);
   });
+
+  it("completes every subcommand and every choice that commander knows", () => {
+    const walk = (
+      command: Command,
+      parents: readonly string[],
+    ): { typed: string[]; known: readonly string[] }[] => {
+      const path = [...parents, command.name()];
+      const words = [
+        ...command.commands.map((each) => each.name()),
+        ...command.registeredArguments.flatMap(({ argChoices }) => argChoices ?? []),
+      ];
+      return [
+        { typed: [...path, ""], known: words },
+        ...command.options.map(({ long, argChoices }) => ({
+          typed: [...path, String(long), ""],
+          known: argChoices ?? [],
+        })),
+        ...command.commands.flatMap((each) => walk(each, path)),
+      ];
+    };
+    const cases = makeProgram().commands.flatMap((command) => walk(command, []));
+    const listed = cases.filter(({ known }) => known.length > 0);
+    expect(listed.length).toBeGreaterThan(5);
+    for (const { typed, known } of listed)
+      expect(complete(...typed)).toEqual(expect.arrayContaining([...known]));
+  });
 });
 
 it("every command that prints something for programs can print JSON", async () => {
