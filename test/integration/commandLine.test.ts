@@ -37,7 +37,7 @@ function listLeaves(command: Command, parents: readonly string[] = []): Leaf[] {
   return [{ path: parents, options, words }];
 }
 
-const leaves = listLeaves(makeProgram());
+const leaves = listLeaves(await makeProgram());
 const withJson = leaves.filter(({ options }) => options.some(({ flag }) => flag === "--json"));
 const nameOf = ({ path }: Leaf) => path.join(" ");
 
@@ -55,7 +55,7 @@ afterEach(() => vi.unstubAllEnvs());
 async function run(args: readonly string[], databaseUrl = database.url): Promise<number> {
   vi.stubEnv("DATABASE_URL", databaseUrl);
   try {
-    await makeProgram().parseAsync(["node", "order-mirror", ...args]);
+    await (await makeProgram()).parseAsync(["node", "order-mirror", ...args]);
     return 0;
   } catch (error) {
     return reportFailure(error, { verbose: false, json: args.includes("--json") });

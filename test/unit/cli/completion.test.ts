@@ -65,7 +65,7 @@ describe.runIf(has("bash"))("in bash", () => {
     expect(complete("completion", "z")).toEqual(["zsh"]);
   });
 
-  it("completes every subcommand and every choice that commander knows", () => {
+  it("completes every subcommand and every choice that commander knows", async () => {
     const walk = (
       command: Command,
       parents: readonly string[],
@@ -84,7 +84,7 @@ describe.runIf(has("bash"))("in bash", () => {
         ...command.commands.flatMap((each) => walk(each, path)),
       ];
     };
-    const cases = makeProgram().commands.flatMap((command) => walk(command, []));
+    const cases = (await makeProgram()).commands.flatMap((command) => walk(command, []));
     const listed = cases.filter(({ known }) => known.length > 0);
     expect(listed.length).toBeGreaterThanOrEqual(5);
     for (const { typed, known } of listed)
