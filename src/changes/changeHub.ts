@@ -2,6 +2,7 @@ import { UnavailableError } from "../domain/errors.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Loop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
@@ -9,12 +10,8 @@ import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
 import type { FeedTail } from "./feedTail.ts";
 
-/**
- * The table is looked at this often while anyone reads, and less often the longer nothing comes. LISTEN and NOTIFY
- * were rejected: a NOTIFY takes a lock of the whole server at commit, so writers would queue up behind it.
- */
-const LOOK_MIN_MS = 50;
-const LOOK_MAX_MS = 400;
+/** How often the table is read while there are readers: for announcements that were lost. */
+export const LOOK_MS = 400;
 const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
 
@@ -30,6 +27,8 @@ export interface FeedSubscription {
 
 export interface ChangeHub {
   subscribe(sourceId: string): FeedSubscription;
+  /** Reads what is new now instead of at its next look: changes were announced. Does nothing without readers. */
+  look(): void;
   /** True once the hub is closed: there is nothing to wait for any more. */
   isClosed(): boolean;
   close(): Promise<void>;
@@ -86,9 +85,7 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
       const shared = tails.get(sourceId) ?? { tail: makeFeedTail({ pool, sourceId }), readers: 0 };
       tails.set(sourceId, shared);
       shared.readers += 1;
-      if (tails.size === 1 && shared.readers === 1) {
-        look.begin();
-      }
+      if (shared.readers === 1) look.wake();
       let open = true;
       return {
         next: (after, options) => next({ sourceId, tail: shared.tail }, after, options),
@@ -100,6 +97,7 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
         },
       };
     },
+    look: look.wake,
     isClosed: () => closing.signal.aborted,
     async close() {
       closing.abort(new Error("the change feed is closing"));
@@ -109,19 +107,17 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
   };
 }
 
-/** Looks again and again while anyone reads; `begin` says that somebody does. */
-function makeLook({ tails, clock, logger }: LookDeps) {
-  let waitMs = LOOK_MIN_MS;
+/** Looks again and again while there are readers; `wake` says that there are, or that changes were announced. */
+function makeLook({ tails, clock, logger }: LookDeps): Loop {
   let failed = false;
-  const loop = makeLoop({
+  return makeLoop({
     async run() {
       if (tails.size === 0) return Infinity;
-      const found = await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
+      await Promise.all([...tails.values()].map(({ tail }) => tail.look()));
       // Readers whose own read failed look again now.
       if (failed) for (const { tail } of tails.values()) tail.news.tell();
-      waitMs = failed || found.some(Boolean) ? LOOK_MIN_MS : Math.min(waitMs * 2, LOOK_MAX_MS);
       failed = false;
-      return waitMs;
+      return LOOK_MS;
     },
     everyMs: LOOK_AFTER_ERROR_MS,
     onError(error) {
@@ -130,11 +126,6 @@ function makeLook({ tails, clock, logger }: LookDeps) {
     },
     clock,
   });
-  const begin = () => {
-    waitMs = LOOK_MIN_MS;
-    loop.wake();
-  };
-  return { start: loop.start, begin, stop: loop.stop };
 }
 
 /** Resolves at news after the `seen`-th, after `leftMs`, or when the signal is aborted. */

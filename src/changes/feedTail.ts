@@ -63,6 +63,8 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
     take(after, limit) {
       if (kept === undefined || kept.start.epoch !== after.epoch) return undefined;
       if (after.position < kept.start.position) return undefined;
+      // Ahead of the last look; or its change is gone, which only a read of the reader's own finds out.
+      if (after.position > kept.end.position) return undefined;
       const first = kept.entries.findLastIndex(({ place }) => place.position <= after.position) + 1;
       return kept.entries.slice(first, first + limit);
     },

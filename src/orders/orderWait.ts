@@ -18,6 +18,8 @@ export interface OrderWait {
    * 503 too_many_waits, when too many wait already.
    */
   wait(order: AwaitedOrder, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
+  /** Looks now: changes were announced. */
+  look(): void;
   close(): void;
 }
 
@@ -84,6 +86,7 @@ export function makeOrderWait({ pool, clock }: { pool: Pool; clock: Clock }): Or
         );
       });
     },
+    look: loop.wake,
     close() {
       closed = true;
       for (const waiter of waiters) waiter.end(false);

@@ -9,10 +9,11 @@ import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./start/reloadableSources.ts";
-import { meterAnswers, meterBudget, meterDecisions } from "./background/metering.ts";
+import { meterAnswers, meterBudget } from "./background/metering.ts";
 import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { composeOnDecisions } from "./background/onDecisions.ts";
 import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
 import type { RequestUsage } from "./background/requestUsage.ts";
 import { deliveryEvents } from "../wire/events.ts";
@@ -51,7 +52,7 @@ export async function startPoller(deps: RoleDeps): Promise<void> {
 
 function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source: SourceConfig) => Poller {
   const { config, clock, logger, metrics } = deps;
-  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  const onDecisions = composeOnDecisions(deps, pool);
   // Never shortened: a source that was removed may still have a page under way.
   const modes = new Map(modesOf(config));
   const apply = makeApply({ events: deliveryEvents, pool, logger, modes, onDecisions });

@@ -13,6 +13,7 @@ import { SPEC_LIMITS } from "../provider/rate/policies.ts";
 import { makeGroupCommit } from "../receive/commit/groupCommit.ts";
 import { makeReceiver } from "../receive/endpoint/receiver.ts";
 import type { Receiver } from "../receive/endpoint/receiver.ts";
+import { listenForAnnouncements } from "../changes/announcements.ts";
 import { makeChangeHub } from "../changes/changeHub.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
 import { describeApi } from "../api/openapi.ts";
@@ -76,6 +77,15 @@ export async function startWeb(
   const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
   // Where the order is then read from: elsewhere it may not have arrived.
   const orderWait = makeOrderWait({ pool: replicaPool, clock });
+  const announcements = listenForAnnouncements({
+    databaseUrl: deps.databaseUrl,
+    onChanges() {
+      hub.look();
+      orderWait.look();
+    },
+    clock,
+    logger,
+  });
   const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
   if (deps.outgoingQueue) meterQueue(metrics, deps.outgoingQueue);
@@ -93,6 +103,7 @@ export async function startWeb(
   });
   // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
   shutdown.onShutdown("change streams", async () => {
+    await announcements.close();
     orderWait.close();
     await hub.close();
   });

@@ -5,20 +5,21 @@ import { makeOverdueCheck, OVERDUE_AFTER_SECONDS } from "../apply/overdueCheck.t
 import { takeOverdue } from "../receive/commit/inbox.sql.ts";
 import { inSpan } from "../runtime/telemetry/tracing.ts";
 import type { TracePoint } from "../runtime/telemetry/tracing.ts";
-import { meterDecisions, meterHint, meterJob } from "./background/metering.ts";
+import { meterHint, meterJob } from "./background/metering.ts";
 import { startRetention } from "./background/retentionLoop.ts";
 import { startOutgoing } from "./outgoing.ts";
 import type { Queues } from "./queues.ts";
 import { recordConfiguredSources } from "./start/recordSources.ts";
 import { modesOf, openApplyPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { composeOnDecisions } from "./background/onDecisions.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 /** Starts applying events, by every hint and job of the queue, and by the overdue check what neither brought; outgoing webhooks; and retention. */
 export async function startWorker(deps: RoleDeps & Queues): Promise<void> {
   const { config, clock, logger, shutdown, queue, metrics, tracing } = deps;
-  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
   const pool = openApplyPool(deps);
+  const onDecisions = composeOnDecisions(deps, pool);
   await recordConfiguredSources(pool, config);
   const modes = new Map(modesOf(config));
   deps.reloadableSources?.follow(async (sources) => {

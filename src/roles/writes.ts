@@ -4,11 +4,12 @@ import { makeForward } from "../provider/forward.ts";
 import type { Forward } from "../provider/forward.ts";
 import { HALF_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
-import { meterAnswers, meterDecisions } from "./background/metering.ts";
+import { meterAnswers } from "./background/metering.ts";
 import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
 import type { RequestUsage } from "./background/requestUsage.ts";
 import { modesOf, openPool } from "./role.ts";
 import type { RoleDeps } from "./role.ts";
+import { composeOnDecisions } from "./background/onDecisions.ts";
 import { deliveryEvents } from "../wire/events.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
@@ -35,7 +36,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     senders.set(sourceId, makeForward({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
   }
   saveRequestUsage(deps, usages);
-  const onDecisions = meterDecisions(metrics, clock, deps.onDecisions);
+  const onDecisions = composeOnDecisions(deps, pool);
   const { applyReads } = makeApply({
     events: deliveryEvents,
     pool,

@@ -17,6 +17,8 @@ export interface LoadOrder {
   readonly perSecond?: number;
   /** Spreads the events over so many sources: `url` is that of the folder above theirs, org-0 and so on. */
   readonly sources?: number;
+  /** Changes of one order, spread over the round so that few meet in one batch; 4 by default. */
+  readonly eventsPerOrder?: number;
 }
 
 export interface LoadAnswer {
@@ -28,7 +30,6 @@ export interface LoadAnswer {
   readonly sentAtMs: Float64Array;
 }
 
-/** Changes of one order, spread over the round so that they do not meet in one batch. */
 const EVENTS_PER_ORDER = 4;
 
 const scheme = loadScheme("standard-webhooks");
@@ -41,9 +42,9 @@ function makeEventId(round: number, index: number): string {
 
 /** Distinct, correctly signed events of about 1 KB as the bytes of their requests, made before the clock starts. */
 function makeRequests(order: LoadOrder): Buffer[] {
-  const { requests, round } = order;
+  const { requests, round, eventsPerOrder = EVENTS_PER_ORDER } = order;
   const nowSeconds = Math.floor(Date.now() / 1_000);
-  const orders = Math.ceil(requests / EVENTS_PER_ORDER);
+  const orders = Math.ceil(requests / eventsPerOrder);
   return Array.from({ length: requests }, (_, index) => {
     const id = makeEventId(round, index);
     const reference = `R${round}-${index % orders}`;

@@ -21,6 +21,7 @@ import { benchRead } from "./read.ts";
 import { benchReceive } from "./receive.ts";
 import { benchShed } from "./shed.ts";
 import { benchStartUp } from "./startUp.ts";
+import { benchStream } from "./stream.ts";
 import { benchVolume } from "./volume.ts";
 import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
@@ -40,6 +41,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   read: benchRead,
   export: benchExport,
   feed: benchFeed,
+  stream: benchStream,
   memory: benchMemory,
   "start-up": benchStartUp,
   volume: benchVolume,

@@ -1,5 +1,5 @@
 import type { Child } from "./children.ts";
-import type { LoadAnswer } from "./load.ts";
+import type { LoadAnswer, LoadOrder } from "./load.ts";
 import { quantile } from "./measure.ts";
 import type { Sample } from "./measure.ts";
 import type { RoundAnswer } from "./roleProcess.ts";
@@ -25,8 +25,8 @@ export function nextRound(): number {
 /** Sends events and waits until each is in the mirror; one that never came counts as an error. */
 export async function sendAndAwait(
   { load, web, worker }: UnderLoad,
-  order: { requests: number; perSecond?: number; sources?: number },
-): Promise<{ sent: LoadAnswer; spansMs: number[]; lastAtMs: number; errors: number }> {
+  order: Pick<LoadOrder, "requests" | "perSecond" | "sources" | "eventsPerOrder">,
+): Promise<{ round: number; sent: LoadAnswer; spansMs: number[]; lastAtMs: number; errors: number }> {
   const round = nextRound();
   const url = order.sources === undefined ? webhookAddress(web) : `${String(web.greeting)}/webhooks`;
   const [sent, appliedAtMs] = await Promise.all([
@@ -36,7 +36,7 @@ export async function sendAndAwait(
   const arrived = [...appliedAtMs].filter((atMs) => atMs > 0);
   const errors = sent.errors + order.requests - arrived.length;
   const spansMs = [...appliedAtMs].map((atMs, index) => atMs - (sent.sentAtMs[index] ?? 0));
-  return { sent, spansMs, lastAtMs: Math.max(...arrived), errors };
+  return { round, sent, spansMs, lastAtMs: Math.max(...arrived), errors };
 }
 
 export async function timeEvents(

@@ -1,5 +1,4 @@
-import type { ClientBase } from "pg";
-import type { Pool } from "../../database/database.ts";
+import type { Pool, Queryable } from "../../database/database.ts";
 
 /** Distinguishes a listener from other connections in pg_stat_activity. */
 export const HINT_LISTENER = "order-mirror hints";
@@ -10,7 +9,7 @@ export async function notifyHint(pool: Pool, hint: string): Promise<void> {
 }
 
 /** Has the client hear what notifyHint tells, from now on and for as long as its connection lasts. */
-export async function listenForHints(client: ClientBase): Promise<void> {
+export async function listenForHints(client: Queryable): Promise<void> {
   await client.query("listen order_mirror_hints");
 }
 
@@ -20,7 +19,7 @@ export interface ListenerPlace {
   readonly listeners: number;
 }
 
-export async function readListenerPlace(client: ClientBase): Promise<ListenerPlace> {
+export async function readListenerPlace(client: Queryable): Promise<ListenerPlace> {
   const { rows } = await client.query<ListenerPlace>(
     `select count(*)::int as listeners, (count(*) filter (where pid < pg_backend_pid()))::int as place
      from pg_stat_activity where datname = current_database() and application_name = $1`,

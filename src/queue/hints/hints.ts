@@ -1,3 +1,5 @@
+import type { Listener } from "../../database/listener.ts";
+
 /** At most this many inbox positions in one hint: as many as the apply path takes in one statement. */
 export const HINT_SEQS_MAX = 200;
 
@@ -18,11 +20,6 @@ export interface Hints {
   readonly send: (hint: Hint) => Promise<void>;
   /** Calls `onHint`, which must not throw, for each hint that comes here; connects again by itself, for ever. */
   readonly listen: (onHint: (hint: Hint) => void) => Listener;
-}
-
-export interface Listener {
-  /** Hears nothing more; ends within a second. */
-  readonly close: () => Promise<void>;
 }
 
 const HINT = /^(\d{1,15}(?:,\d{1,15}){0,999})(?: ([\da-f-]{55}))?$/;

@@ -1,8 +1,9 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { RedisClient } from "../backends/connectRedis.ts";
+import type { Listener } from "../../database/listener.ts";
 import { readHint, writeHint } from "./hints.ts";
-import type { Hint, Hints, Listener } from "./hints.ts";
+import type { Hint, Hints } from "./hints.ts";
 
 /** Kept where nobody takes them; what is older has its jobs. */
 const HINTS_KEPT_MAX = 1_000;

@@ -46,7 +46,7 @@ export function makeLoop(options: LoopOptions): Loop {
     try {
       const pauseMs = (await run(signal)) ?? everyMs;
       failures = 0;
-      return woken ? 0 : pauseMs;
+      return pauseMs;
     } catch (error) {
       failures += 1;
       if (!signal.aborted) onError(error, failures);
@@ -55,7 +55,8 @@ export function makeLoop(options: LoopOptions): Loop {
   }
 
   async function rest(ms: number): Promise<void> {
-    if (ms <= 0 || signal.aborted) return;
+    // Asked here and not when the run ends: a wake between the two would be lost, and the pause may be endless.
+    if (ms <= 0 || signal.aborted || (woken && failures === 0)) return;
     pause = new AbortController();
     const over = ms === Infinity ? aborted(pause.signal) : clock.sleep(ms, pause.signal);
     await over.catch(() => undefined);

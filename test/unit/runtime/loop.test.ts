@@ -64,7 +64,35 @@ function makeScene(options: Partial<LoopOptions> = {}) {
 type Step = "start" | "stop" | "wake" | "end" | "fail" | "pass";
 const STEPS: readonly Step[] = ["start", "stop", "wake", "end", "fail", "pass"];
 
+async function afterTurns(turns: number, ended: Promise<unknown>): Promise<void> {
+  await ended;
+  for (let turn = 0; turn < turns; turn += 1) await Promise.resolve();
+}
+
 describe("a loop", () => {
+  it("loses no wake between the end of a run and its endless pause", async () => {
+    for (let turns = 0; turns < 10; turns += 1) {
+      let ran = 0;
+      const loop = makeLoop({
+        run() {
+          const ended = Promise.resolve(Infinity);
+          ran += 1;
+          void afterTurns(turns, ended).then(() => {
+            if (ran === 1) loop.wake();
+          });
+          return ended;
+        },
+        everyMs: Infinity,
+        onError: () => undefined,
+        clock: makeManualClock().clock,
+      });
+      loop.start();
+      await calm();
+      expect(ran, `woken ${turns} turns after the run`).toBe(2);
+      await loop.stop();
+    }
+  });
+
   it("never runs twice at once and never after its stop, in any order of calls and failures", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom(...STEPS), { maxLength: 40 }), async (steps) => {

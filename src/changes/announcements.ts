@@ -1,0 +1,69 @@
+import { isChange } from "../apply/applySubjects.ts";
+import type { Decision } from "../apply/applySubjects.ts";
+import type { Pool } from "../database/database.ts";
+import { startListener } from "../database/listener.ts";
+import type { Listener } from "../database/listener.ts";
+import type { Clock } from "../runtime/lifecycle/clock.ts";
+import { makeLoop } from "../runtime/lifecycle/loop.ts";
+import type { Logger } from "../runtime/telemetry/logger.ts";
+import { listenForChanges, notifyChanges } from "./announcements.sql.ts";
+
+/** At most 200 announcements a second and process: each one covers every change that was committed before it. */
+const PAUSE_MS = 5;
+const PAUSE_AFTER_ERROR_MS = 1_000;
+
+export interface Announcer {
+  /** Announces the changes among committed decisions, soon. Never throws and never waits. */
+  announce(decisions: readonly Decision[]): void;
+  close(): Promise<void>;
+}
+
+/**
+ * Announces committed changes to the processes that stream them. An announcement may be lost: readers then see the
+ * changes at the hub's next look.
+ *
+ * A notification in the transaction of the changes would be simpler, but its commit takes a lock of the whole server,
+ * and writers would wait for each other.
+ */
+export function makeAnnouncer({ pool, clock }: { pool: Pool; clock: Clock }): Announcer {
+  const loop = makeLoop({
+    async run(signal) {
+      await notifyChanges(pool);
+      await clock.sleep(PAUSE_MS, signal);
+      return Infinity;
+    },
+    everyMs: Infinity,
+    pausesFirst: true,
+    backoff: { minMs: PAUSE_AFTER_ERROR_MS, maxMs: PAUSE_AFTER_ERROR_MS },
+    // What keeps Postgres from taking an announcement keeps it from taking changes, and that is logged.
+    onError: () => undefined,
+    clock,
+  });
+  loop.start();
+  return {
+    announce(decisions) {
+      if (decisions.some(isChange)) loop.wake();
+    },
+    close: loop.stop,
+  };
+}
+
+/** Calls `onChanges`, which must not throw, whenever changes are announced. */
+export function listenForAnnouncements(deps: {
+  /** Leads to the server itself: a pooler in transaction mode does not pass notifications on. */
+  readonly databaseUrl: string;
+  readonly onChanges: () => void;
+  readonly clock: Clock;
+  readonly logger: Logger;
+}): Listener {
+  const { databaseUrl, onChanges, clock, logger } = deps;
+  return startListener({
+    databaseUrl,
+    applicationName: "order-mirror changes",
+    listen: listenForChanges,
+    onNotification: onChanges,
+    onError: (error) =>
+      logger.debug({ err: error }, "changes cannot be listened for and are looked for instead"),
+    clock,
+  });
+}

@@ -1,0 +1,79 @@
+import { request } from "node:http";
+import type { IncomingMessage } from "node:http";
+
+/** Follows /v1/changes/stream with many readers, in a process of its own so that they do not take the server's time. */
+export type StreamOrder = OpenOrder | CountOrder;
+
+interface OpenOrder {
+  readonly base: string;
+  readonly readers: number;
+}
+
+interface CountOrder {
+  readonly round: number;
+  /** Changes that each reader waits for. */
+  readonly count: number;
+}
+
+/** For each reader, when it had each change of the round, in milliseconds since 1970; 0 for one that never came. */
+export interface StreamAnswer {
+  readonly atMs: readonly Float64Array[];
+}
+
+const PATIENCE_MS = 60_000;
+const LOOK_MS = 20;
+const EVENT_ID = /"eventId":"(evt_\d+_\d+)"/g;
+
+/** For each reader, when it had each event. */
+const seen: Map<string, number>[] = [];
+let closeAll: () => void = () => undefined;
+
+/** Opens the streams anew; resolves when every reader has the first bytes of its own. */
+async function open({ base, readers }: OpenOrder): Promise<void> {
+  closeAll();
+  const requests = Array.from({ length: readers }, () =>
+    request(`${base}/v1/changes/stream?after=latest`, { agent: false }),
+  );
+  closeAll = () => requests.forEach((each) => each.destroy());
+  await Promise.all(
+    requests.map(async (each, reader) => {
+      const response = await new Promise<IncomingMessage>((resolve, reject) => {
+        each.on("response", resolve).on("error", reject).end();
+      });
+      if (response.statusCode !== 200) throw new Error(`a stream was answered with ${response.statusCode}`);
+      const times = new Map<string, number>();
+      seen[reader] = times;
+      await new Promise<void>((resolve) => follow(response, times, resolve));
+    }),
+  );
+}
+
+function follow(response: IncomingMessage, times: Map<string, number>, onBytes: () => void): void {
+  let rest = "";
+  response.setEncoding("utf8").on("error", () => undefined);
+  response.on("data", (chunk: string) => {
+    onBytes();
+    rest += chunk;
+    const end = rest.lastIndexOf("\n\n");
+    if (end < 0) return;
+    const nowMs = performance.timeOrigin + performance.now();
+    for (const [, eventId = ""] of rest.slice(0, end).matchAll(EVENT_ID)) times.set(eventId, nowMs);
+    rest = rest.slice(end + 2);
+  });
+}
+
+async function answer({ round, count }: CountOrder): Promise<StreamAnswer> {
+  const giveUpMs = performance.now() + PATIENCE_MS;
+  const ids = Array.from({ length: count }, (_, index) => `evt_${round}_${index}`);
+  const isComplete = () => seen.every((times) => ids.every((id) => times.has(id)));
+  while (!isComplete() && performance.now() < giveUpMs) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  return { atMs: seen.map((times) => Float64Array.from(ids, (id) => times.get(id) ?? 0)) };
+}
+
+process.on("message", (order: StreamOrder) => {
+  const done = "base" in order ? open(order) : answer(order);
+  void done.then((answered) => process.send?.(answered ?? "open"));
+});
+process.send?.("ready");
