@@ -1,0 +1,54 @@
+import { describe, expect, it } from "vitest";
+import type { CycleCounts } from "../../../src/poll/cycle/runSweeps.ts";
+import { makePollLog } from "../../../src/poll/leader/pollLog.ts";
+import { InvalidApiKeyError, RateLimitedError } from "../../../src/provider/errors.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+
+const facts = { status: 400, code: "x", requestId: null };
+
+describe("the log of polling", () => {
+  const makeSut = () => {
+    const lines: { level: string; msg: string }[] = [];
+    const destination = { write: (line: string) => void lines.push(JSON.parse(line) as (typeof lines)[0]) };
+    const log = makePollLog(makeLogger({ level: "info", format: "json", service: "test", destination }));
+    return { log, said: () => lines.splice(0).map(({ level, msg }) => `${level}: ${msg}`) };
+  };
+  const counts = { spareError: undefined } as CycleCounts;
+  const limited = new RateLimitedError(
+    "429",
+    { ...facts, code: "rate_limit_exceeded" },
+    { retryAfterMs: 1, policy: null },
+  );
+
+  it("says once what is wrong, again when it is something else, and once that it is right again", () => {
+    const { log, said } = makeSut();
+    log.succeeded(counts, 0);
+    expect(said()).toEqual([]);
+    log.failed(limited, 1);
+    log.failed(limited, 2);
+    expect(said()).toEqual(["warn: polling failed; it resumes from the same place"]);
+    log.failed(new InvalidApiKeyError("401", facts), 3);
+    log.failed(new InvalidApiKeyError("401", facts), 3);
+    expect(said()).toEqual([
+      "error: the provider refuses the API key; nothing is polled until it is replaced",
+    ]);
+    log.failed(new TypeError("a bug"), 3);
+    expect(said()).toEqual(["error: polling failed unexpectedly"]);
+    log.succeeded(counts, 0);
+    log.succeeded(counts, 0);
+    expect(said()).toEqual(["info: polling works again"]);
+  });
+  it("tells of a sweep that fails while the live window is read, and of a clock that is wrong", () => {
+    const { log, said } = makeSut();
+    log.succeeded({ ...counts, spareError: limited }, 5);
+    log.succeeded({ ...counts, spareError: limited }, -5.1);
+    log.succeeded({ ...counts, spareError: limited }, -7);
+    expect(said()).toEqual([
+      "warn: reading beside the fast sweep failed; it is tried again later",
+      "warn: the local clock differs from the provider's; the provider's is used",
+    ]);
+    log.succeeded(counts, null);
+    log.succeeded(counts, 6);
+    expect(said()).toHaveLength(1);
+  });
+});

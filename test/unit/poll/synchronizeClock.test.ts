@@ -1,0 +1,36 @@
+import { describe, expect, it } from "vitest";
+import { synchronizeClock } from "../../../src/poll/cycle/synchronizeClock.ts";
+import { InvalidApiKeyError, ProviderRefusedError } from "../../../src/provider/errors.ts";
+import { makeMemoryProvider } from "../../support/memoryProvider.ts";
+
+const facts = { status: 400, code: "x", requestId: null };
+
+describe("the provider's clock", () => {
+  const { signal } = new AbortController();
+  const makeClient = (answer: () => Promise<never>, teaches: boolean) => {
+    const { providerClock } = makeMemoryProvider();
+    let asked = 0;
+    return {
+      asked: () => asked,
+      providerClock: { ...providerClock, isSynchronized: () => teaches && asked > 0 },
+      listBranches: () => {
+        asked += 1;
+        return answer();
+      },
+    };
+  };
+  const refused = () => Promise.reject(new ProviderRefusedError("refused", facts));
+  it("is asked for once, and learnt from a refusal as well", async () => {
+    const client = makeClient(refused, true);
+    await synchronizeClock(client, signal);
+    await synchronizeClock(client, signal);
+    expect(client.asked()).toBe(1);
+  });
+  it("is not polled by when it cannot be learnt, nor with a key that is refused", async () => {
+    await expect(synchronizeClock(makeClient(refused, false), signal)).rejects.toThrow(ProviderRefusedError);
+    const unauthorized = () => Promise.reject(new InvalidApiKeyError("refused", facts));
+    await expect(synchronizeClock(makeClient(unauthorized, true), signal)).rejects.toThrow(
+      InvalidApiKeyError,
+    );
+  });
+});
