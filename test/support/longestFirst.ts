@@ -2,7 +2,14 @@ import { BaseSequencer } from "vitest/node";
 import type { TestSpecification } from "vitest/node";
 
 /** Files that take minutes. Begun last, they would let all workers but one wait at the end of a run. */
-const LONG = ["test/integration/proofSchedules.test.ts", "test/integration/proofSchedulesRest.test.ts"];
+const LONG = [
+  "test/integration/proofSchedules.test.ts",
+  "test/integration/proofSchedulesRest.test.ts",
+  "test/integration/backfillPace.test.ts",
+  "test/integration/lateArrivals.test.ts",
+  "test/e2e/canary.test.ts",
+  "test/unit/poll/convergence.test.ts",
+];
 
 /** Vitest's own sequence, which without a cache of durations goes by the size of the files, after those that take long. */
 export class LongestFirst extends BaseSequencer {
