@@ -230,7 +230,7 @@ describe.each(QUEUES)("with the queue in %s", (kind) => {
       const leaked = FORBIDDEN.filter((word) => found.toLowerCase().includes(word.toLowerCase()));
       expect([where, leaked]).toEqual([where, []]);
     }
-  }, 240_000);
+  });
 });
 
 it("an error of the start shows no password of an address", async () => {

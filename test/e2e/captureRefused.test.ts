@@ -127,4 +127,4 @@ it("what was refused tells how the provider signs: kept, identified, removed, an
   expect(await send()).toBe(200);
   expect(await send({ ...json, "x-courier-proof": "at:1;sig:ab" })).toBe(401);
   expect(existsSync(folder)).toBe(false);
-}, 240_000);
+});

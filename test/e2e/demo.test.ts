@@ -78,4 +78,4 @@ it("runs everything from nothing, shows events and repaired losses, explains an 
   await again.waitFor(/webhook\s+\S+\s+.*applied/);
   expect((await readStatus())[0]!.orders).toBeGreaterThanOrEqual(stopped.orders);
   await again.stop("SIGINT");
-}, 240_000);
+});

@@ -73,7 +73,7 @@ it("takes free ports for taken ones; a second start and the other commands find 
   const without = await runProgram(["psql"], { ...env, PATH: "/nowhere" });
   expect(without.stdout).toMatch(/^postgres:\/\/postgres:\S+@127\.0\.0\.1:\d+\/order_mirror\n$/);
   expect(without.code).toBe(0);
-}, 180_000);
+});
 
 describe("where nothing runs", () => {
   it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"]])(

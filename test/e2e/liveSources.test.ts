@@ -106,4 +106,4 @@ it("adds and removes a source at SIGHUP, while the other is polled by the same l
   const { code, signal } = await program.stop();
   expect(code ?? signal).toBe("SIGTERM");
   expect(program.output()).not.toContain("dos_live_sandbox");
-}, 300_000);
+});

@@ -66,5 +66,4 @@ it.skipIf(hasSettings)(
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect(output).toContain(`http://127.0.0.1:${port}/ops`);
   },
-  180_000,
 );

@@ -112,4 +112,4 @@ it("the demo tells an endpoint of its changes; what was given up and what lies i
   const ending = await demo.stop("SIGINT");
   expect(ending.signal).toBe("SIGINT");
   expect(ending.stderr).not.toMatch(/took too long/);
-}, 300_000);
+});

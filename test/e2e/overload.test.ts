@@ -132,5 +132,4 @@ it.runIf(isLinux)(
     postgres.thaw();
     await expect.poll(() => fire("evt_after"), { timeout: 60_000 }).toBe(200);
   },
-  240_000,
 );

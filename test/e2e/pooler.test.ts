@@ -70,5 +70,5 @@ describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => 
     expect(through.rows[0]?.connections).toBeLessThanOrEqual(2);
     expect(await pooler.countTransactions()).toBeGreaterThan(10);
     expect(program.output()).not.toMatch(/prepared statement|"level":"?(error|50)/);
-  }, 300_000);
+  });
 });

@@ -94,7 +94,7 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
     for (const name of ["redis-url", "live-api-key", "webhook-secrets"]) await rm(path.join(secrets, name));
     await writeFile(path.join(secrets, "live-api-key"), "dos_live_sandbox");
     await writeFile(path.join(secrets, "webhook-secrets"), WEBHOOK_SECRET);
-  }, 240_000);
+  });
   afterAll(async () => {
     await sandbox.close();
     await elsewhere.drop();

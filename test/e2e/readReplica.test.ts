@@ -82,4 +82,4 @@ it("a replica that lags answers with old orders and the old X-Safe-Through, and 
 
   await replica.query("select pg_wal_replay_resume()");
   await vi.waitFor(async () => expect(await read()).toEqual(state(["A", "B"], 200)), { timeout: 60_000 });
-}, 300_000);
+});

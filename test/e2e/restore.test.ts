@@ -167,4 +167,4 @@ it("a mirror that is restored from a backup resumes from its cursors, and pollin
   expect(young.map((reference) => told.get(reference))).toEqual(
     young.map((reference) => expected.get(reference)),
   );
-}, 300_000);
+});

@@ -207,7 +207,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   for (const program of programs) await program.stop("SIGTERM");
   expect(refused()).toEqual([]);
   expect(await logins.listRefusals()).toEqual([]);
-}, 240_000);
+});
 
 describe("no process can do what is not its work", () => {
   it.each<[Login, string]>([

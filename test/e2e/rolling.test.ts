@@ -126,4 +126,4 @@ it("webhook secret and API token rotate over two web processes while events and 
   expect(
     await viaBalancer({ path: "/v1/orders", headers: { authorization: "Bearer token-before-rotation" } }),
   ).toBe(401);
-}, 240_000);
+});

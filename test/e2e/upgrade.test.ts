@@ -39,7 +39,7 @@ let next: string;
 beforeAll(async () => {
   home = await mkdtemp(path.join(tmpdir(), "order-mirror-upgrade-"));
   next = await makeNextRelease(home, TRIAL);
-}, 60_000);
+});
 afterEach(stopPrograms);
 afterAll(() => rm(home, { recursive: true, force: true }));
 
@@ -158,5 +158,4 @@ it.each(versions.length > 0 ? versions : ["this program"])(
     expect(after).toHaveLength(before.length + sent);
     expect(rehearsed).toMatchObject({ equal: true, orders: after.length });
   },
-  240_000,
 );

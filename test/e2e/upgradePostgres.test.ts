@@ -79,7 +79,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
       await ask(url, "call mirror.admit_reader('metabase')");
       return ask(url, ORDERS);
     });
-  }, 180_000);
+  });
   afterEach(stopPrograms);
   afterAll(async () => {
     await stopPrograms();
@@ -121,7 +121,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     const again = await runProgram(["upgrade-postgres", "--json"], { DATA_DIR: dataDir });
     expect(JSON.parse(again.stdout)).toEqual({ upgrade: null });
     expect(referencesOf(await readByDemo(dataDir))).toEqual(expect.arrayContaining(referencesOf(orders)));
-  }, 180_000);
+  });
 
   it("survives a kill amid the copy, and a second run carries it over", async () => {
     const dataDir = await copyFolder("killed");
@@ -142,7 +142,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(tables).toContainEqual({ name: "mirror.orders", rows: orders.length });
     expect(isPidAlive(pid)).toBe(false);
     expect(referencesOf(await readByDemo(dataDir))).toEqual(expect.arrayContaining(referencesOf(orders)));
-  }, 180_000);
+  });
 
   it("is left as it was when it holds what the program did not make, until that may stay behind", async () => {
     const dataDir = await copyFolder("notes");
@@ -157,7 +157,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     });
     expect(upgraded.stdout).toContain("Left behind: public.notes");
     expect(upgraded.code).toBe(0);
-  }, 120_000);
+  });
 
   it("is left as it was when the disk is full", async () => {
     const dataDir = path.join(root, "full");
@@ -176,5 +176,5 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect([failed.code, failed.stdout]).toEqual([75, ""]);
     expect(existsSync(path.join(dataDir, "demo", "postgres-filled"))).toBe(false);
     expect(await onOlder(dataDir, (url) => ask(url, ORDERS))).toEqual(orders);
-  }, 120_000);
+  });
 });

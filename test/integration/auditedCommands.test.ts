@@ -80,4 +80,4 @@ it("commands that only look leave no entry", async () => {
   ])
     await run(args);
   expect(await readActions()).toEqual([]);
-}, 120_000);
+});

@@ -12,8 +12,6 @@ import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
 import { deliveryEvents } from "../../src/wire/events.ts";
 
-const TIMEOUT_MS = 60_000;
-
 let database: TestDatabase;
 let pool: Pool;
 beforeAll(async () => {
@@ -60,27 +58,23 @@ function startPoller() {
   return poller;
 }
 
-it(
-  "leaves a backfill to the poller, calls it off, and says what it does not know",
-  { timeout: TIMEOUT_MS },
-  async () => {
-    const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
-    const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
-    expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
-    expect(asked.stderr).toContain(`order-mirror backfill --watch ${requestId}`);
-    expect(await run(["--cancel", requestId])).toMatchObject({
-      code: 0,
-      stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
-    });
-    expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
-    for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
-      expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
-    }
-    expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
-  },
-);
+it("leaves a backfill to the poller, calls it off, and says what it does not know", async () => {
+  const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
+  const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
+  expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
+  expect(asked.stderr).toContain(`order-mirror backfill --watch ${requestId}`);
+  expect(await run(["--cancel", requestId])).toMatchObject({
+    code: 0,
+    stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
+  });
+  expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
+  for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
+    expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
+  }
+  expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
+});
 
-it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_MS }, async () => {
+it("leaves it running at Ctrl-C, and watches it to its end", async () => {
   const isAsked = async () =>
     expect
       .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, {
@@ -98,7 +92,7 @@ it("leaves it running at Ctrl-C, and watches it to its end", { timeout: TIMEOUT_
   expect(watched.stdout).toContain("The mirror is complete from");
 });
 
-it("ends with 3 when a part of the period could not be proved whole", { timeout: TIMEOUT_MS }, async () => {
+it("ends with 3 when a part of the period could not be proved whole", async () => {
   const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
   const { requestId } = JSON.parse(stdout) as { requestId: string };
   const end = (unproved: number) =>

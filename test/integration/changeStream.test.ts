@@ -319,7 +319,7 @@ describe("many streams", () => {
     await vi.waitFor(() => {
       announcer.announce([{ verdict: "applied" } as Decision]);
       expect(announced).toBeGreaterThan(0);
-    }, 20_000);
+    }, 60_000);
     for (const reference of ["A", "B", "C"]) {
       announcer.announce(await see({ reference, updatedAt: at(1) }));
       expect(referenceOf(await next())).toBe(reference);

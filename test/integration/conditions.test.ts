@@ -240,7 +240,7 @@ it("names the transaction that readers of the feed wait for, everywhere", async 
   await client.query("rollback");
   client.release();
   expect(await surfaces.look()).toEqual(everywhere());
-}, 60_000);
+});
 
 it("says of a replica that is behind that it is, everywhere", async () => {
   const replica = await makeTestDatabase();

@@ -63,7 +63,7 @@ describe("a login's rights, held against config/postgres-roles.sql", () => {
     ]);
     await runCommand(["migrate", "--roles"], { databaseUrl: postgres.url });
     expect(await examine("mirror_worker")).toEqual([]);
-  }, 60_000);
+  });
 
   it("name the group that a configuration needs", async () => {
     expect(await examine("mirror_worker", "order_mirror_worker", "order_mirror_retention")).toEqual([

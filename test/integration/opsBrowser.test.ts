@@ -6,7 +6,6 @@ import { findChromium } from "../support/chromium.ts";
 import { PASSWORDS, serveOpsPages } from "../support/opsTour.ts";
 
 const PATIENCE = { timeout: 60_000 };
-const TIMEOUT_MS = 240_000;
 const DESKTOP = { viewport: { width: 1280, height: 900 } };
 const PHONE = { viewport: { width: 360, height: 740 }, colorScheme: "dark" } as const;
 const ORDER = "/ops/orders/live/ORD-1001";
@@ -41,7 +40,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);
     browser = opened;
-  }, TIMEOUT_MS);
+  });
   afterAll(async () => {
     await browser.close();
     await ops.close();
@@ -87,181 +86,156 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         expect(troubles.filter((trouble) => !trouble.includes("status of 404"))).toEqual([]);
       });
     },
-    TIMEOUT_MS,
   );
 
-  it(
-    "lead every link on them somewhere",
-    async () => {
-      await withTab(DESKTOP, async ({ page }) => {
-        await logIn(page, "operator");
-        const addresses = new Set<string>();
-        for (const path of PAGES) {
-          await page.goto(path);
-          const hrefs = await page
-            .locator("a[href^='/ops']")
-            .evaluateAll((links) =>
-              links.map((link) =>
-                (link as unknown as { getAttribute(name: string): string }).getAttribute("href"),
-              ),
-            );
-          for (const href of hrefs) addresses.add(href);
+  it("lead every link on them somewhere", async () => {
+    await withTab(DESKTOP, async ({ page }) => {
+      await logIn(page, "operator");
+      const addresses = new Set<string>();
+      for (const path of PAGES) {
+        await page.goto(path);
+        const hrefs = await page
+          .locator("a[href^='/ops']")
+          .evaluateAll((links) =>
+            links.map((link) =>
+              (link as unknown as { getAttribute(name: string): string }).getAttribute("href"),
+            ),
+          );
+        for (const href of hrefs) addresses.add(href);
+      }
+      for (const address of addresses) {
+        const answer = await page.request.get(address, { maxRedirects: 0 });
+        expect({ address, status: answer.status() }).toEqual({ address, status: 200 });
+      }
+      expect(addresses.size).toBeGreaterThan(8);
+    });
+  });
+
+  it("can be used with the keyboard alone: log in, find an order, have it read again, log out", async () => {
+    await ops.database.pool.query("truncate mirror.refetches");
+    await withTab(DESKTOP, async ({ page, troubles }) => {
+      const { keyboard } = page;
+      const focusOn = async (name: string) => {
+        for (let presses = 0; presses < 60; presses += 1) {
+          await keyboard.press("Tab");
+          const focused = page.locator(":focus");
+          const label = (await focused.getAttribute("aria-label")) ?? (await focused.textContent()) ?? "";
+          if (label.trim() === name) return;
         }
-        for (const address of addresses) {
-          const answer = await page.request.get(address, { maxRedirects: 0 });
-          expect({ address, status: answer.status() }).toEqual({ address, status: 200 });
-        }
-        expect(addresses.size).toBeGreaterThan(8);
-      });
-    },
-    TIMEOUT_MS,
-  );
+        throw new Error(`no Tab leads to ${name}`);
+      };
+      await page.goto("/ops");
+      // The only field has the focus from the start, which the browser gives it once the page is there.
+      await page.locator("input[name='password']:focus").waitFor();
+      await keyboard.type(PASSWORDS.operator);
+      await keyboard.press("Enter");
+      await page.waitForURL("**/ops");
+      await keyboard.press("Tab");
+      expect(await page.locator(":focus").textContent()).toBe("Skip to the page");
+      expect((await page.locator(":focus").boundingBox())?.x).toBeGreaterThanOrEqual(0);
+      await focusOn("Order reference, external id or event id");
+      await keyboard.type("ORD-1001");
+      await keyboard.press("Enter");
+      await page.waitForURL(`**${ORDER}`);
+      await focusOn("Read again from the provider");
+      await keyboard.press("Enter");
+      await page.getByRole("status").getByText("To be read again").waitFor();
+      expect(await countRefetches()).toBe(1);
+      await focusOn("Log out");
+      await keyboard.press("Enter");
+      await page.waitForURL("**/ops/login");
+      expect(troubles).toEqual([]);
+    });
+  });
 
-  it(
-    "can be used with the keyboard alone: log in, find an order, have it read again, log out",
-    async () => {
-      await ops.database.pool.query("truncate mirror.refetches");
-      await withTab(DESKTOP, async ({ page, troubles }) => {
-        const { keyboard } = page;
-        const focusOn = async (name: string) => {
-          for (let presses = 0; presses < 60; presses += 1) {
-            await keyboard.press("Tab");
-            const focused = page.locator(":focus");
-            const label = (await focused.getAttribute("aria-label")) ?? (await focused.textContent()) ?? "";
-            if (label.trim() === name) return;
-          }
-          throw new Error(`no Tab leads to ${name}`);
-        };
-        await page.goto("/ops");
-        // The only field has the focus from the start, which the browser gives it once the page is there.
-        await page.locator("input[name='password']:focus").waitFor();
-        await keyboard.type(PASSWORDS.operator);
-        await keyboard.press("Enter");
-        await page.waitForURL("**/ops");
-        await keyboard.press("Tab");
-        expect(await page.locator(":focus").textContent()).toBe("Skip to the page");
-        expect((await page.locator(":focus").boundingBox())?.x).toBeGreaterThanOrEqual(0);
-        await focusOn("Order reference, external id or event id");
-        await keyboard.type("ORD-1001");
-        await keyboard.press("Enter");
-        await page.waitForURL(`**${ORDER}`);
-        await focusOn("Read again from the provider");
-        await keyboard.press("Enter");
-        await page.getByRole("status").getByText("To be read again").waitFor();
-        expect(await countRefetches()).toBe(1);
-        await focusOn("Log out");
-        await keyboard.press("Enter");
-        await page.waitForURL("**/ops/login");
-        expect(troubles).toEqual([]);
-      });
-    },
-    TIMEOUT_MS,
-  );
+  it("do everything without JavaScript that they do with it", async () => {
+    await ops.database.pool.query("truncate mirror.refetches");
+    await withTab({ ...DESKTOP, javaScriptEnabled: false }, async ({ page, troubles }) => {
+      await page.goto(ORDER);
+      await page.getByLabel("Password").fill("a guess");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByRole("alert").getByText("nobody's password").waitFor();
+      await page.getByLabel("Password").fill(PASSWORDS.operator);
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.waitForURL(`**${ORDER}`);
+      await page.getByRole("button", { name: "Read again from the provider" }).click();
+      await page.getByRole("status").getByText("To be read again").waitFor();
+      expect(await countRefetches()).toBe(1);
+      await page.getByRole("link", { name: "Overview" }).click();
+      const main = page.locator("main");
+      for (const figure of ["quarantine", "lost", "ago"]) await main.getByText(figure).first().waitFor();
+      await page.getByRole("search").getByRole("searchbox").fill("evt_1");
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.waitForURL(`**${ORDER}`);
+      await page.getByRole("button", { name: "Log out" }).click();
+      await page.waitForURL("**/ops/login");
+      expect(troubles.filter((trouble) => !trouble.includes("status of 401"))).toEqual([]);
+    });
+  });
 
-  it(
-    "do everything without JavaScript that they do with it",
-    async () => {
-      await ops.database.pool.query("truncate mirror.refetches");
-      await withTab({ ...DESKTOP, javaScriptEnabled: false }, async ({ page, troubles }) => {
-        await page.goto(ORDER);
-        await page.getByLabel("Password").fill("a guess");
-        await page.getByRole("button", { name: "Log in" }).click();
-        await page.getByRole("alert").getByText("nobody's password").waitFor();
-        await page.getByLabel("Password").fill(PASSWORDS.operator);
-        await page.getByRole("button", { name: "Log in" }).click();
-        await page.waitForURL(`**${ORDER}`);
-        await page.getByRole("button", { name: "Read again from the provider" }).click();
-        await page.getByRole("status").getByText("To be read again").waitFor();
-        expect(await countRefetches()).toBe(1);
-        await page.getByRole("link", { name: "Overview" }).click();
-        const main = page.locator("main");
-        for (const figure of ["quarantine", "lost", "ago"]) await main.getByText(figure).first().waitFor();
-        await page.getByRole("search").getByRole("searchbox").fill("evt_1");
-        await page.getByRole("button", { name: "Search" }).click();
-        await page.waitForURL(`**${ORDER}`);
-        await page.getByRole("button", { name: "Log out" }).click();
-        await page.waitForURL("**/ops/login");
-        expect(troubles.filter((trouble) => !trouble.includes("status of 401"))).toEqual([]);
-      });
-    },
-    TIMEOUT_MS,
-  );
+  it("offer a viewer nothing that changes anything", async () => {
+    await withTab(DESKTOP, async ({ page }) => {
+      await logIn(page, "viewer", ORDER);
+      for (const path of PAGES) {
+        await page.goto(path);
+        const forms = await page
+          .locator("form[method='post']")
+          .evaluateAll((all) =>
+            all.map((form) =>
+              (form as unknown as { getAttribute(name: string): string }).getAttribute("action"),
+            ),
+          );
+        expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
+      }
+    });
+  });
 
-  it(
-    "offer a viewer nothing that changes anything",
-    async () => {
-      await withTab(DESKTOP, async ({ page }) => {
-        await logIn(page, "viewer", ORDER);
-        for (const path of PAGES) {
-          await page.goto(path);
-          const forms = await page
-            .locator("form[method='post']")
-            .evaluateAll((all) =>
-              all.map((form) =>
-                (form as unknown as { getAttribute(name: string): string }).getAttribute("action"),
-              ),
-            );
-          expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
-        }
-      });
-    },
-    TIMEOUT_MS,
-  );
-
-  it(
-    "let an operator retry one of the quarantine, dismiss one and say why, and retry all, once the count is seen",
-    async () => {
-      const audited = () => page.locator("main table").first().innerText();
-      const { page, troubles, close } = await openTab(browser, ops.url, {
-        ...DESKTOP,
-        javaScriptEnabled: false,
-      });
-      page.setDefaultTimeout(PATIENCE.timeout);
-      await logIn(page, "operator", "/ops/quarantine");
-      await page.getByRole("link", { name: "1", exact: true }).click();
-      expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
-      await page.getByRole("button", { name: /^Retry/ }).click();
-      await page.waitForURL("**/ops/actions");
-      expect(await audited()).toMatch(/operator\s+retry/);
-      await page.goto("/ops/quarantine");
-      await page.locator("main td a").first().click();
-      await page.getByLabel("Because").fill("the provider knows of it");
-      await page.getByRole("button", { name: "Dismiss" }).click();
-      await page.waitForURL("**/ops/actions");
-      expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
-      await ops.database.pool.query(`
+  it("let an operator retry one of the quarantine, dismiss one and say why, and retry all, once the count is seen", async () => {
+    const audited = () => page.locator("main table").first().innerText();
+    const { page, troubles, close } = await openTab(browser, ops.url, {
+      ...DESKTOP,
+      javaScriptEnabled: false,
+    });
+    page.setDefaultTimeout(PATIENCE.timeout);
+    await logIn(page, "operator", "/ops/quarantine");
+    await page.getByRole("link", { name: "1", exact: true }).click();
+    expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
+    await page.getByRole("button", { name: /^Retry/ }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toMatch(/operator\s+retry/);
+    await page.goto("/ops/quarantine");
+    await page.locator("main td a").first().click();
+    await page.getByLabel("Because").fill("the provider knows of it");
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
+    await ops.database.pool.query(`
         insert into mirror.quarantine (source_id, via, reason, reference)
         select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);
-      await page.goto("/ops/quarantine?reason=unreadable_order");
-      await page.getByRole("link", { name: "Retry or dismiss all of these" }).click();
-      await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
-      await page.getByRole("button", { name: "Retry 250" }).click();
-      await page.waitForURL("**/ops/actions");
-      expect(await audited()).toContain("250");
-      const left = await ops.database.pool.query(
-        "select count(*)::int as open from mirror.quarantine where state = 'open' and reason = 'unreadable_order'",
-      );
-      expect(left.rows).toEqual([{ open: 0 }]);
-      expect(troubles).toEqual([]);
-      await close();
-    },
-    TIMEOUT_MS,
-  );
+    await page.goto("/ops/quarantine?reason=unreadable_order");
+    await page.getByRole("link", { name: "Retry or dismiss all of these" }).click();
+    await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
+    await page.getByRole("button", { name: "Retry 250" }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toContain("250");
+    const left = await ops.database.pool.query(
+      "select count(*)::int as open from mirror.quarantine where state = 'open' and reason = 'unreadable_order'",
+    );
+    expect(left.rows).toEqual([{ open: 0 }]);
+    expect(troubles).toEqual([]);
+    await close();
+  });
 
-  it(
-    "show the queues in bull-board to both roles, and ask no other host for anything",
-    async () => {
-      for (const role of ["operator", "viewer"] as const) {
-        await withTab(DESKTOP, async ({ page, troubles }) => {
-          await logIn(page, role, "/ops/queues");
-          await page.getByText("tour").first().waitFor();
-          await page.goto("/ops/queues/queue/tour");
-          await page.getByText("events").first().waitFor();
-          // What bull-board preloads for other pages of its own is noted by the browser as unused.
-          expect(troubles.filter((trouble) => !trouble.includes("link preload"))).toEqual([]);
-        });
-      }
-    },
-    TIMEOUT_MS,
-  );
+  it("show the queues in bull-board to both roles, and ask no other host for anything", async () => {
+    for (const role of ["operator", "viewer"] as const) {
+      await withTab(DESKTOP, async ({ page, troubles }) => {
+        await logIn(page, role, "/ops/queues");
+        await page.getByText("tour").first().waitFor();
+        await page.goto("/ops/queues/queue/tour");
+        await page.getByText("events").first().waitFor();
+        // What bull-board preloads for other pages of its own is noted by the browser as unused.
+        expect(troubles.filter((trouble) => !trouble.includes("link preload"))).toEqual([]);
+      });
+    }
+  });
 });

@@ -99,7 +99,7 @@ it("comes to the same state after events, reads, refutations and orders that are
     }),
     { numRuns: 150 },
   );
-}, 120_000);
+});
 
 const rehearse = (...args: string[]) => runCommand(["rehearse", ...args], { databaseUrl: database.url });
 const ORDER = { kind: "read", reference: "A", status: "picked_up", version: 25, at: 500 } as const;

@@ -5,7 +5,6 @@ import { findChromium } from "../support/chromium.ts";
 import { makeTestSandbox } from "../support/testSandbox.ts";
 import type { TestSandbox } from "../support/testSandbox.ts";
 
-const TIMEOUT_MS = 120_000;
 const PATIENCE_MS = 30_000;
 
 describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (else ${NO_BROWSER})`, () => {
@@ -18,7 +17,7 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     const opened = await openBrowser();
     if (opened === undefined) throw new Error(NO_BROWSER);
     browser = opened;
-  }, TIMEOUT_MS);
+  });
   afterAll(async () => {
     await browser.close();
     await provider.close();
@@ -37,23 +36,18 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
       expect(troubles).toEqual([]);
       await close();
     },
-    TIMEOUT_MS,
   );
 
-  it(
-    "plays a scenario without JavaScript, and says what it did",
-    async () => {
-      const options = { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false };
-      const { page, troubles, close } = await openTab(browser, provider.url, options);
-      page.setDefaultTimeout(PATIENCE_MS);
-      await page.goto("/_sandbox");
-      await page.getByLabel("scenario", { exact: true }).selectOption("lost-webhook");
-      await page.getByRole("button", { name: "trigger" }).click();
-      await page.getByRole("status").waitFor();
-      expect(await page.getByRole("status").innerText()).toMatch(/lost-webhook/);
-      expect(troubles).toEqual([]);
-      await close();
-    },
-    TIMEOUT_MS,
-  );
+  it("plays a scenario without JavaScript, and says what it did", async () => {
+    const options = { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false };
+    const { page, troubles, close } = await openTab(browser, provider.url, options);
+    page.setDefaultTimeout(PATIENCE_MS);
+    await page.goto("/_sandbox");
+    await page.getByLabel("scenario", { exact: true }).selectOption("lost-webhook");
+    await page.getByRole("button", { name: "trigger" }).click();
+    await page.getByRole("status").waitFor();
+    expect(await page.getByRole("status").innerText()).toMatch(/lost-webhook/);
+    expect(troubles).toEqual([]);
+    await close();
+  });
 });

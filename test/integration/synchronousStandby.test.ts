@@ -53,4 +53,4 @@ it("a standby that stands still costs no more connections than a pool has, and n
   await vi.waitFor(async () => expect(await send("evt_0")).toBe(200), PATIENCE);
   expect(await stored(primary, "evt_0")).toBe(1);
   await vi.waitFor(async () => expect(await stored(replica, "evt_0")).toBe(1), PATIENCE);
-}, 240_000);
+});

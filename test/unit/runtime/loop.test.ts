@@ -136,7 +136,7 @@ describe("a loop", () => {
       }),
       { numRuns: 300 },
     );
-  }, 30_000);
+  });
 
   it("does nothing on a start after a stop, and stops twice, and before it began", async () => {
     const { loop, scene } = makeScene();
