@@ -87,7 +87,7 @@ describe("a first start without passwords and tokens", () => {
 
   it("makes a token and passwords, tells them once, keeps them for this account only, and takes them", async () => {
     const web = await startWeb();
-    const [, link = ""] = await web.waitFor(/Log in, once and within the hour: (\S+)/);
+    const [, link = ""] = await web.waitFor(/Log in with this link, once, within an hour: (\S+)/);
     const file = path.join(folder, "credentials.json");
     expect((await stat(file)).mode & 0o777).toBe(0o600);
     const kept = JSON.parse(await readFile(file, "utf8")) as Record<string, string> & {
@@ -129,7 +129,7 @@ describe("a first start without passwords and tokens", () => {
 
     await web.stop();
     const second = await startWeb();
-    expect(second.output()).not.toContain("Log in, once");
+    expect(second.output()).not.toContain("Log in with this link");
     expect(await statusOf(`${url}/v1/orders`, bearer(kept.apiTokens.live))).toBe(200);
   });
 
@@ -137,12 +137,12 @@ describe("a first start without passwords and tokens", () => {
     const token = "configured-token-of-ours";
     const file = path.join(folder, "credentials.json");
     const whole = await startWeb({ API_TOKENS: token, OPS_PASSWORD: "a configured password" });
-    expect(whole.output()).not.toContain("were made");
+    expect(whole.output()).not.toContain("were created");
     await expect(stat(file)).rejects.toThrow("ENOENT");
     expect(await statusOf(`${url}/metrics`)).toBe(401);
     await whole.stop();
     const web = await startWeb({ API_TOKENS: token });
-    await web.waitFor(/Log in, once/);
+    await web.waitFor(/Log in with this link/);
     const kept = JSON.parse(await readFile(file, "utf8")) as { apiTokens: object };
     expect(Object.keys(kept)).toEqual(["apiTokens", "opsPassword", "opsViewerPassword", "metricsToken"]);
     expect(kept.apiTokens).toEqual({});

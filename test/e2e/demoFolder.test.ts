@@ -47,7 +47,7 @@ it("takes free ports for taken ones; a second start and the other commands find 
   expect(await readdir(env.DATA_DIR)).toEqual(["demo"]);
 
   const second = await runProgram(["demo"], env);
-  expect(second.stderr).toContain(`The demo of this folder runs already: ${ops}`);
+  expect(second.stderr).toContain(`The demo of this folder is already running: ${ops}`);
   expect(second.code).toBe(2);
 
   const triggered = await runProgram(["trigger", "lost-webhook"], env);
@@ -81,7 +81,7 @@ describe("where nothing runs", () => {
     async (...args) => {
       const env = { DATA_DIR: path.join(folder, "nothing") };
       const { code, stderr } = await runProgram(args, env);
-      expect(stderr).toContain(`Nothing runs here: there is no database in ${env.DATA_DIR}`);
+      expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
       expect(code).toBe(2);
       expect(existsSync(env.DATA_DIR)).toBe(false);
     },
@@ -110,7 +110,7 @@ describe("a database that the demo did not make", () => {
     const env = { DATA_DIR: path.join(folder, "real"), DATABASE_URL: database.url };
     const { code, stderr } = await runProgram(["demo"], env);
     expect(stderr).toContain(
-      "DATABASE_URL leads to a mirror that the demo did not make (source live of https://a.example)",
+      "DATABASE_URL points to a mirror that the demo did not create (source live of https://a.example)",
     );
     expect(code).toBe(2);
     const { rows } = await database.pool.query("select source_id, base_url from mirror.sources");

@@ -98,7 +98,7 @@ describe("order-mirror export", () => {
     [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
     [["--updated-since", "P1D"], "--updated-since and --updated-until must be given together."],
     [["--status", ""], "--status must be a text of 1 to 255 characters."],
-    [["--json"], "--json tells about an export, and stdout is where the orders go."],
+    [["--json"], "--json prints a summary, but stdout is used for the orders."],
   ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {
     const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];
     const { code, stdout, stderr } = await run(...args, ...output);

@@ -135,8 +135,8 @@ describe("doctor", () => {
     const { findings } = await run(makeEnv(weak));
     const secrets = findings.filter(({ check }) => check === "secrets");
     expect(secrets.map(({ level, sentence }) => `${level}: ${sentence}`)).toEqual([
-      "warning: OPS_VIEWER_PASSWORD is a pattern of a few characters.",
-      "warning: Number 2 of API_TOKENS is a pattern of a few characters.",
+      "warning: OPS_VIEWER_PASSWORD repeats only a few characters.",
+      "warning: Entry 2 of API_TOKENS repeats only a few characters.",
       "warning: OPS_PASSWORD has fewer than 16 characters.",
     ]);
     expect(JSON.stringify(findings)).not.toMatch(/twelve chars|abab|aaaa/);
@@ -240,7 +240,7 @@ describe("doctor", () => {
     ]);
     const other = await run(makeEnv(), sandbox.url);
     expect(troubles(other.findings)).toEqual([
-      expect.stringMatching(/^webhook endpoint: .*not order-mirror that does.*→ Let the proxy/),
+      expect.stringMatching(/^webhook endpoint: .*the answer is not order-mirror's.*→ Let the proxy/),
     ]);
   });
 
@@ -384,7 +384,7 @@ it("lets no check hold up the others", async () => {
   const patient = { clock: systemClock } as unknown as Patient;
   const { findings } = await examine(patient, [hangs, fails], 50);
   expect(findings).toMatchObject([
-    { check: "hangs", level: "problem", sentence: expect.stringContaining("no answer within") },
+    { check: "hangs", level: "problem", sentence: expect.stringContaining("No answer within") },
     { check: "fails", level: "problem" },
   ]);
 });

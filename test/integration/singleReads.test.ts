@@ -102,7 +102,7 @@ const poll = (poller: Poller) =>
   );
 
 const request = (...references: string[]) =>
-  requestRefetches(pool, { sourceId: "live", references, reason: "asked for by a person" });
+  requestRefetches(pool, { sourceId: "live", references, reason: "requested by a person" });
 const readWishes = async () =>
   (
     await pool.query<{ reference: string; failures: number; last_error: string | null }>(

@@ -188,14 +188,14 @@ describe("order-mirror source adopt", () => {
 
     // While a poller leads, nothing may change under it.
     const tooEarly = await adopt("--yes");
-    expect(tooEarly.stderr).toContain("A poller still reads source live.");
+    expect(tooEarly.stderr).toContain("A poller is still reading source live.");
     expect(tooEarly.code).toBe(2);
     await first.close();
     const unasked = await adopt();
-    expect(unasked.stderr).toContain("say --yes");
+    expect(unasked.stderr).toContain("add --yes");
 
     const { code, stdout } = await adopt("--yes");
-    expect(stdout).toContain(`Source live belongs to ${NEXT} now, and no longer to ${FORMER}.`);
+    expect(stdout).toContain(`Source live now belongs to ${NEXT}; before, it belonged to ${FORMER}.`);
     expect(code).toBe(0);
     expect(await readLive()).toMatchObject({ orders: 1, safeThrough: null, polledThrough: null });
     const { rows: proofs } = await pool.query("select from mirror.proved");
@@ -237,7 +237,7 @@ describe("order-mirror source adopt", () => {
   it("wants the source configured, and of the same mode", async () => {
     await record(sourceAt(FORMER));
     const unset = await runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url });
-    expect(unset.stderr).toContain("Source live is not configured, so its new provider is not known.");
+    expect(unset.stderr).toContain("Source live is not configured, so its new provider is unknown.");
     expect(unset.code).toBe(2);
   });
 });

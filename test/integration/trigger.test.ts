@@ -41,7 +41,7 @@ it("fails loudly on an unknown scenario, order and option", async () => {
 it("refuses what is no sandbox, and says when nothing answers", async () => {
   const other = await serve((_req, res) => void res.json({ scenario: "x" }));
   const ask = (url: string) => askSandbox(url, { method: "POST", path: "/scenarios/duplicate", body: {} });
-  await expect(ask(other.url)).rejects.toThrow("is no sandbox");
+  await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
   await other.close();
   await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);
 });

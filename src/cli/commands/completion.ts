@@ -4,21 +4,21 @@ import { SCENARIOS } from "../../sandbox/control/scenarios.ts";
 import { makeCompletionScript, SHELLS } from "../output/completionScripts.ts";
 import type { CompletedCommand, Shell } from "../output/completionScripts.ts";
 
-/** Words of arguments that commander does not know as choices, as a new sandbox may have others. */
+/** Argument values that commander does not know as choices, because a newer sandbox may have others. */
 const WORDS: Readonly<Record<string, readonly string[]>> = { trigger: SCENARIOS.map(({ name }) => name) };
 
 export function addCompletionCommand(program: Command): void {
   program
     .command("completion")
-    .addArgument(new Argument("<shell>", "the shell to complete in").choices(SHELLS))
-    .description("print a script that completes commands, options and their values in a shell")
+    .addArgument(new Argument("<shell>", "your shell").choices(SHELLS))
+    .description("print a script for your shell that completes commands, options and their values")
     .addHelpText("after", `\nbash: source <(${program.name()} completion bash)`)
     .action((shell: Shell) => {
       process.stdout.write(makeCompletionScript(shell, program.name(), listCommands(program)));
     });
 }
 
-/** Every command and subcommand with its options, as commander knows them. @internal */
+/** Every command and subcommand with its options, as defined in commander. @internal */
 export function listCommands(program: Command, parents: readonly string[] = []): CompletedCommand[] {
   return program.commands.flatMap((command) => {
     const path = [...parents, command.name()];

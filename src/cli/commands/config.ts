@@ -7,7 +7,7 @@ import { alignColumns, printJson, printLine } from "../output/terminal.ts";
 export function addConfigCommand(program: Command): void {
   program
     .command("config")
-    .description("show the configuration in force, where each value comes from, secrets hidden")
+    .description("show the configuration in force and the origin of each value, with secrets hidden")
     .option("--json", "print JSON")
     .action((options: { json?: boolean }) => {
       const rows = describeConfig(readConfig(), ENVIRONMENT);

@@ -20,11 +20,11 @@ export function addDoctorCommand(program: Command): void {
   program
     .command("doctor")
     .description("examine configuration, database, queue, provider, webhooks and the state of the mirror")
-    .option("--url <address>", "public address of the web process, as the provider has it")
+    .option("--url <address>", "public address of the web process, as the provider knows it")
     .option("--json", "print JSON")
     .addHelpText(
       "after",
-      "\nChanges nothing. Each finding comes with its fix. Exit code 3 when there is a problem, or a condition holds that alerts tell of too.",
+      "\nChanges nothing. Each finding comes with a fix. Exits with code 3 if there is a problem or an alert condition holds.",
     )
     .action(async (options: Options) => {
       const publicUrl = options.url === undefined ? null : readPublicUrl(options.url);
@@ -44,7 +44,7 @@ function readPublicUrl(text: string): string {
   if (parts === undefined || !["http:", "https:"].includes(parts.protocol)) {
     throw new ConfigurationError(`--url ${findAddressProblem(text) ?? "must be a web address"}.`);
   }
-  // Given whole, as it stands at the provider, it is cut to what all sources share.
+  // Users paste the whole webhook address; keep only the part that all sources share.
   return trimAddress(text.replace(/\/webhooks(\/.*)?$/, ""));
 }
 
@@ -54,7 +54,7 @@ function print({ findings, skipped }: Examination): void {
     printLine(`${mark(level, paint)} ${check.padEnd(NAME_WIDTH)} ${sentence}`);
     if (fix !== undefined) printLine(`${" ".repeat(NAME_WIDTH + 3)}fix: ${fix}`);
   }
-  if (skipped.length > 0) printNotice(`Not examined, as these need what is missing: ${skipped.join(", ")}.`);
+  if (skipped.length > 0) printNotice(`Skipped because a prerequisite is missing: ${skipped.join(", ")}.`);
   const { problems, warnings } = countLevels(findings);
   const counted = [describe(problems, "problem"), describe(warnings, "warning")].join(", ");
   printNotice(problems + warnings === 0 ? "All is well." : `${counted}.`);

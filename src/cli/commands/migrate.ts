@@ -11,8 +11,8 @@ export function addMigrateCommand(program: Command): void {
   program
     .command("migrate")
     .description("bring the database to the newest schema; run it before each release")
-    .option("--roles", "give the roles of the processes their rights as well (config/postgres-roles.sql)")
-    .option("--plan", "print what would run, what it would lock and for about how long; run nothing")
+    .option("--roles", "also grant the process roles their rights (config/postgres-roles.sql)")
+    .option("--plan", "print what would run, which locks it would take and for about how long; run nothing")
     .option("--json", "print JSON")
     .action(async (options: { roles?: boolean; plan?: boolean; json?: boolean }) => {
       const config = readConfig();
@@ -29,8 +29,7 @@ export function addMigrateCommand(program: Command): void {
         const ran = await migrateAll(database.url, logger, { roles });
         if (options.json === true) printJson({ migrations: ran });
         else printLine(ran.length === 0 ? "The database is current." : `Ran ${ran.join(", ")}.`);
-        if (roles !== null && options.json !== true)
-          printLine("The roles of the processes have their rights.");
+        if (roles !== null && options.json !== true) printLine("The process roles have their rights.");
       } finally {
         await database.close();
       }

@@ -5,6 +5,6 @@ import { printJson } from "../output/terminal.ts";
 export function addOpenapiCommand(program: Command): void {
   program
     .command("openapi")
-    .description("print the OpenAPI 3.1 document of the API, as /openapi.json serves it")
+    .description("print the OpenAPI 3.1 document of the API, as served by /openapi.json")
     .action(() => printJson(describeApi()));
 }

@@ -28,22 +28,20 @@ interface ReplayOptions extends Answer {
 
 const DEAD_SHOWN = 50;
 const NOT_A_POSITION =
-  "Give it as a message or the feed has it, in data.position; or say --since with an instant.";
+  "Give it as in data.position of a message or as in the feed; or use --since with an instant.";
 
-/** `outgoing`: how the business's own endpoints get their webhooks, and what to send them again. */
+/** `outgoing`: shows how the business's own endpoints receive their webhooks, and sends them again. */
 export function addOutgoingCommand(program: Command): void {
-  const outgoing = program
-    .command("outgoing")
-    .description("see how outgoing webhooks arrive, and send them again");
+  const outgoing = program.command("outgoing").description("inspect outgoing webhooks, and send them again");
   outgoing
     .command("list")
-    .description("every endpoint: what waits, what was given up, when one was last delivered")
+    .description("list endpoints: messages waiting, messages given up, last delivery")
     .option("--json", "print JSON")
     .action((options: Answer) => withMirror(({ pool }) => list(pool, options)));
   outgoing
     .command("dead")
-    .argument("[endpoint]", "only of this endpoint")
-    .description(`the newest ${DEAD_SHOWN} messages that were given up`)
+    .argument("[endpoint]", "only this endpoint")
+    .description(`list the newest ${DEAD_SHOWN} messages that were given up`)
     .option("--json", "print JSON")
     .action((endpoint: string | undefined, options: Answer) =>
       withMirror(({ pool }) => showDead(pool, endpoint, options)),
@@ -51,18 +49,18 @@ export function addOutgoingCommand(program: Command): void {
   outgoing
     .command("retry")
     .argument("<endpoint>", "name of the endpoint")
-    .description("send again all messages that were given up")
-    .option("--yes", "do not ask")
+    .description("send all messages again that were given up")
+    .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .action((endpoint: string, options: Answer) => withMirror(({ pool }) => retry(pool, endpoint, options)));
   outgoing
     .command("replay")
     .argument("<endpoint>", "name of the endpoint")
-    .description("send all changes from a place in the feed on again, under the ids that they had")
-    .option("--since <when>", "changes since this instant, or so long ago, such as PT2H")
-    .option("--after <position>", "changes after this one: data.position of a message")
-    .option("--source <id>", "of this source; needed when the endpoint has several")
-    .option("--yes", "do not ask")
+    .description("send all changes again from a position in the feed on, under their original ids")
+    .option("--since <when>", "changes since this instant or this long ago, such as PT2H")
+    .option("--after <position>", "changes after this position: data.position of a message")
+    .option("--source <id>", "the source; required if the endpoint has several")
+    .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .action((endpoint: string, options: ReplayOptions) =>
       withMirror(({ pool }) => replay(pool, endpoint, options)),
@@ -73,7 +71,7 @@ async function list(pool: Pool, { json }: Answer): Promise<void> {
   const endpoints = await readOutgoingEndpoints(pool);
   if (json === true) return printJson(endpoints);
   if (endpoints.length === 0)
-    return printNotice("No endpoint was ever configured; see OUTGOING_WEBHOOKS_FILE.");
+    return printNotice("No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE.");
   const head = ["endpoint", "sources", "waiting", "given up", "last delivered", "state"];
   for (const line of alignColumns([head, ...endpoints.map(describeEndpoint)])) printLine(line);
 }
@@ -83,7 +81,7 @@ function describeEndpoint(endpoint: OutgoingEndpoint): string[] {
   const failing =
     pausedUntil === null
       ? `failed ${failuresInRow} times in a row`
-      : `failed ${failuresInRow} times in a row, left alone for a while`;
+      : `failed ${failuresInRow} times in a row, paused for a while`;
   return [
     endpointId,
     sourceIds.join(","),
@@ -98,7 +96,7 @@ async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answ
   if (endpoint !== undefined) await requireEndpoint(pool, endpoint);
   const dead = await readDeadDeliveries(pool, { endpointId: endpoint ?? null, limit: DEAD_SHOWN });
   if (json === true) return printJson(dead);
-  if (dead.length === 0) return printNotice("Nothing was given up.");
+  if (dead.length === 0) return printNotice("No message was given up.");
   const head = ["endpoint", "source", "order", "type", "attempts", "last answer", "when"];
   for (const line of alignColumns([head, ...dead.map(describeDead)])) printLine(line);
   printNotice("Next: order-mirror outgoing retry ENDPOINT, once it answers again.");
@@ -125,7 +123,7 @@ async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promi
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const revived = await audited(pool, action, () => reviveDead(pool, endpoint), Number);
   if (json === true) return printJson({ endpoint, revived });
-  printLine(`${revived} messages are to be sent to ${endpoint} again, within a minute.`);
+  printLine(`${revived} messages will be sent to ${endpoint} again within a minute.`);
 }
 
 async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Promise<void> {
@@ -134,7 +132,7 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   const from = await readPlace(pool, { ...options, sourceId });
   const wanted = { endpointId: endpoint, sourceId, from };
   const changes = await countReplay(pool, wanted);
-  const question = `Send ${endpoint} what it wants of ${changes} changes of source ${sourceId} again?`;
+  const question = `Send ${endpoint} its selection of ${changes} changes of source ${sourceId} again?`;
   if (changes > 0 && options.yes !== true && !(await confirm(question))) {
     return printNotice("Nothing was done.");
   }
@@ -150,8 +148,8 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   if (options.json === true) return printJson({ endpoint, sourceId, changes, replayed });
   printLine(
     replayed
-      ? `${changes} changes of source ${sourceId} are looked through again for ${endpoint}, from now on.`
-      : "There is no change since then that was sent already.",
+      ? `${changes} changes of source ${sourceId} are being checked again for ${endpoint}.`
+      : "No change since then has been sent already.",
   );
 }
 
@@ -160,8 +158,8 @@ async function readPlace(
   { since, after, sourceId }: { since?: string; after?: string; sourceId: string },
 ): Promise<bigint> {
   if ((since === undefined) === (after === undefined)) {
-    throw new ConfigurationError("It is not clear from where on.", {
-      fix: "Give --since or --after, one of them.",
+    throw new ConfigurationError("The start of the replay is missing or ambiguous.", {
+      fix: "Give either --since or --after.",
     });
   }
   if (since !== undefined) {
@@ -169,11 +167,11 @@ async function readPlace(
   }
   const cursor = readFeedCursor(after ?? "");
   if (cursor === undefined)
-    throw new ConfigurationError("That is no position of the feed.", { fix: NOT_A_POSITION });
+    throw new ConfigurationError("That is not a position of the feed.", { fix: NOT_A_POSITION });
   const place = await findFeedPlace(pool, { sourceId, cursor });
   if (place === undefined) {
     throw new ConfigurationError("The database no longer has that position.", {
-      fix: "Give --since with an instant instead.",
+      fix: "Use --since with an instant instead.",
     });
   }
   return place;
@@ -185,7 +183,10 @@ async function requireEndpoint(pool: Pool, endpoint: string): Promise<OutgoingEn
   if (found !== undefined) return found;
   const names = endpoints.map(({ endpointId }) => endpointId).join(", ");
   throw new ConfigurationError(`There is no endpoint ${endpoint}.`, {
-    fix: names === "" ? "None was ever configured; see OUTGOING_WEBHOOKS_FILE." : `There are: ${names}.`,
+    fix:
+      names === ""
+        ? "No endpoint is configured yet; see OUTGOING_WEBHOOKS_FILE."
+        : `Known endpoints: ${names}.`,
   });
 }
 
@@ -193,8 +194,8 @@ function chooseAmong(sourceIds: readonly string[], named: string | undefined): s
   const [only, ...others] = sourceIds;
   const chosen = named ?? (others.length === 0 ? only : undefined);
   if (chosen !== undefined && sourceIds.includes(chosen)) return chosen;
-  throw new ConfigurationError("It is not clear which source is meant.", {
-    fix: `Say it with --source. The endpoint is notified of: ${sourceIds.join(", ") || "none"}.`,
+  throw new ConfigurationError("The endpoint has several sources.", {
+    fix: `Choose one with --source. The endpoint is notified of: ${sourceIds.join(", ") || "none"}.`,
   });
 }
 

@@ -7,8 +7,8 @@ import { requireSources } from "../../runtime/config/config.ts";
 import { readConfig, runService } from "../input/session.ts";
 
 /**
- * `up`, `web`, `worker`, `poller`: the parts of the product, as one process or several. Each loads its code when it
- * is started, and nothing of the others'.
+ * `up`, `web`, `worker`, `poller`: the parts of the product, in one process or several. Each loads only its own code,
+ * and only when it starts.
  */
 export function addRoleCommands(program: Command): void {
   program
@@ -25,7 +25,7 @@ export function addRoleCommands(program: Command): void {
     .action(() => runRole("worker", startWorkerRole));
   program
     .command("poller")
-    .description("run a poller: reads what events lost; of several, one leads")
+    .description("run a poller: reads what events lost; one of several leads")
     .action(() => runRole("poller", startPollerRole));
 }
 
@@ -75,7 +75,7 @@ async function serveHealth(deps: RoleDeps): Promise<void> {
   await startHealthServer(deps);
 }
 
-/** The role that strangers reach holds no key of the provider that it does not use. */
+/** The role that is exposed to strangers holds no provider key that it does not use. */
 const KEYS_FOR = { up: "reading", web: "writing", worker: "nothing", poller: "reading" } as const;
 
 function runRole(service: keyof typeof KEYS_FOR, start: (deps: RoleDeps) => Promise<void>): Promise<void> {

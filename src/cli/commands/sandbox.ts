@@ -7,23 +7,23 @@ import { startSandbox } from "../../sandbox/startSandbox.ts";
 import { readConfig } from "../input/session.ts";
 import { printLine } from "../output/terminal.ts";
 
-/** As much as the sandbox's control page takes. */
+/** The limit of the sandbox's control page. */
 const AMOUNT_MAX = 100_000;
 
-/** `sandbox`: the provider alone, to develop an integration against. */
+/** `sandbox`: runs only the provider, to develop an integration against. */
 export function addSandboxCommand(program: Command): void {
   program
     .command("sandbox")
-    .description("run the provider as a sandbox, alone, on SANDBOX_PORT")
+    .description("run only the sandbox provider, on SANDBOX_PORT")
     .option(
       "--traffic <orders>",
-      "orders per minute that the seeded business creates by itself",
+      "orders per minute that the seeded business creates automatically",
       parseAmount,
       0,
     )
     .option(
       "--speed <factor>",
-      "how much faster than real time couriers move; 0: they stand still",
+      "how much faster than real time couriers move; 0: they do not move",
       parseAmount,
       1,
     )

@@ -15,26 +15,26 @@ import { printJson, printLine, printNotice } from "../output/terminal.ts";
 export function addSourceCommand(program: Command): void {
   const source = program
     .command("source")
-    .description("pause and resume the polling of one source, or give it to another provider");
+    .description("pause or resume polling of a source, or assign it to another provider");
   source
     .command("pause")
     .argument("<id>", "name of the source")
-    .description("stop polling it, within half a minute; events are received and applied anyway")
+    .description("stop polling it, within half a minute; events are still received and applied")
     .option("--json", "print JSON")
     .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: true }));
   source
     .command("resume")
     .argument("<id>", "name of the source")
-    .description("poll it again, from where polling stopped")
+    .description("resume polling from where it stopped")
     .option("--json", "print JSON")
     .action((id: string, options: { json?: boolean }) => change(id, { ...options, paused: false }));
   source
     .command("adopt")
     .argument("<id>", "name of the source")
     .description(
-      "let the configured provider or organization have the source of another one; its history is read again",
+      "assign another provider's or organization's source to the configured one, and read its history again",
     )
-    .option("--yes", "do not ask")
+    .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .action((id: string, options: AdoptOptions) => withMirror((deps) => adopt(id, { ...deps, ...options })));
 }
@@ -53,17 +53,17 @@ async function adopt(
     printLine(
       json === true
         ? JSON.stringify({ sourceId, provider, adopted: false })
-        : `Source ${sourceId} belongs to ${provider} already.`,
+        : `Source ${sourceId} already belongs to ${provider}.`,
     );
     return;
   }
   const names = nameOwners({ former, provider, refusedBranches });
-  const question = `Give source ${sourceId} from ${names.former} to ${names.next}, and read its history again?`;
+  const question = `Move source ${sourceId} from ${names.former} to ${names.next}, and read its history again?`;
   if (yes !== true && !(await confirm(question))) return;
   const adoption = await adoptSource(pool, { sourceId, provider, baseUrl, person: nameAccount() });
   if (adoption === undefined) {
-    throw new ConfigurationError(`A poller still reads source ${sourceId}.`, {
-      fix: "Stop all processes of order-mirror; a poller that was killed counts for 15 seconds. Then try again.",
+    throw new ConfigurationError(`A poller is still reading source ${sourceId}.`, {
+      fix: "Stop all order-mirror processes; a killed poller holds its lease for 15 seconds. Then try again.",
     });
   }
   if (json === true) printJson({ sourceId, provider, adopted: true, ...adoption });
@@ -85,14 +85,14 @@ async function findAdoption(pool: Pool, config: Config, id: string) {
   const sourceId = await chooseSource(pool, id);
   const configured = config.sources.find((source) => source.sourceId === sourceId);
   if (configured === undefined) {
-    throw new ConfigurationError(`Source ${sourceId} is not configured, so its new provider is not known.`, {
+    throw new ConfigurationError(`Source ${sourceId} is not configured, so its new provider is unknown.`, {
       fix: "Set the new address and key first: DELIVERY_BASE_URL and its key, or SOURCES_FILE.",
     });
   }
   const stored = await readSource(pool, sourceId);
   if (stored !== undefined && stored.mode !== configured.mode) {
     throw new ConfigurationError(
-      `Source ${sourceId} holds ${stored.mode} orders; a key of the other mode cannot have it.`,
+      `Source ${sourceId} holds ${stored.mode} orders; a key of the other mode cannot be used for it.`,
       {
         fix: "Give the source of the other mode another name.",
       },
@@ -111,10 +111,10 @@ function printAdoption(
   { orders }: Adoption,
   { sourceId, former, next }: { sourceId: string; former: string; next: string },
 ): void {
-  printLine(`Source ${sourceId} belongs to ${next} now, and no longer to ${former}.`);
-  printLine("Nothing is proved of it until its history has been read again.");
+  printLine(`Source ${sourceId} now belongs to ${next}; before, it belonged to ${former}.`);
+  printLine("Its completeness is unproved until its history has been read again.");
   if (orders > 0)
-    printLine(`Its ${orders} orders stay and are compared with the provider once it is polled.`);
+    printLine(`Its ${orders} orders stay; polling compares them with the new provider.`);
   printNotice("Next: start the processes; order-mirror status");
 }
 
@@ -133,6 +133,6 @@ async function change(
     return;
   }
   const word = changed ? "now" : "already";
-  printLine(`Polling of source ${sourceId} is ${word} ${paused ? "paused" : "under way"}.`);
+  printLine(`Polling of source ${sourceId} is ${word} ${paused ? "paused" : "running"}.`);
   if (paused) printNotice(`Next: order-mirror source resume ${sourceId}`);
 }

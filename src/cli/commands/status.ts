@@ -27,7 +27,7 @@ import type { Paint } from "../output/terminal.ts";
 export function addStatusCommand(program: Command): void {
   program
     .command("status")
-    .description("show what is wrong, and of each source up to when it is complete and what waits")
+    .description("show what is wrong, and for each source how complete it is and what is waiting")
     .option("--json", "print JSON")
     .action(async (options: { json?: boolean }) => {
       const { sources, holding } = await withMirror(async (mirror) => {
@@ -53,7 +53,7 @@ export function addStatusCommand(program: Command): void {
 interface ShownSource {
   readonly standing: SourceFacts;
   readonly orders: number;
-  /** The conditions of this source, and those that concern all. */
+  /** The conditions of this source, and those that concern all sources. */
   readonly holding: readonly Holding[];
   readonly webhooks: WebhookHealth;
   readonly requests: readonly RequestCount[];
@@ -86,7 +86,7 @@ function printVerdict(sources: readonly ShownSource[], holding: readonly Holding
   }
   if (holding.length > 0 || sources.length === 0) return;
   const isProved = sources.every(({ standing }) => standing.safeThrough !== null);
-  printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not all is verified yet.");
+  printLine(isProved ? `${paint("green", "✔")} All good.` : "Starting: not everything is verified yet.");
 }
 
 function printSource(source: ShownSource, paint: Paint): void {
@@ -107,7 +107,7 @@ function printSource(source: ShownSource, paint: Paint): void {
     ["  requests, last hour", describeRequests(source.requests)],
     ["  events waiting", describePending(standing)],
     ["  in quarantine", String(standing.quarantined)],
-    ["  to be read again", String(standing.refetches)],
+    ["  waiting for re-read", String(standing.refetches)],
     ...(standing.lastError === null ? [] : [["  trouble", paint("red", standing.lastError)]]),
   ];
   for (const line of alignColumns(rows)) printLine(line);
@@ -121,7 +121,7 @@ function describeMoment(moment: Instant | null, now: Instant): string {
 
 function describeExceptions({ exceptions }: SourceFacts, paint: Paint): string {
   if (exceptions === 0) return "none";
-  return paint("red", `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen and not read`);
+  return paint("red", `${exceptions} ${exceptions === 1 ? "order" : "orders"} seen but not read`);
 }
 
 function describeBreaches({ breaches, lastBreachAt, now }: SourceFacts, paint: Paint): string {
@@ -136,7 +136,7 @@ function describeMargins({ settleSeconds, overlapSeconds, lateTailSeconds }: Sou
   const late =
     (lateTailSeconds ?? 0) === 0
       ? "no change appeared late"
-      : `late changes were seen by ${lateTailSeconds} s`;
+      : `late changes were visible after ${lateTailSeconds} s`;
   return `${overlapSeconds} s, from ${settleSeconds} s ago; ${late} in the last week`;
 }
 
@@ -152,7 +152,7 @@ function describePending({ pending, oldestPendingAt, now }: SourceFacts): string
 
 const HEALTH: Record<WebhookHealth, string> = {
   "not-configured": "polled only: no webhook secret is set",
-  "never-seen": "no event has ever come",
+  "never-seen": "no event has ever arrived",
   working: "working",
   losing: "losing events",
   stopped: "stopped",

@@ -18,13 +18,13 @@ interface Options {
 export function addTriggerCommand(program: Command): void {
   program
     .command("trigger")
-    .argument("[scenario]", "its name; none lists them all")
+    .argument("[scenario]", "name of the scenario; without it, lists all")
     .description("make the sandbox provider misbehave: lose an event, answer 429, be late …")
-    .option("--order <reference>", "the order that it happens to; none: a new one")
-    .option("--option <name=value>", "a number of the scenario; may be given several times", collect)
+    .option("--order <reference>", "the affected order; default: a new one")
+    .option("--option <name=value>", "a number for the scenario; repeatable", collect)
     .option(
       "--url <address>",
-      "where the sandbox is; by default that of the demo in this folder, or SANDBOX_PORT on this machine",
+      "the sandbox's address; default: that of the demo in this folder, or SANDBOX_PORT on this machine",
     )
     .option("--json", "print JSON")
     .action(async (name: string | undefined, options: Options) => {
@@ -81,7 +81,7 @@ function collect(text: string, before: Readonly<Record<string, string>> = {}): R
   // These two are fields of the request itself.
   const name = text.slice(0, Math.max(at, 0));
   if (at < 1 || at === text.length - 1 || name === "reference" || name === "scenario") {
-    throw new InvalidArgumentError("Write name=value, such as copies=5.");
+    throw new InvalidArgumentError("Write name=value, for example copies=5.");
   }
   return { ...before, [name]: text.slice(at + 1) };
 }

@@ -20,24 +20,31 @@ import { formatDecisions } from "../output/decisionLine.ts";
 import { readConfig, runService } from "../input/session.ts";
 import { makePaint, printLine } from "../output/terminal.ts";
 
-/** Share of the sandbox's events that are lost on purpose, so that polling has something to show. */
+/** Share of the sandbox's events that it drops on purpose, so that polling has something to find. */
 const LOST_SHARE = 0.1;
 const TRAFFIC_PER_MINUTE = 20;
-/** An order lives about 80 s: long enough for a poll to see what its events did not tell. */
+/** An order lives about 80 s: long enough for a poll to see what its events did not report. */
 const FLEET_SPEED = 20;
-/** Orders that a new sandbox starts with, of so many hours: dense enough that a dozen are on their way and send events at once. */
+/**
+ * A new sandbox starts with this many orders over this many hours: dense enough that about a dozen are under way and
+ * send events immediately.
+ */
 const PAST_ORDERS = 600;
 const PAST_HOURS = 24;
-/** The sandbox sends at once, and a poll reads no change younger than the settle time: no event is still to come. */
+/**
+ * The sandbox sends events immediately, and a poll reads no change younger than the settle time, so no event is still
+ * on its way.
+ */
 const EVENT_GRACE_SECONDS = 0;
 const MODES = ["live", "test"] as const;
-const TRUSTING = "everybody on this machine, without a password, as all orders are invented (LOCAL_TRUST)";
+const TRUSTING =
+  "everybody on this machine, without a password, because all orders are invented (LOCAL_TRUST)";
 
-/** `demo`: everything on one machine, with the provider as a sandbox. What `npm start` runs. */
+/** `demo`: everything on one machine, with the provider as a sandbox. `npm start` runs it. */
 export function addDemoCommand(program: Command): void {
   program
     .command("demo")
-    .description("run everything with the provider as a sandbox: no account, no server, nothing to configure")
+    .description("run everything with a sandbox as the provider: no account, no server, nothing to configure")
     .action(async () => {
       const loaded = readConfig();
       const hold = await enterDemoFolder(loaded.dataDir);
@@ -47,7 +54,7 @@ export function addDemoCommand(program: Command): void {
           service: "demo",
           config,
           migrates: true,
-          // A log line per request would drown the lines that the demo is about.
+          // A log line per request would bury the lines that the demo is about.
           logLevel: findText("LOG_LEVEL") === undefined ? "warn" : config.logLevel,
           examine: assertNoRealOrders,
           start: (deps, owner) => startDemo(deps, hold, owner.databaseUrl),
@@ -59,7 +66,7 @@ export function addDemoCommand(program: Command): void {
     });
 }
 
-/** The sandbox makes a schema of its own, so it comes as the owner, and the product as the login of its processes. */
+/** The sandbox creates its own schema, so it connects as the owner; the product connects with its process login. */
 async function startDemo(
   deps: RoleDeps,
   { secrets, announce, leave }: DemoHold,
@@ -101,7 +108,7 @@ async function startDemo(
   printAddresses({ config, web, sandboxUrl: sandbox.url });
 }
 
-/** A new world gets a past, so that there is something to read back and something on its way. */
+/** Gives a new world a past, so that there is history to read and there are orders under way. */
 async function giveAPast(sandboxUrl: string): Promise<void> {
   const world = await fetch(`${sandboxUrl}/_sandbox/orders?limit=1`);
   const { orders } = (await world.json()) as { orders: readonly unknown[] };
@@ -112,7 +119,7 @@ async function giveAPast(sandboxUrl: string): Promise<void> {
     headers: { "content-type": "application/json" },
     body: JSON.stringify({ orders: PAST_ORDERS, since: since.toISOString() }),
   });
-  if (!made.ok) throw new Error(`the sandbox made no past: status ${made.status}`);
+  if (!made.ok) throw new Error(`the sandbox did not create past orders: status ${made.status}`);
 }
 
 function makeDemoSource(options: { mode: Mode; baseUrl: string; secret: string }): SourceConfig {
@@ -137,7 +144,7 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
   const rows = [
     ["Postgres", postgres],
     ["Queue", config.redisUrls.length === 0 ? "in Postgres" : "Redis"],
-    ["Provider", `${sandboxUrl}/_sandbox  (a sandbox; loses one event in ten on purpose)`],
+    ["Provider", `${sandboxUrl}/_sandbox  (a sandbox; drops one event in ten on purpose)`],
     ["Webhooks", `${web.webhooksUrl}/webhooks/live`],
     ["Read API", `${web.url}/v1/orders`],
     ["Ops", `${web.url}/ops`],
@@ -148,12 +155,12 @@ function printAddresses(options: { config: Config; web: WebAddress; sandboxUrl: 
   for (const [name = "", value = ""] of rows) printLine(`  ${name.padEnd(9)} ${value}`);
   printLine();
   printLine("  In another terminal: npx order-mirror status · tail · order REFERENCE · doctor · psql");
-  printLine("  Make it misbehave:   npx order-mirror trigger lost-webhook · trigger lists what else");
-  printLine("  Every applied change follows, a line each; what events lost, the next poll repairs.");
+  printLine("  Make it misbehave:   npx order-mirror trigger lost-webhook · trigger lists the rest");
+  printLine("  Each applied change is printed below; the next poll repairs lost events.");
   printLine();
 }
 
-/** Relative to the current folder where that is shorter to read. */
+/** The path relative to the current folder, if that is shorter. */
 function shortenPath(folder: string): string {
   const relative = path.relative(".", folder);
   return relative.startsWith("..") ? folder : relative;

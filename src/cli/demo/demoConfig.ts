@@ -11,7 +11,7 @@ import { printNotice } from "../output/terminal.ts";
 export const SANDBOX_HOST = "127.0.0.1";
 const EXAMINE_TIMEOUT_MS = 10_000;
 
-/** The demo's own folder and free ports; what a real mirror of this folder speaks to is left alone. */
+/** The demo's own folder and free ports, so that it does not touch a real mirror in this folder. */
 export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<Config> {
   const { host } = loaded;
   const port = await choosePort("PORT", host, loaded.port);
@@ -19,7 +19,8 @@ export async function makeDemoConfig(loaded: Config, dataDir: string): Promise<C
     loaded.webhookPort === null ? null : await choosePort("WEBHOOK_PORT", host, loaded.webhookPort, [port]);
   const taken = [port, webhookPort];
   const sandboxPort = await choosePort("SANDBOX_PORT", SANDBOX_HOST, loaded.sandboxPort, taken);
-  // What it holds is invented, so whoever uses this machine may see and do all of it, unless somebody says no.
+  // All of the demo's content is invented, so every user of this machine may see and do everything, unless LOCAL_TRUST
+  // says otherwise.
   const localTrust = findText("LOCAL_TRUST") === undefined || loaded.localTrust;
   const config = { ...loaded, dataDir, port, webhookPort, sandboxPort, localTrust };
   if (loaded.sources.length === 0) return config;
@@ -37,7 +38,7 @@ async function choosePort(
   return port;
 }
 
-/** Throws ConfigurationError when the database holds a source that no demo has made. */
+/** Throws ConfigurationError if the database holds a source that no demo created. */
 export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
   const pool = makePool({
     url: databaseUrl,
@@ -56,9 +57,9 @@ export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
 function refuse({ sourceId, provider }: StoredSource): ConfigurationError {
   const name = `source ${sourceId}${provider === null ? "" : ` of ${provider}`}`;
   return new ConfigurationError(
-    `DATABASE_URL leads to a mirror that the demo did not make (${name}), so the demo leaves it alone.`,
+    `DATABASE_URL points to a mirror that the demo did not create (${name}), so the demo does not touch it.`,
     {
-      fix: "For that mirror run `order-mirror up`. For the demo unset DATABASE_URL, also in .env, or give it an empty database.",
+      fix: "For that mirror, run `order-mirror up`. For the demo, unset DATABASE_URL (also in .env) or set it to an empty database.",
     },
   );
 }

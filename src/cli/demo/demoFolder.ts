@@ -9,7 +9,7 @@ import { identifyProcess, isIdentityAlive } from "../../runtime/postgres/process
 
 const SECRET_BYTES = 24;
 
-/** Where a running demo answers. */
+/** The addresses of a running demo. */
 export interface DemoAddresses {
   readonly port: number;
   readonly webhookPort: number | null;
@@ -18,9 +18,9 @@ export interface DemoAddresses {
 }
 
 interface DemoNote {
-  /** Of its process, as identifyProcess names it. */
+  /** The demo's process, as identifyProcess names it. */
   readonly process: string;
-  /** Absent while it starts. */
+  /** Absent during the start. */
   readonly addresses?: DemoAddresses;
 }
 
@@ -29,24 +29,26 @@ export interface DemoSecrets {
   readonly test: string;
 }
 
-/** The demo's hold on its folder. */
+/** The demo's lock on its folder. */
 export interface DemoHold {
   readonly dataDir: string;
-  /** Webhook secrets, made at the folder's first start: a second start goes on with the first's events. */
+  /**
+   * Webhook secrets, created at the folder's first start, so that a restart still accepts the sandbox's earlier events.
+   */
   readonly secrets: DemoSecrets;
-  /** Tells other commands where the demo answers. */
+  /** Publishes the demo's addresses to other commands. */
   readonly announce: (addresses: DemoAddresses) => Promise<void>;
   readonly leave: () => Promise<void>;
 }
 
-/** The demo keeps to a folder of its own, so that its orders never get into a mirror of real ones. */
+/** The demo uses its own folder, so that its orders never end up in a mirror of real ones. */
 function demoFolder(dataDir: string): string {
   return path.join(dataDir, "demo");
 }
 
 /**
- * Takes the demo's folder below `dataDir`, made when missing, for this process. Throws ConfigurationError when it
- * cannot be used, or a demo runs there already.
+ * Locks the demo's folder below `dataDir` for this process, creating it if necessary. Throws ConfigurationError if the
+ * folder is unusable or a demo already runs there.
  */
 export async function enterDemoFolder(dataDir: string): Promise<DemoHold> {
   const folder = await openDataFolder(demoFolder(dataDir));
@@ -67,21 +69,21 @@ export async function enterDemoFolder(dataDir: string): Promise<DemoHold> {
 
 function refuse({ addresses }: DemoNote): ConfigurationError {
   if (addresses === undefined)
-    return new ConfigurationError("The demo of this folder is being started already by another process.");
-  return new ConfigurationError(`The demo of this folder runs already: ${addresses.ops}`, {
-    fix: "Use that one, or stop it first. For a second one, set DATA_DIR to another folder.",
+    return new ConfigurationError("Another process is already starting the demo of this folder.");
+  return new ConfigurationError(`The demo of this folder is already running: ${addresses.ops}`, {
+    fix: "Use it, or stop it first. For a second demo, set DATA_DIR to another folder.",
   });
 }
 
-/** Where the demo of this data folder answers; undefined when none runs. */
+/** The addresses of the demo of this data folder; undefined if none is running. */
 export async function findRunningDemo(dataDir: string): Promise<DemoAddresses | undefined> {
   return (await findNote(demoFolder(dataDir)))?.addresses;
 }
 
 /**
- * The configuration for a command beside whatever runs here: with the data folder that holds a database, which is the
- * demo's unless a source is configured and its mirror exists, and with the ports of a running demo. Throws
- * ConfigurationError when there is no database, so that a command that only looks never makes one.
+ * The configuration for a command that works on a local installation: the data folder that holds a database (the
+ * demo's, unless a source is configured and its mirror exists) and the ports of a running demo. Throws
+ * ConfigurationError if there is no database, so that a read-only command never creates one.
  */
 export async function configureHere(config: Config): Promise<Config> {
   const addresses = config.sources.length > 0 ? undefined : await findRunningDemo(config.dataDir);
@@ -92,7 +94,7 @@ export async function configureHere(config: Config): Promise<Config> {
   const dataDir = folders.find(holdsCluster);
   if (dataDir !== undefined) return { ...here, dataDir };
   throw new ConfigurationError(
-    `Nothing runs here: there is no database in ${path.resolve(config.dataDir)}, and DATABASE_URL is not set.`,
+    `Nothing runs here: ${path.resolve(config.dataDir)} has no database, and DATABASE_URL is not set.`,
     {
       fix: "Go to the folder where order-mirror runs, set DATABASE_URL, or start it here: `order-mirror demo` or `order-mirror up`.",
     },
@@ -110,7 +112,7 @@ async function findNote(folder: string): Promise<DemoNote | undefined> {
   return (await isIdentityAlive(note.process)) ? note : undefined;
 }
 
-/** Moved to its place whole, as others may read it at any time. */
+/** Written elsewhere and renamed, because other processes may read it at any time. */
 async function writeNote(file: string, note: DemoNote): Promise<void> {
   const fresh = `${file}-new`;
   await writeFile(fresh, JSON.stringify(note), { mode: 0o600 });

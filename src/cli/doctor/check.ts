@@ -10,37 +10,37 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export type Level = "ok" | "warning" | "problem";
 
-/** What a check found: one sentence, and what to do about it unless all is well. Neither holds a secret. */
+/** The result of a check: one sentence, and a fix unless all is well. Neither contains a secret. */
 export interface CheckFinding {
   readonly check: string;
   readonly level: Level;
   readonly sentence: string;
   readonly fix?: string;
-  /** Name of the condition that holds, where the finding is one. */
+  /** The name of the condition, if the finding reports one. */
   readonly condition?: string;
 }
 
 export type Remark = Omit<CheckFinding, "check">;
 
-/** What the checks look at. */
+/** What the checks examine. */
 export interface Patient {
   readonly config: Config;
   readonly database: OpenDatabase;
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Public address of the web process as the provider has it; null: look at HOST and PORT here. */
+  /** The web process's public address as the provider knows it; null: use HOST and PORT of this machine. */
   readonly publicUrl: string | null;
-  /** Where every source stands and which conditions hold, read once for all checks. */
+  /** The state of every source and the conditions that hold, read once for all checks. */
   readonly health: () => Promise<Health>;
 }
 
-/** One thing to look at. A check never changes anything that somebody would notice. */
+/** One check. A check never changes anything visible. */
 export interface Check {
   readonly name: string;
-  /** `schema`: only when the tables are there and current. */
+  /** `schema`: run only if the tables exist and are current. */
   readonly needs: "database" | "schema";
-  /** Its problems mean that the schema cannot be relied on. */
+  /** If this check finds problems, the schema cannot be relied on. */
   readonly provesSchema?: true;
   run(patient: Patient, signal: AbortSignal): Promise<readonly Remark[]>;
 }
@@ -49,13 +49,13 @@ export const ok = (sentence: string): Remark => ({ level: "ok", sentence });
 export const warning = (sentence: string, fix: string): Remark => ({ level: "warning", sentence, fix });
 export const problem = (sentence: string, fix: string): Remark => ({ level: "problem", sentence, fix });
 
-/** A condition that holds, as a remark. */
+/** The remark for a condition that holds. */
 export function remarkHolding({ condition, cause, remedy }: Holding): Remark {
   const level = condition.severity === "critical" ? "problem" : "warning";
   return { level, sentence: cause, fix: remedy, condition: condition.name };
 }
 
-/** What a failed check has to say. */
+/** The remark for a check that failed with an error. */
 export function toRemark(thrown: unknown): Remark {
   const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
   if (error instanceof OrderMirrorError) {
@@ -63,5 +63,5 @@ export function toRemark(thrown: unknown): Remark {
   }
   const code = (error as { code?: unknown } | undefined)?.code;
   const reason = typeof code === "string" ? code : error instanceof Error ? error.message : String(error);
-  return problem(`It could not be examined: ${reason}.`, "Try again; LOG_LEVEL=debug shows more.");
+  return problem(`The check failed: ${reason}.`, "Try again; LOG_LEVEL=debug shows more.");
 }

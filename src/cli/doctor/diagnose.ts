@@ -30,7 +30,7 @@ import { secretsCheck } from "./secretsCheck.ts";
 import { singleReadCheck } from "./singleReadCheck.ts";
 import { endpointCheck } from "./webhookChecks.ts";
 
-/** Everything that is looked at, in the order in which it is shown. */
+/** All checks, in the order of the output. */
 const CHECKS: readonly Check[] = [
   postgresCheck,
   migrationsCheck,
@@ -54,8 +54,8 @@ const CHECKS: readonly Check[] = [
 const CONNECTIONS = 4;
 const STATEMENT_TIMEOUT_MS = 8_000;
 /**
- * Examines everything, as far as it can be reached: a wrong configuration or a database that is away is a finding
- * too, and what needs it is skipped. `publicUrl` is the web process's address as the provider has it.
+ * Runs all checks that can run. An invalid configuration or an unreachable database becomes a finding, and the checks
+ * that need it are skipped. `publicUrl` is the web process's address as the provider knows it.
  */
 export async function diagnose({
   readConfig,
@@ -115,7 +115,7 @@ function describeConfiguration(config: Config): CheckFinding {
   };
 }
 
-/** A line of the configuration's problems says what is wrong, then in a second sentence what to do. */
+/** Each line of a configuration error states the problem and then, in a second sentence, the fix. */
 function toConfigFinding(line: string): CheckFinding {
   const at = line.indexOf(". ");
   const check = "configuration";

@@ -4,16 +4,16 @@ import type { Check, CheckFinding, Patient, Remark } from "./check.ts";
 
 export interface Examination {
   readonly findings: readonly CheckFinding[];
-  /** Names of checks that were left out because what they need is not there. */
+  /** Names of the checks that were skipped because their prerequisites are missing. */
   readonly skipped: readonly string[];
 }
 
-/** Longer than any server that works needs; no check can hold up the others beyond it. */
+/** Longer than any healthy server needs. No check can delay the others longer than this. */
 const CHECK_DEADLINE_MS = 10_000;
 
 /**
- * Runs all checks, each with its deadline: first those of the database, then, when its schema proved to be sound,
- * those of what is in it, at once. The findings come in the order of `checks`.
+ * Runs all checks, each with its deadline: first those of the database; then, if its schema is sound, those of its
+ * content, concurrently. The findings keep the order of `checks`.
  */
 export async function examine(
   patient: Patient,
@@ -49,8 +49,8 @@ async function lateRemark(clock: Clock, deadlineMs: number, signal: AbortSignal)
   await clock.sleep(deadlineMs, signal).catch(() => undefined);
   return [
     problem(
-      `There was no answer within ${deadlineMs / 1_000} s.`,
-      "Look whether the server hangs or a firewall swallows the connection.",
+      `No answer within ${deadlineMs / 1_000} s.`,
+      "Check whether the server hangs or a firewall drops the connection.",
     ),
   ];
 }

@@ -9,7 +9,7 @@ import { describeBehaviour, nameBehaviour } from "../output/describeBehaviour.ts
 import { ok, remarkHolding, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
-/** Shows the conditions of an area, and of each source without one what is well with it. */
+/** Reports the conditions of an area, and the healthy state of each source without any. */
 function makeSourceCheck(name: string, area: Area, describe: (source: SourceFacts) => Remark): Check {
   return {
     name,
@@ -24,7 +24,7 @@ function makeSourceCheck(name: string, area: Area, describe: (source: SourceFact
   };
 }
 
-/** Shows the conditions of an area that is not about sources, or that none holds. */
+/** Reports the conditions of an area that does not concern sources, or that none holds. */
 function makeServerCheck(name: string, area: Area, fine: (patient: Patient) => string): Check {
   return {
     name,
@@ -39,30 +39,30 @@ function makeServerCheck(name: string, area: Area, fine: (patient: Patient) => s
 
 export const commitCheck = makeServerCheck("commits", "database", () => "Postgres commits.");
 export const queueCheck = makeServerCheck("queue", "queue", ({ config }) =>
-  config.redisUrls.length === 0 ? "Kept in Postgres." : "Redis answers and never evicts jobs.",
+  config.redisUrls.length === 0 ? "The queue is in Postgres." : "Redis answers and never evicts jobs.",
 );
-export const outgoingCheck = makeServerCheck("outgoing webhooks", "outgoing", () => "None fails.");
+export const outgoingCheck = makeServerCheck("outgoing webhooks", "outgoing", () => "No endpoint fails.");
 
 export const eventsCheck = makeSourceCheck("events", "events", (source) => {
   const { sourceId, lost, lastEventAt, now, wrongSignatures } = source;
   const last = lastEventAt === null ? "" : describeAgo(now, lastEventAt);
   const forged =
-    wrongSignatures === 0 ? "" : ` ${wrongSignatures} calls of the last 10 min had a wrong signature.`;
+    wrongSignatures === 0 ? "" : ` ${wrongSignatures} calls in the last 10 min had a wrong signature.`;
   const health = judgeWebhooks(source);
   switch (health) {
     case "not-configured":
       return ok(`${sourceId}: polled only.`);
     case "never-seen":
       return warning(
-        `${sourceId}: no event has ever come, though webhook secrets are set.`,
+        `${sourceId}: webhook secrets are set, but no event has ever arrived.`,
         `Enter https://your-host/webhooks/${sourceId} at the provider (Developers, Webhooks; Advanced plan).`,
       );
     case "working":
-      return ok(`${sourceId}: the last event came ${last}, and none was lost in 24 h.${forged}`);
+      return ok(`${sourceId}: the last event arrived ${last}, and none was lost in 24 h.${forged}`);
     case "losing":
     case "stopped":
       return ok(
-        `${sourceId}: the last event came ${last}; ${lost} were lost in 24 h, and polling repaired them.${forged}`,
+        `${sourceId}: the last event arrived ${last}; ${lost} were lost in 24 h, and polling repaired them.${forged}`,
       );
     default: {
       const never: never = health;
@@ -76,8 +76,10 @@ export const workerCheck = makeSourceCheck(
   "worker",
   ({ sourceId, pending, oldestPendingAt, now }) =>
     oldestPendingAt === null
-      ? ok(`${sourceId}: no event waits.`)
-      : ok(`${sourceId}: ${pending} events wait, the oldest came ${describeAgo(now, oldestPendingAt)}.`),
+      ? ok(`${sourceId}: no event is waiting.`)
+      : ok(
+          `${sourceId}: ${pending} events are waiting, the oldest arrived ${describeAgo(now, oldestPendingAt)}.`,
+        ),
 );
 
 export const pollerCheck = makeSourceCheck(
@@ -85,18 +87,17 @@ export const pollerCheck = makeSourceCheck(
   "poller",
   ({ sourceId, lastCycleEndedAt, lastError, now }) => {
     if (lastCycleEndedAt === null) return ok(`${sourceId}: not polled yet.`);
-    const trouble = lastError === null ? "" : `, with trouble that has only begun: ${lastError}`;
+    const trouble = lastError === null ? "" : `, with a recent error: ${lastError}`;
     return ok(`${sourceId}: the last poll ended ${describeAgo(now, lastCycleEndedAt)}${trouble}.`);
   },
 );
 
 export const coverageCheck = makeSourceCheck("coverage", "coverage", ({ sourceId, safeThrough, gaps }) => {
   if (safeThrough === null)
-    return ok(`${sourceId}: not verified yet; the first proof comes within a quarter of an hour.`);
+    return ok(`${sourceId}: not verified yet; expect the first proof within a quarter of an hour.`);
   const exact = formatInstant(safeThrough, 0);
-  if (gaps > 0)
-    return ok(`${sourceId}: complete up to ${exact}; gaps that have just appeared are being read.`);
-  return ok(`${sourceId}: complete up to ${exact}, without a gap.`);
+  if (gaps > 0) return ok(`${sourceId}: complete up to ${exact}; new gaps are being read.`);
+  return ok(`${sourceId}: complete up to ${exact}, without gaps.`);
 });
 
 export const quarantineCheck = makeSourceCheck("quarantine", "quarantine", ({ sourceId }) =>
@@ -126,17 +127,17 @@ export const behaviourCheck: Check = {
 
 function describeUnchanged(sourceId: string, behaviour: readonly StoredBehaviour[]): Remark {
   if (behaviour.length > 0) return ok(`${sourceId}: ${describeBehaviour(behaviour)}.`);
-  return ok(`${sourceId}: nothing was measured yet; the poller does it by itself.`);
+  return ok(`${sourceId}: not measured yet; the poller does so automatically.`);
 }
 
-/** Of each aspect that was ever another one, what it was; the last change comes first. */
+/** The former value of each aspect that has ever changed, the latest change first. */
 function describeChanges(behaviour: readonly StoredBehaviour[]): string {
   const changed = behaviour.filter(({ changedAt }) => changedAt !== null);
   const newestFirst = changed.toSorted((one, other) => (other.changedAt ?? 0) - (one.changedAt ?? 0));
   return newestFirst
     .map(({ aspect, value, previous, changedAt }) => {
       const at = formatInstant(instantFromMillis(Math.round((changedAt ?? 0) * 1_000)), 0);
-      return `Its ${nameBehaviour(aspect)} changed from "${previous}" to "${value}" at ${at}.`;
+      return `The ${nameBehaviour(aspect)} changed from "${previous}" to "${value}" at ${at}.`;
     })
     .join(" ");
 }

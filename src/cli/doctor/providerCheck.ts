@@ -15,9 +15,9 @@ import { judgeSingleRead } from "./singleReadCheck.ts";
 const SKEW_NOTED_SECONDS = 5;
 
 /**
- * The provider and each source's key, by reads that do not cost list budget: the branches, and the order that
- * changed last. An order of ours that the key cannot see means that the key is of another organization or mode: the
- * provider answers both alike (spec, "Authentication", 4).
+ * The provider and each source's key, checked with reads that cost no list budget: the branches, and the order that
+ * changed last. If the key cannot see one of our orders, it belongs to another organization or mode; the provider
+ * answers both alike (spec, "Authentication", 4).
  */
 export const providerCheck: Check = {
   name: "provider",
@@ -27,7 +27,7 @@ export const providerCheck: Check = {
     if (sources.length === 0) {
       return [
         warning(
-          "No source is configured here, so no key can be tried.",
+          "No source is configured here, so there is no key to try.",
           "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY. Beside a running demo this is as it should be.",
         ),
       ];
@@ -43,20 +43,20 @@ async function examineSource(
   signal: AbortSignal,
 ): Promise<Remark[]> {
   const { sourceId, baseUrl, apiKey } = source;
-  if (apiKey === null) return [ok(`${sourceId}: there is no key here; only the poller needs one.`)];
+  if (apiKey === null) return [ok(`${sourceId}: no key is set here; only the poller needs one.`)];
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
     const { data } = await client.listBranches({}, { signal });
     const single = await readNewestOrder(pool, { client, sourceId, signal });
     const skew = judgeSkew(client);
     if (skew.some(({ level }) => level !== "ok")) return [...single, ...skew];
-    return [ok(`${sourceId}: the key works, ${data.length} branches are seen.`), ...single, ...skew];
+    return [ok(`${sourceId}: the key works and sees ${data.length} branches.`), ...single, ...skew];
   } catch (error) {
     return [explain(error, source), ...judgeSkew(client).filter(({ level }) => level !== "ok")];
   }
 }
 
-/** Says something only where the order could not be read and nothing else is wrong; throws otherwise. */
+/** Returns a remark only if the order could not be read and nothing else is wrong; throws otherwise. */
 async function readNewestOrder(
   pool: Pool,
   { client, sourceId, signal }: { client: ProviderClient; sourceId: string; signal: AbortSignal },
@@ -77,12 +77,12 @@ function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Rem
   if (error instanceof InvalidApiKeyError) {
     return problem(
       `${sourceId}: the provider does not know the key.`,
-      `Copy the ${mode} key once more from the provider's dashboard (Developers, API keys) into ${keyVariable(mode)}.`,
+      `Copy the ${mode} key again from the provider's dashboard (Developers, API keys) into ${keyVariable(mode)}.`,
     );
   }
   if (error instanceof OrderNotFoundError) {
     return problem(
-      `${sourceId}: the key cannot see an order that the mirror holds, so it is of another organization or mode.`,
+      `${sourceId}: the key cannot see an order that the mirror holds, so it belongs to another organization or mode.`,
       `Put the ${mode} key of the same organization into ${keyVariable(mode)}, or start with an empty database.`,
     );
   }
@@ -102,6 +102,6 @@ function judgeSkew({ providerClock }: ProviderClient): Remark[] {
     return [ok(`The clock is within ${SKEW_NOTED_SECONDS} s of the provider's.`)];
   const sentence = `This machine's clock is ${Math.round(seconds)} s ${skew > 0 ? "ahead of" : "behind"} the provider's.`;
   const fix =
-    "Run a time service (chrony, systemd-timesyncd); webhooks are refused once their time of signing seems too old.";
+    "Run a time service (chrony, systemd-timesyncd); otherwise webhooks are refused because their timestamps seem too old.";
   return [seconds >= SKEW_HARMFUL_SECONDS ? problem(sentence, fix) : warning(sentence, fix)];
 }

@@ -3,24 +3,24 @@ import { ENV_FILE, ENVIRONMENT, listReadableSecrets } from "../../runtime/config
 import { ok, warning } from "./check.ts";
 import type { Check, Remark } from "./check.ts";
 
-/** A word of fewer different characters is a pattern, whatever its length. */
+/** A secret with fewer different characters is a pattern, whatever its length. */
 const DIFFERENT_MIN = 6;
 const PASSWORD_LENGTH_ADVISED = 16;
 
-/** Whether passwords and tokens can be guessed, and whether other accounts can read the files with secrets. */
+/** Checks whether passwords and tokens can be guessed, and whether other accounts can read the files with secrets. */
 export const secretsCheck: Check = {
   name: "secrets",
   needs: "database",
   run({ config }) {
     const files = listReadableSecrets(ENVIRONMENT, ENV_FILE).map((file) =>
       warning(
-        `Every account of this machine can read ${file}, which holds secrets.`,
+        `Every account on this machine can read ${file}, which holds secrets.`,
         `Run chmod 600 ${file}.`,
       ),
     );
     const remarks = [...listWeak(config), ...files];
     return Promise.resolve(
-      remarks.length > 0 ? remarks : [ok("No password or token is short or a pattern.")],
+      remarks.length > 0 ? remarks : [ok("No password or token is too short or a simple pattern.")],
     );
   },
 };
@@ -32,7 +32,7 @@ function listWeak({ opsPassword, opsViewerPassword, metricsToken, apiTokens }: C
   ];
   const tokens = [
     { name: "METRICS_TOKEN", secret: metricsToken ?? "" },
-    ...apiTokens.map(({ token }, place) => ({ name: `Number ${place + 1} of API_TOKENS`, secret: token })),
+    ...apiTokens.map(({ token }, place) => ({ name: `Entry ${place + 1} of API_TOKENS`, secret: token })),
   ];
   const isSet = ({ secret }: { secret: string }) => secret !== "";
   const patterns = [...passwords, ...tokens]
@@ -41,12 +41,12 @@ function listWeak({ opsPassword, opsViewerPassword, metricsToken, apiTokens }: C
   const short = passwords.filter(isSet).filter(({ secret }) => secret.length < PASSWORD_LENGTH_ADVISED);
   return [
     ...patterns.map(({ name }) =>
-      warning(`${name} is a pattern of a few characters.`, "Make another one with: openssl rand -hex 24"),
+      warning(`${name} repeats only a few characters.`, "Create a new one with: openssl rand -hex 24"),
     ),
     ...short.map(({ name }) =>
       warning(
         `${name} has fewer than ${PASSWORD_LENGTH_ADVISED} characters.`,
-        "Make a longer one with: openssl rand -hex 12",
+        "Create a longer one with: openssl rand -hex 12",
       ),
     ),
   ];

@@ -74,7 +74,7 @@ function judgeTimeZone({ timeZone }: ServerFacts, embedded: boolean): Remark[] {
   ];
 }
 
-/** The server looked at its clock at some instant between question and answer. */
+/** The server read its clock at some moment between question and answer. */
 function judgeClock(serverNow: number, askedAt: number, answeredAt: number): Remark[] {
   const skew =
     serverNow < askedAt ? askedAt - serverNow : serverNow > answeredAt ? serverNow - answeredAt : 0;
@@ -93,29 +93,30 @@ export const migrationsCheck: Check = {
   provesSchema: true,
   async run({ database }) {
     const { findings } = await examineSchema(database.url);
-    if (findings.length === 0) return [ok("The schema is the newest.")];
+    if (findings.length === 0) return [ok("The schema is current.")];
     return findings.map(({ kind, sentence, fix }) =>
       kind === "newer" ? warning(sentence, fix) : problem(sentence, fix),
     );
   },
 };
 
-/** The login of DATABASE_URL, whichever process it is for. */
+/** The login in DATABASE_URL. */
 export const loginCheck: Check = {
   name: "login",
   needs: "schema",
   async run({ pool, database }) {
     const rights = await examineLogin(pool, []);
     const { login, isOwner, groups } = rights;
-    if (isOwner && database.embedded) return [ok("The owner looks; the processes have logins of their own.")];
+    if (isOwner && database.embedded)
+      return [ok("The check runs as the owner; the processes have their own logins.")];
     if (isOwner)
-      return [ok(`${login} owns the mirror: right for migrate and commands, more than a process needs.`)];
+      return [ok(`${login} owns the mirror: right for migrate and commands, but more than a process needs.`)];
     const lacking = tellLacking(rights).map(({ sentence, fix }) => problem(sentence, fix));
     if (lacking.length > 0) return lacking;
     if (groups.length > 0) return [ok(`${login} has the rights of ${groups.join(", ")}.`)];
     const fix =
-      "psql, as the owner: grant order_mirror_web to it, or order_mirror_worker, or order_mirror_poller.";
-    return [problem(`The login ${login} has the rights of no process.`, fix)];
+      "psql, as the owner: grant order_mirror_web, order_mirror_worker or order_mirror_poller to it.";
+    return [problem(`The login ${login} has the rights of none of the processes.`, fix)];
   },
 };
 
@@ -125,7 +126,7 @@ export const readerCheck: Check = {
   async run({ pool, database }) {
     const role = await readReaderRole(pool);
     if (role === "ready" && !(await mayEndLongReads(pool))) {
-      const sentence = "Reports that run for too long cannot be ended: a session may raise its own limits.";
+      const sentence = "Reports that run too long cannot be ended: a session may raise its own limits.";
       const fix =
         "Have an administrator run: grant pg_signal_backend, pg_read_all_stats to the role of DATABASE_URL.";
       return [warning(sentence, fix)];

@@ -14,20 +14,22 @@ export const singleReadCheck: Check = {
     const all = await readFailing(pool);
     const known = config.sources.map(({ sourceId }) => sourceId);
     const failing = all.filter(({ sourceId }) => known.length === 0 || known.includes(sourceId));
-    if (failing.length === 0) return [ok("Every order that was asked for singly could be read.")];
+    if (failing.length === 0) return [ok("No single read keeps failing.")];
     const named = failing
       .slice(0, NAMED_MAX)
       .map(({ sourceId, reference, failures, lastError }) =>
         warnOf(sourceId, reference, `${lastError}, ${failures} times in a row`),
       );
     const more = failing.length - named.length;
-    return more === 0 ? named : [...named, warning(`So do ${more} more orders.`, "See /ops/refetches.")];
+    return more === 0
+      ? named
+      : [...named, warning(`${more} more orders cannot be read singly either.`, "See /ops/refetches.")];
   },
 };
 
 /**
- * What it means that a single order could not be read although the key and the address work; undefined where that is
- * no matter of the order: the key is refused, or the provider says itself that it does not know the order.
+ * The remark for an order that cannot be read singly although the key and the address work. Undefined if the order is
+ * not the cause: the provider refuses the key, or says that it does not know the order.
  */
 export function judgeSingleRead(
   error: unknown,
@@ -41,6 +43,6 @@ export function judgeSingleRead(
 function warnOf(sourceId: string, reference: string, answer: string): Remark {
   return warning(
     `${sourceId}: order ${reference} cannot be read singly: ${answer}.`,
-    `Ask the provider about this order; lists and all other orders are read without it. To try it at once: order-mirror refetch ${reference} --source ${sourceId}`,
+    `Ask the provider about this order; lists and all other orders are read without it. To retry now: order-mirror refetch ${reference} --source ${sourceId}`,
   );
 }

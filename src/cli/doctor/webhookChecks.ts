@@ -4,17 +4,17 @@ import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
 
 const CALL_TIMEOUT_MS = 5_000;
-/** What the receiver answers to a call that is not signed. */
+/** The receiver's answer to an unsigned call. */
 const REFUSAL = '{"error":"unauthorized"}';
 const ANSWER_LENGTH_MAX = 1_000;
 
-/** Each webhook address, by an unsigned call, which must be refused with 401. Nothing of it is stored. */
+/** Calls each webhook address without a signature; it must refuse with 401. Nothing of the call is stored. */
 export const endpointCheck: Check = {
   name: "webhook endpoint",
   needs: "schema",
   async run(patient, signal) {
     const { facts } = await patient.health();
-    // Where none is configured, as beside a demo, those of the database are called.
+    // If no source is configured, as in a demo, call those in the database.
     const isBare = patient.config.sources.length === 0;
     const named = facts.sources.filter(({ configured }) => isBare || configured);
     if (named.length === 0) return [ok("No source has webhook secrets; all are polled only.")];
@@ -51,7 +51,7 @@ function explainUnreachable(url: string, error: unknown, { publicUrl }: Patient)
   if (publicUrl === null) {
     return warning(
       `Nothing answers on ${url} (${reason}).`,
-      "Start `order-mirror web`; if it runs elsewhere, say where with --url https://your-host.",
+      "Start `order-mirror web`; if it runs elsewhere, give its address: --url https://your-host.",
     );
   }
   return problem(
@@ -65,15 +65,15 @@ function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: 
   if (status === 401) {
     return [
       problem(
-        `${url} answers 401, but it is not order-mirror that does: something before it asks for a login.`,
-        "Let the proxy pass /webhooks/ on without a login of its own; events are authenticated by their signature.",
+        `${url} answers 401, but the answer is not order-mirror's: something in front of it asks for a login.`,
+        "Let the proxy forward /webhooks/ without its own login; signatures authenticate the events.",
       ),
     ];
   }
   if (status === 404) {
     return [
       problem(
-        `${url} answers 404: no such source has webhook secrets there, or a proxy cuts the path.`,
+        `${url} answers 404: no source of that name has webhook secrets there, or a proxy changes the path.`,
         "Set the source's webhook secrets where the web process runs, restart it, and pass the whole path on.",
       ),
     ];
@@ -81,7 +81,7 @@ function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: 
   if (status >= 200 && status < 300) {
     return [
       problem(
-        `${url} accepts an unsigned call, so something else than order-mirror answers there.`,
+        `${url} accepts an unsigned call, so the server there is not order-mirror.`,
         "Correct the proxy or the address; events sent there are lost.",
       ),
     ];
@@ -89,22 +89,22 @@ function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: 
   if (status >= 300 && status < 400) {
     return [
       problem(
-        `${url} redirects, which senders of webhooks do not follow.`,
-        "Enter the address that it redirects to at the provider.",
+        `${url} redirects; webhook senders do not follow redirects.`,
+        "Enter the redirect's target as the webhook address at the provider.",
       ),
     ];
   }
   return [
     problem(
       `${url} answers ${status} instead of 401.`,
-      "Look into the log of the web process, or of the proxy before it; `/readyz?verbose` tells what it lacks.",
+      "Check the log of the web process, or of the proxy in front of it; `/readyz?verbose` shows what it lacks.",
     ),
   ];
 }
 
 function judgeProtocol(base: string): Remark[] {
   if (base.startsWith("https:") || isOnThisMachine(base)) return [];
-  return [warning(`${base} is not https, so events travel in the clear.`, "Enter an https:// address.")];
+  return [warning(`${base} is not https, so events travel unencrypted.`, "Enter an https:// address.")];
 }
 
 function localUrl({ host: listensOn }: Config, port: number): string {

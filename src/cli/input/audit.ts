@@ -6,16 +6,16 @@ import { ENVIRONMENT } from "../../runtime/config/environment.ts";
 const NAME_LENGTH_MAX = 255;
 
 /**
- * Does what a command changes or takes out, and writes that into the audit log: that it was begun before it is done, and
- * how many things it concerned at its end. Where the log cannot be written, it is not done.
+ * Runs a command that changes or exports something and records it in the audit log: the start before it runs, and the
+ * number of affected rows when it ends. If the log cannot be written, the command does not run.
  */
 export async function audited<Result>(
   pool: Pool,
   action: {
     readonly action: string;
-    /** Null: of every source. */
+    /** Null: every source. */
     readonly sourceId: string | null;
-    /** What it concerns, without personal data. */
+    /** What the command affects, without personal data. */
     readonly target: string;
   },
   run: () => Promise<Result>,
@@ -27,7 +27,7 @@ export async function audited<Result>(
   return result;
 }
 
-/** `ada@machine`, and `ada as root@machine` by way of sudo. */
+/** `ada@machine`, or `ada as root@machine` under sudo. */
 export function nameAccount(env: NodeJS.Dict<string> = ENVIRONMENT): string {
   const account = readAccount();
   const caller = env["SUDO_USER"];
@@ -39,7 +39,7 @@ function readAccount(): string {
   try {
     return userInfo().username;
   } catch {
-    // An account without an entry, as containers have them.
+    // An account without a passwd entry, as in containers.
     return `uid ${process.getuid?.() ?? "unknown"}`;
   }
 }

@@ -18,11 +18,11 @@ const capturedSchema = z
   .refine(({ body, bodyBase64 }) => (body === undefined) !== (bodyBase64 === undefined));
 
 /**
- * Reads a captured request: raw HTTP text, or JSON `{ headers, body }` or `{ headers, bodyBase64 }`, with
- * path and query as `target` where they are known.
+ * Parses a captured request: raw HTTP text, or JSON `{ headers, body }` or `{ headers, bodyBase64 }`, with path and
+ * query as `target` if they are known.
  *
- * Throws ConfigurationError for anything else. A body given as a JSON object is refused: only its exact bytes were
- * signed, and they cannot be had back from it. What follows a Content-Length, such as an editor's newline, is cut.
+ * Throws ConfigurationError for anything else. A body given as a JSON object is refused: the signature covers its exact
+ * bytes, and parsing loses them. Bytes after Content-Length, such as an editor's newline, are cut off.
  */
 export function parseCapturedRequest(bytes: Buffer): CapturedRequest {
   const start = bytes.toString("latin1", 0, 1_024).trimStart();
@@ -34,7 +34,7 @@ function parseJson(bytes: Buffer): CapturedRequest {
   try {
     json = JSON.parse(bytes.toString("utf8"));
   } catch (error) {
-    throw new ConfigurationError("The captured request starts like JSON but is none.", {
+    throw new ConfigurationError("The captured request starts like JSON but is not valid JSON.", {
       cause: error,
       fix: HOW,
     });
@@ -43,7 +43,7 @@ function parseJson(bytes: Buffer): CapturedRequest {
   if (!parsed.success) {
     const isObject = typeof (json as { body?: unknown }).body === "object";
     const problem = isObject
-      ? "The captured body is a JSON object; signed are its bytes, which cannot be restored from it."
+      ? "The captured body is a JSON object. The signature covers its original bytes, which cannot be restored from it."
       : "The captured request is not { headers, body }.";
     throw new ConfigurationError(problem, { fix: HOW });
   }
@@ -58,7 +58,7 @@ function parseJson(bytes: Buffer): CapturedRequest {
 }
 
 function parseHttp(bytes: Buffer): CapturedRequest {
-  // Byte by byte, as Node hands headers over, so that positions in the text are positions in the bytes.
+  // Decode one character per byte, as Node does for headers, so that positions in the text are positions in the bytes.
   const text = bytes.toString("latin1");
   const end = HEADERS_END.exec(text);
   const lines = text.slice(0, end?.index).split(/\r?\n/);
@@ -68,7 +68,7 @@ function parseHttp(bytes: Buffer): CapturedRequest {
   for (const line of lines) {
     const [, name, value] = HEADER_LINE.exec(line) ?? [];
     if (name === undefined || value === undefined) {
-      throw new ConfigurationError("The captured request has a line among its headers that is none.", {
+      throw new ConfigurationError("The captured request has a malformed header line.", {
         fix: HOW,
       });
     }

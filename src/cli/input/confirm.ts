@@ -2,13 +2,13 @@ import { createInterface } from "node:readline/promises";
 import { ConfigurationError } from "../../domain/errors.ts";
 
 /**
- * Asks a person before something is changed; true for y or yes. Where nobody can be asked it throws
- * ConfigurationError: the way to say yes beforehand is `--yes`.
+ * Asks a person to confirm a change; returns true for y or yes. Throws ConfigurationError when stdin is not a terminal;
+ * `--yes` answers in advance.
  */
 export async function confirm(question: string): Promise<boolean> {
   if (!process.stdin.isTTY || !process.stderr.isTTY) {
-    throw new ConfigurationError("Nobody can be asked here, as this is no terminal.", {
-      fix: "Look first, with --dry-run where there is one, then say --yes.",
+    throw new ConfigurationError("This is not a terminal, so nobody can confirm.", {
+      fix: "Check with --dry-run first, if the command has it; then add --yes.",
     });
   }
   const terminal = createInterface({ input: process.stdin, output: process.stderr });

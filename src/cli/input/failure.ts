@@ -3,19 +3,19 @@ import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
 import { explainDatabaseError } from "../../database/explainDatabaseError.ts";
 import { printJson, printNotice } from "../output/terminal.ts";
 
-/** Exit codes, as `--help` explains them. */
+/** Exit codes, as explained in `--help`. */
 const EXIT = { ok: 0, failed: 1, usage: 2, problems: 3, later: 75 } as const;
 export type ExitCode = (typeof EXIT)[keyof typeof EXIT];
 
-/** The command ran well and found problems; it has said which. Exit code 3. */
+/** The command ran, found problems and printed them. Exit code 3. */
 export class ProblemsFoundError extends OrderMirrorError {
   override readonly name = "ProblemsFoundError";
   override readonly retry = "never";
 }
 
 /**
- * Says in a sentence or two what went wrong and what to do about it; returns the exit code. With `json` the same stands
- * on stdout, for a program that was promised JSON.
+ * Prints what went wrong and how to fix it in one or two sentences; returns the exit code. With `json`, also prints it
+ * as JSON on stdout, for programs that expect JSON.
  */
 export function reportFailure(
   thrown: unknown,
@@ -23,7 +23,7 @@ export function reportFailure(
 ): ExitCode {
   const error = thrown instanceof OrderMirrorError ? thrown : (explainDatabaseError(thrown) ?? thrown);
   const exitCode = tell(error, verbose);
-  // What has found problems has written them already, as JSON.
+  // A command that found problems has already printed them as JSON.
   if (json && exitCode !== EXIT.ok && !(error instanceof ProblemsFoundError)) {
     const message = (error instanceof Error ? error.message : String(error)).replace(/^error: /, "");
     const fix = error instanceof OrderMirrorError ? error.fix : undefined;
@@ -33,7 +33,7 @@ export function reportFailure(
 }
 
 function tell(error: unknown, verbose: boolean): ExitCode {
-  // Commander has written its message already.
+  // Commander has already printed its message.
   if (error instanceof CommanderError) return error.exitCode === 0 ? EXIT.ok : EXIT.usage;
   if (error instanceof ProblemsFoundError) return EXIT.problems;
   if (error instanceof OrderMirrorError) {

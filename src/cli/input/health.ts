@@ -12,7 +12,7 @@ import { silentLogger } from "../../runtime/telemetry/logger.ts";
 
 const REPLICA_TIMEOUT_MS = 3_000;
 
-/** Where every source stands and which conditions hold, by the judge that page, metrics and alerts have. */
+/** The state of each source and the conditions that hold, judged as for the ops page, the metrics and the alerts. */
 export async function readHealth(deps: { config: Config; pool: Pool; databaseUrl: string }): Promise<Health> {
   const { config, pool, databaseUrl } = deps;
   const replicaPool = openReplica(config);
@@ -36,7 +36,7 @@ async function readApplyQueue({ redisUrls }: Config, databaseUrl: string): Promi
     queue = await makeApplyQueue({ databaseUrl, redisUrls, logger: silentLogger });
   } catch (error) {
     if (!(error instanceof OrderMirrorError)) throw error;
-    const problem = { problem: error.message, fix: error.fix ?? "Look at the database of the queue." };
+    const problem = { problem: error.message, fix: error.fix ?? "Check the queue's database." };
     return { name: "apply", problems: [problem], newestDeadAt: null };
   }
   try {

@@ -1,9 +1,9 @@
 const SIGNALS = { SIGINT: 130, SIGTERM: 143 } as const;
 
 /**
- * Runs a command that goes on until Ctrl-C: the first signal aborts the given one, so that it can end in order; a
- * second ends the process at once. Sets the exit code that shells expect of a signal. A reader of stdout that has
- * gone (`| head`) ends it too, with exit code 0.
+ * Runs a command until Ctrl-C. The first signal aborts the given AbortSignal, so that the command can shut down
+ * cleanly; a second one ends the process immediately. Sets the exit code that shells expect after a signal. A closed
+ * stdout (`| head`) also ends the command, with exit code 0.
  */
 export async function runUntilInterrupted(run: (signal: AbortSignal) => Promise<void>): Promise<void> {
   const ending = new AbortController();

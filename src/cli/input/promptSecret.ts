@@ -5,10 +5,10 @@ const END_OF_INPUT = "\u0004";
 const INTERRUPT = "\u0003";
 const ERASE = new Set(["\u007f", "\b"]);
 
-/** Asks for a secret on the terminal without showing it. Throws ConfigurationError when it is called off. */
+/** Asks for a secret on the terminal without showing it. Throws ConfigurationError if the user cancels. */
 export function promptSecret(question: string): Promise<string> {
   const { stdin } = process;
-  // Raw before the question: what is typed at once would be echoed otherwise.
+  // Switch to raw mode before asking: otherwise the terminal echoes whatever is typed early.
   stdin.setRawMode(true).setEncoding("utf8").resume();
   process.stderr.write(question);
   return new Promise((resolve, reject) => {

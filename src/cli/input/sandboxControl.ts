@@ -7,21 +7,21 @@ const ANSWER_TIMEOUT_MS = 15_000;
 const [MARK_HEADER] = Object.keys(MARK);
 
 /**
- * Where the sandbox is: `given`, else the configured provider where it is on this machine, else SANDBOX_PORT here.
- * Throws ConfigurationError for any other machine: a trouble that is called up must never meet a real provider.
+ * The sandbox's URL: `given`, or the configured provider if it is on this machine, or SANDBOX_PORT on this machine.
+ * Throws ConfigurationError for any other machine: an injected fault must never reach a real provider.
  */
 export function findSandbox(given: string | undefined, config: Config): string {
   const configured = config.sources.map((source) => source.baseUrl).find(isOnThisMachine);
   const address = (given ?? configured ?? `http://127.0.0.1:${config.sandboxPort}`).replace(/\/+$/, "");
   if (isOnThisMachine(address)) return address;
-  throw new ConfigurationError(`${address} is not on this machine; only a sandbox here can be steered.`, {
+  throw new ConfigurationError(`${address} is not on this machine; only a local sandbox can be controlled.`, {
     fix: "Start one with `order-mirror sandbox` or `order-mirror demo`.",
   });
 }
 
 /**
- * Asks the sandbox's control interface. Throws ConfigurationError with the sandbox's own sentence when it refuses,
- * and UnavailableError when nothing answers there, or something that is no sandbox.
+ * Calls the sandbox's control API. Throws ConfigurationError with the sandbox's message if it refuses, and
+ * UnavailableError if nothing answers or the answer is not a sandbox's.
  */
 export async function askSandbox<Result>(
   sandboxUrl: string,
@@ -35,7 +35,7 @@ export async function askSandbox<Result>(
       : { headers: { "content-type": "application/json" }, body: JSON.stringify(body) }),
   });
   if (answer.headers.get(MARK_HEADER ?? "") === null) {
-    throw new UnavailableError(`What answers on ${sandboxUrl} is no sandbox.`, { fix: START });
+    throw new UnavailableError(`The server on ${sandboxUrl} is not a sandbox.`, { fix: START });
   }
   const json = (await answer.json()) as unknown;
   if (answer.ok) return json as Result;
@@ -46,7 +46,7 @@ export async function askSandbox<Result>(
 }
 
 const START =
-  "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url say where it is.";
+  "Start one with `order-mirror sandbox` or `order-mirror demo`; SANDBOX_PORT or --url says where it is.";
 
 async function send(url: string, init: RequestInit): Promise<Response> {
   try {

@@ -29,8 +29,8 @@ const COMMAND_CONNECTIONS = 2;
 const COMMAND_TIMEOUT_MS = 30_000;
 
 /**
- * The configuration of this process, read once; what looks misspelt is said on stderr. Throws ConfigurationError with all
- * that is wrong.
+ * Reads this process's configuration once and reports probable misspellings on stderr. Throws ConfigurationError with
+ * every problem found.
  */
 export function readConfig(): Config {
   for (const remark of readEnvironment(ENVIRONMENT, ENV_FILE).remarks) printNotice(remark);
@@ -38,23 +38,23 @@ export function readConfig(): Config {
 }
 
 /**
- * Runs a long-lived command: opens the database, starts roles, and leaves the process to its signals. When the
- * start fails, everything that was opened is closed again before the error is thrown.
+ * Runs a long-lived command: opens the database, starts the roles, and runs until a signal. If the start fails, closes
+ * everything it opened before it throws.
  */
 export async function runService(options: {
   service: string;
   config: Config;
-  /** Migrate instead of refusing an older schema. */
+  /** Migrate an older schema instead of refusing it. */
   migrates: boolean;
   logLevel?: LogLevel;
   /**
-   * The groups of config/postgres-roles.sql whose rights the process needs; all, where absent. It starts without them, and
-   * its log says what it lacks.
+   * The groups of config/postgres-roles.sql whose rights the process needs; all groups if absent. The process starts
+   * without them and logs which rights it lacks.
    */
   groups?: readonly Group[];
-  /** Looks at the database before anything in it is changed; what it throws ends the start. */
+  /** Inspects the database before anything changes; an error ends the start. */
   examine?: (databaseUrl: string) => Promise<void>;
-  /** Read again at SIGHUP; without it the signal ends the process, as it does by itself. */
+  /** Called again on SIGHUP; without it, SIGHUP ends the process, as usual. */
   readSources?: () => readonly SourceConfig[];
   start: (deps: RoleDeps, owner: { readonly databaseUrl: string }) => Promise<void>;
 }): Promise<void> {
@@ -66,12 +66,15 @@ export async function runService(options: {
     destination: "stderr",
   });
   for (const file of listReadableSecrets(ENVIRONMENT, ENV_FILE)) {
-    logger.warn({ file }, "every account of this machine can read a file with secrets; chmod 600 ends that");
+    logger.warn(
+      { file },
+      "a file with secrets is readable by every account on this machine; run chmod 600 on it",
+    );
   }
   const shutdown = makeShutdown({ logger });
   shutdown.listen();
   try {
-    // The first, and so the last to be closed: what the others do while they close is still traced.
+    // Opened first and so closed last: what the others do while they close is still traced.
     const tracing = await startTracing(ENVIRONMENT, { service, version: VERSION, logger });
     if (tracing !== undefined) shutdown.onShutdown("traces", () => tracing.close());
     const database = await openDatabase(config, logger);
@@ -90,7 +93,8 @@ export async function runService(options: {
     const deps = { config, databaseUrl, clock, logger, shutdown, metrics, tracing, reloadableSources };
     await start(deps, { databaseUrl: database.url });
   } catch (error) {
-    // A signal during the start closes what the start was still using: that is no failure of its own.
+    // A signal during the start closes resources that the start was using; the resulting error is not a failure of its
+    // own.
     if (shutdown.signal.aborted) return;
     await shutdown.run("the start failed");
     throw error;
@@ -125,7 +129,9 @@ function listenForSources(
   return reloadableSources;
 }
 
-/** Runs a command that asks the database something and ends. Joins the embedded server, or starts it for the while. */
+/**
+ * Runs a short command against the database. Joins the embedded server, or starts it for the duration of the command.
+ */
 export async function withMirror<Result>(
   use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
 ): Promise<Result> {

@@ -1,22 +1,22 @@
-/** What can be completed after one command or subcommand. */
+/** The completions after one command or subcommand. */
 export interface CompletedCommand {
-  /** Its names from the program on, such as `outgoing`, `retry`. */
+  /** Its names below the program, such as `outgoing`, `retry`. */
   readonly path: readonly string[];
   readonly description: string;
   readonly options: readonly {
     readonly flag: string;
     readonly description: string;
-    /** Values that it may have, where they are known. */
+    /** Its possible values, if they are known. */
     readonly choices: readonly string[];
   }[];
-  /** Words that its argument may be, and its subcommands. */
+  /** Possible values of its argument, and its subcommands. */
   readonly words: readonly string[];
 }
 
 export const SHELLS = ["bash", "zsh", "fish"] as const;
 export type Shell = (typeof SHELLS)[number];
 
-/** The script that teaches a shell the program `program`; to be evaluated by that shell. */
+/** The script that adds completion of `program` to a shell; the shell evaluates it. */
 export function makeCompletionScript(
   shell: Shell,
   program: string,
@@ -38,7 +38,7 @@ export function makeCompletionScript(
 
 const isTop = ({ path }: CompletedCommand) => path.length === 1;
 
-/** The longer path first: a shell takes the first pattern that fits. */
+/** Longer paths first: a shell takes the first pattern that matches. */
 function deepestFirst(commands: readonly CompletedCommand[]): CompletedCommand[] {
   return [...commands].sort((one, other) => other.path.length - one.path.length);
 }
@@ -110,7 +110,7 @@ compdef ${name} ${program}
 `;
 }
 
-/** The description of a subcommand; of any other word the command that it belongs to. */
+/** The description of a subcommand; for any other word, the description of its command. */
 function describeWord(
   commands: readonly CompletedCommand[],
   parents: readonly string[],
@@ -146,7 +146,7 @@ function functionName(program: string): string {
   return `_${program.replaceAll("-", "_")}`;
 }
 
-/** In single quotes, in which these shells take everything as it is. */
+/** Single-quoted: these shells then take the text literally. */
 function quote(text: string): string {
   return `'${text.replaceAll("'", "’")}'`;
 }

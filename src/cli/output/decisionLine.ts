@@ -9,10 +9,10 @@ const REFERENCE_WIDTH = 12;
 const MOVE_WIDTH = 42;
 const LABEL_WIDTH = 11;
 
-/** More new orders than this in one page are a history that is read in, and get one line together. */
+/** A page with more new orders than this is history being imported; its orders share one line. */
 const NEW_LINES_MAX = 8;
 
-/** What a line shows of a decision. */
+/** The parts of a decision that a line shows. */
 type ShownDecision = Omit<Decision, "storedVersion">;
 
 type Label =
@@ -28,9 +28,9 @@ type Label =
   | "gone";
 
 /**
- * One line for one decision, or undefined for what would only be noise: a poll that confirmed what was known.
+ * One line for one decision; undefined for a poll that only confirmed known state, which would be noise.
  *
- * `repaired` is a change that only a read of ours has shown. A new order is none: the spec lists no event for
+ * `repaired` marks a change that only a read of ours revealed. A new order does not count: the spec lists no event for
  * creation ("Events"), so reads are how new orders are found.
  */
 export function formatDecision(

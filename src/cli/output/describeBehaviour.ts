@@ -9,12 +9,12 @@ const NAMES: Record<Aspect, string> = {
   rate: "rate of list reads",
 };
 
-/** The aspect in words, for a sentence about it. */
+/** The aspect in words, for use in a sentence. */
 export function nameBehaviour(aspect: Aspect): string {
   return NAMES[aspect];
 }
 
-/** What was measured, in one phrase; always in the same order. */
+/** The measured values in one phrase, always in the same order. */
 export function describeBehaviour(
   behaviour: readonly { readonly aspect: Aspect; readonly value: string }[],
 ): string {
@@ -28,7 +28,7 @@ const PHRASES: Record<Aspect, (value: string) => string> = {
   sort: (value) => (value === "unsorted" ? value : `sorted ${value}`),
   precision: (value) => `to the ${value}`,
   page: (value) => `pages of ${value}`,
-  // The aspect says where the local clock is.
+  // The aspect refers to the local clock.
   clock: (value) => `local clock ${value}`,
   rate: (value) => `list reads ${value}`,
 };

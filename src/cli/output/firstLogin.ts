@@ -8,8 +8,8 @@ import { alignColumns, printNotice } from "./terminal.ts";
 const TOKENS_SHOWN = 5;
 
 /**
- * Starts the web process closed to strangers: with the tokens and passwords that are configured or were made at the first
- * start. When they are made now, it prints them, this once, with a link that logs in.
+ * Starts the web process with access control: with the configured tokens and passwords, or with those created at the
+ * first start. New ones are printed once, with a login link.
  */
 export async function startClosed(
   deps: RoleDeps,
@@ -36,13 +36,13 @@ function printMade(made: MadeCredentials, { link, file }: { link: string | undef
   ];
   printNotice();
   printNotice(
-    "No passwords and tokens were configured, so these were made. They are shown this once and kept in",
+    "No passwords or tokens are configured, so these were created. They are shown only once and stored in",
   );
   printNotice(`${file}.`);
   printNotice();
   for (const line of alignColumns(rows)) printNotice(`  ${line}`);
   if (tokens.length > TOKENS_SHOWN)
     printNotice(`  and those of ${tokens.length - TOKENS_SHOWN} more sources`);
-  if (link !== undefined) printNotice(`\n  Log in, once and within the hour: ${link}`);
+  if (link !== undefined) printNotice(`\n  Log in with this link, once, within an hour: ${link}`);
   printNotice();
 }

@@ -5,15 +5,15 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
 const LOOK_INTERVAL_MS = 500;
 const PAGE_ROWS = 500;
-/** A number is drawn an instant before its transaction has one: so long a mark is not trusted. */
+/** A number is drawn a moment before its transaction has an id, so a mark younger than this is not trusted. */
 const MARK_AGE_MIN_MS = 2_000;
-/** Twice as long as any apply statement may take; beyond it somebody else's transaction is in the way. */
+/** Twice the limit of any apply statement; beyond it, a foreign transaction is in the way. */
 const MARK_AGE_MAX_MS = 30_000;
 
 /**
- * Decisions as they are committed, from `after` on, until the signal is aborted; then it returns.
+ * Yields decisions as they are committed, from `after` on, until the signal is aborted.
  *
- * Numbers are drawn before they are committed, so a smaller one may appear after a greater one. What is young is
+ * Numbers are drawn before their commit, so a smaller number may appear after a larger one. Recent decisions are
  * therefore read again each time, from the last mark that every transaction of its time has outlived.
  */
 export async function* followDecisions(deps: {

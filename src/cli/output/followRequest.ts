@@ -22,15 +22,15 @@ export interface RequestOptions {
   readonly json?: boolean;
 }
 
-/** Adds the options of a command that asks for a period to be read; `back` is an example of how far. */
+/** Adds the options of a command that requests a read of a period; `back` is an example for --from. */
 export function addRequestOptions(command: Command, back: string): Command {
   return command
     .option("--from <when>", `start, inclusive: an instant, or a duration back from now such as ${back}`)
-    .option("--to <when>", "end, exclusive; default now")
-    .option("--source <id>", "of this source; needed when there are several")
-    .option("--detach", "leave it to the poller and return at once")
-    .option("--watch <number>", "watch one that was asked for before")
-    .option("--cancel <number>", "call one off; what was read stays")
+    .option("--to <when>", "end, exclusive; default: now")
+    .option("--source <id>", "the source; required if there are several")
+    .option("--detach", "return immediately and leave the work to the poller")
+    .option("--watch <number>", "watch an earlier request")
+    .option("--cancel <number>", "cancel a request; what was read stays")
     .option("--json", "print JSON");
 }
 
@@ -43,11 +43,11 @@ interface Asking {
   readonly kind: RequestKind;
   readonly sample?: number | null;
   readonly repairs?: boolean;
-  /** Prints what a request that is done has found. */
+  /** Prints the result of a finished request. */
   readonly report: (ended: PeriodRequest) => void;
 }
 
-/** Asks for a period, or takes up one that was asked for, and shows its progress until it has ended. */
+/** Creates a request for a period, or resumes watching an existing one, and shows its progress until it ends. */
 export async function followRequest(pool: Pool, options: RequestOptions, asking: Asking): Promise<void> {
   const { kind } = asking;
   const name = nameOf(kind);
@@ -56,22 +56,22 @@ export async function followRequest(pool: Pool, options: RequestOptions, asking:
     await cancel(pool, kind, parseNumber("--cancel", options.cancel));
     return;
   }
-  // Before it is asked for: from then on an interruption has something to say.
+  // Set up before the request is created: from then on, an interruption prints how to continue.
   await runUntilInterrupted(async (signal) => {
     const { watch } = options;
     const asked = watch === undefined ? await ask(pool, options, asking) : parseNumber("--watch", watch);
     const known = await mustRead(pool, kind, asked);
     if (options.detach === true) {
       if (options.json === true) printJson(toJson(known));
-      else printLine(`${name} ${asked} of source ${known.sourceId} is asked for.`);
-      printNotice(`Watch it with ${command} --watch ${asked}`);
+      else printLine(`${name} ${asked} of source ${known.sourceId} is requested.`);
+      printNotice(`Watch it with: ${command} --watch ${asked}`);
       return;
     }
     const ended = await watchTask({
       read: () => mustRead(pool, kind, asked),
       toProgress,
       onInterrupt: [
-        `${name} ${asked} goes on without being watched.`,
+        `${name} ${asked} continues in the background.`,
         `  watch it:  ${command} --watch ${asked}`,
         `  cancel it: ${command} --cancel ${asked}`,
       ],
@@ -86,8 +86,8 @@ export async function followRequest(pool: Pool, options: RequestOptions, asking:
 
 async function ask(pool: Pool, options: RequestOptions, { kind, sample, repairs }: Asking): Promise<bigint> {
   if (options.from === undefined) {
-    throw new ConfigurationError("It is not said from when.", {
-      fix: "For example: --from P2D, or --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z.",
+    throw new ConfigurationError("The start of the period is missing.", {
+      fix: "Give --from, for example --from P2D, or --from 2026-01-01T00:00:00Z --to 2026-02-01T00:00:00Z.",
     });
   }
   const period = readPeriod({ from: options.from, to: options.to });
@@ -115,7 +115,7 @@ async function cancel(pool: Pool, kind: RequestKind, requestId: bigint): Promise
     Number,
   );
   if (isCancelled) printLine(`${name} ${requestId} is cancelled; what was read stays.`);
-  else printLine(`${name} ${requestId} had ended already: ${known.state}.`);
+  else printLine(`${name} ${requestId} had already ended: ${known.state}.`);
 }
 
 function verbOf(kind: RequestKind): string {
@@ -135,8 +135,8 @@ function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: Per
 function assertDone({ kind, requestId, state, lastError }: PeriodRequest): void {
   const name = `${nameOf(kind)} ${requestId}`;
   if (state === "failed") {
-    throw new RequestEndedError(`${name} failed: ${lastError ?? "nobody noted why"}`, {
-      fix: "Mend it and ask for the rest again; what was read stays.",
+    throw new RequestEndedError(`${name} failed: ${lastError ?? "no reason was recorded"}`, {
+      fix: "Fix the cause and request the rest again; what was read stays.",
     });
   }
   if (state === "cancelled") {
@@ -148,15 +148,15 @@ async function mustRead(pool: Pool, kind: RequestKind, requestId: bigint): Promi
   const known = await readRequest(pool, requestId);
   if (known?.kind === kind) return known;
   throw new ConfigurationError(`There is no ${kind} ${requestId}.`, {
-    fix: "Its number was said when it was asked for.",
+    fix: "Use the number that was printed when it was requested.",
   });
 }
 
-/** A whole number from 1 on. Throws ConfigurationError. */
+/** A whole number of at least 1. Throws ConfigurationError. */
 export function parseNumber(option: string, text: string): bigint {
   if (/^[1-9]\d{0,17}$/.test(text)) return BigInt(text);
-  throw new ConfigurationError(`${JSON.stringify(text)} is no number for ${option}.`, {
-    fix: "Write a whole number from 1 on.",
+  throw new ConfigurationError(`${JSON.stringify(text)} is not a valid number for ${option}.`, {
+    fix: "Give a whole number of at least 1.",
   });
 }
 

@@ -1,7 +1,7 @@
 import type { PlannedMigration, TableLock, Work } from "../../database/schema/migrationPlan.ts";
 import type { TableSize } from "../../database/schema/tableSizes.sql.ts";
 
-/** Bytes a second of a disk and a processor that are busy with other things as well. */
+/** Bytes per second on a disk and a processor that are also busy with other work. */
 const BYTES_PER_SECOND: Readonly<Record<Exclude<Work, "none">, number>> = {
   scan: 200_000_000,
   index: 40_000_000,
@@ -9,14 +9,14 @@ const BYTES_PER_SECOND: Readonly<Record<Exclude<Work, "none">, number>> = {
 };
 const MEGABYTE = 1_000_000;
 
-/** The lines that say what a migration locks, and for how long at the table's size. */
+/** Lines that say what a migration locks, and for how long at the table's current size. */
 export function formatPlan(
   { name, statements, locks, unjudged }: PlannedMigration,
   sizes: ReadonlyMap<string, TableSize>,
 ): string[] {
   const lines = locks.map((lock) => `  ${formatLock(lock, sizes.get(lock.table))}`);
-  const unknown = unjudged.map((statement) => `  not judged: ${statement} …`);
-  const what = lines.length + unknown.length === 0 ? "; it only adds what is new and locks nothing" : "";
+  const unknown = unjudged.map((statement) => `  not assessed: ${statement} …`);
+  const what = lines.length + unknown.length === 0 ? "; it only adds new objects and locks nothing" : "";
   return [`${name}: ${statements} statements${what}`, ...lines, ...unknown];
 }
 

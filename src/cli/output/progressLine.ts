@@ -7,13 +7,13 @@ export interface Progress {
   /** 0 to 1. */
   readonly share: number;
   readonly elapsedMs: number;
-  /** Such as `1,200 orders`. */
+  /** For example `1,200 orders`. */
   readonly done: string;
-  /** Such as `90 orders/s`. */
+  /** For example `90 orders/s`. */
   readonly rate: string;
 }
 
-/** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`, without the bar off a terminal. @internal */
+/** `[######------]  50 %  600 orders  90 orders/s  about 3 min left`; without the bar if not on a terminal. @internal */
 export function describeProgress(
   { share, elapsedMs, done, rate }: Progress,
   { bar }: { bar: boolean },
@@ -27,11 +27,11 @@ export function describeProgress(
 
 export interface ProgressLine {
   show(progress: Progress): void;
-  /** Leaves the terminal on a line of its own. */
+  /** Moves the terminal to a new line. */
   end(): void;
 }
 
-/** Progress on stderr: one line that is written over on a terminal, a line every ten seconds elsewhere. */
+/** Progress on stderr: on a terminal, one line that is overwritten; elsewhere, one line every ten seconds. */
 export function makeProgressLine(
   stream: { isTTY?: boolean; write: (text: string) => unknown },
   nowMs: () => number,

@@ -6,14 +6,17 @@ import { wantsColor } from "../../runtime/config/environment.ts";
 type Style = "bold" | "dim" | "green" | "yellow" | "red" | "cyan" | "magenta";
 
 /**
- * What a terminal obeys instead of showing: control characters, and those that turn the direction of writing around. An
- * order's text could otherwise clear the screen, rename the window, or look like another line.
+ * Characters that control a terminal: control characters and those that change the text direction. An order's text
+ * could otherwise clear the screen, rename the window, or imitate another line.
  */
 const CONTROLS = /[\p{Cc}\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069]/gu;
-/** The codes of our own styles, which set colour and weight and nothing else. */
+/** The codes of our own styles, which only set colour and weight. */
 const STYLE_CODE = new RegExp(`(${"\u001b"}${String.raw`\[(?:1|2|22|3[1-6]|39)m`})`);
 
-/** The text with control characters as `\u001b`, also line breaks unless `lines` keeps them. Also valid in JSON. */
+/**
+ * The text with control characters written as `\u001b`. Line breaks too, unless `lines` keeps them. The result is still
+ * valid JSON.
+ */
 export function escapeControls(text: string, { lines = false } = {}): string {
   return text.replace(CONTROLS, (character) =>
     lines && (character === "\n" || character === "\t")
@@ -30,7 +33,7 @@ function escapeAround(line: string): string {
     .join("");
 }
 
-/** Where to write text for stdout: to it as it is, or, where it is a terminal, with its control characters escaped. */
+/** A stream to stdout; on a terminal, it escapes control characters. */
 export function openOutput(): Writable {
   if (!process.stdout.isTTY) return process.stdout;
   const escaping = new Transform({
@@ -43,17 +46,17 @@ export function openOutput(): Writable {
   return escaping;
 }
 
-/** Writes a line of a command's result: stdout carries data only. */
+/** Writes a line of a command's result. Stdout carries results only. */
 export function printLine(line = ""): void {
   process.stdout.write(`${escapeAround(line)}\n`);
 }
 
-/** Writes a line for the person in front of the terminal. */
+/** Writes a line for the person at the terminal. */
 export function printNotice(line = ""): void {
   process.stderr.write(`${escapeAround(line)}\n`);
 }
 
-/** One JSON document on stdout, bigints as decimal text. */
+/** Writes one JSON document to stdout; bigints become decimal text. */
 export function printJson(value: unknown): void {
   printLine(
     JSON.stringify(
@@ -64,7 +67,7 @@ export function printJson(value: unknown): void {
   );
 }
 
-/** Styles the text of one line, where `stream` is a terminal and NO_COLOR is not set (no-color.org). */
+/** Styles the text of one line if `stream` is a terminal and NO_COLOR is not set (no-color.org). */
 export function makePaint(stream: { isTTY?: boolean }) {
   const plain = stream.isTTY !== true || !wantsColor();
   return (style: Style, text: string) =>
@@ -72,7 +75,10 @@ export function makePaint(stream: { isTTY?: boolean }) {
 }
 export type Paint = ReturnType<typeof makePaint>;
 
-/** Rows as columns, two spaces apart, the last one unpadded; a cell that is not painted has no line breaks. */
+/**
+ * Formats rows as columns two spaces apart; the last column is not padded. A cell that is not painted has no line
+ * breaks.
+ */
 export function alignColumns(table: readonly (readonly string[])[]): string[] {
   const rows = table.map((row) =>
     row.map((cell) => cell.replace(/[\n\r\t]/g, (each) => escapeControls(each))),

@@ -4,14 +4,14 @@ import type { Progress } from "./progressLine.ts";
 import { printNotice } from "./terminal.ts";
 
 const LOOK_EVERY_MS = 500;
-/** A request that nobody has begun for so long may have nobody to begin it. */
+/** If nobody has started a request for this long, perhaps no poller is running. */
 const NOBODY_AFTER_MS = 45_000;
 
-/** Shows the progress of what a poller works off until it has ended; undefined when interrupted before. */
+/** Shows the progress of a poller's task until the task ends; returns undefined if interrupted first. */
 export async function watchTask<Task extends { readonly state: string }>(deps: {
   read: () => Promise<Task>;
   toProgress: (task: Task) => Progress;
-  /** Lines for the person who stops watching. */
+  /** Lines to print when the user stops watching. */
   onInterrupt: readonly string[];
   signal: AbortSignal;
 }): Promise<Task | undefined> {
@@ -27,7 +27,7 @@ export async function watchTask<Task extends { readonly state: string }>(deps: {
       return task;
     } else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
       warned = true;
-      printNotice("Nobody has begun yet: it needs a running poller, and others may be before it.");
+      printNotice("Not started yet. It needs a running poller and may be queued behind other requests.");
     }
     await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
   }

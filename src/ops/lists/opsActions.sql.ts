@@ -52,7 +52,7 @@ export async function requestRefetch(
        insert into mirror.ops_actions (role, person, action, source_id, target, affected)
        values ($1, $4, 'refetch', $2, $3, 1)
      )
-     insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'asked for by a person')
+     insert into mirror.refetches (source_id, reference, reason) values ($2, $3, 'requested by a person')
      on conflict (source_id, reference) do update set
        reason = excluded.reason, requested_at = clock_timestamp(), next_attempt_at = clock_timestamp(),
        attempts = 0, failures = 0, last_error = null`,

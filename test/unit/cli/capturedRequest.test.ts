@@ -38,7 +38,7 @@ it("reads JSON with the body as text or as base64", () => {
 });
 
 it("refuses a body that was parsed already, and says why", () => {
-  expect(() => parse('{"headers":{},"body":{"a":1}}')).toThrow("its bytes");
+  expect(() => parse('{"headers":{},"body":{"a":1}}')).toThrow("its original bytes");
 });
 
 it.each(["", "not a header\n\n", "{", "a: b", '{"headers":{}}', '{"headers":{},"body":"","bodyBase64":""}'])(

@@ -10,9 +10,7 @@ import { formatSpan, printLine, printNotice } from "../../output/terminal.ts";
 export function addBackfillCommand(program: Command): void {
   const command = program
     .command("backfill")
-    .description(
-      "read a period of the past from the provider, newest part first, beside the polling of current changes",
-    );
+    .description("read a past period from the provider, newest part first, while polling continues");
   addRequestOptions(command, "P90D").action((options: RequestOptions) =>
     withMirror(({ pool }) =>
       followRequest(pool, options, {
@@ -31,7 +29,7 @@ function report({ orders, requests, elapsedMs, unproved, historySince }: PeriodR
     }
   }
   if (unproved > 0) {
-    printNotice(`${unproved} parts could not be proved whole: many orders share one timestamp there.`);
-    throw new ProblemsFoundError("parts of the period could not be proved whole");
+    printNotice(`${unproved} parts could not be proved complete: many orders share one timestamp there.`);
+    throw new ProblemsFoundError("parts of the period could not be proved complete");
   }
 }

@@ -19,22 +19,22 @@ interface Options {
 }
 
 const HELP = `
-Reference, status, times, fleet and branch stay, so that counts remain true. Everything else goes from orders, history,
-events and quarantine, and does not come back by a webhook, a read or a replay. It cannot be undone here.
-Input that is about no order goes when it names the reference. What may be about the order is listed: look at it, and
-name what is with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
-with that number. What is about another order stays with that order, also when it names this one.
-The provider, systems that were notified, and backups of the database keep what they have.`;
+Reference, status, times, fleet and branch stay, so that counts remain true. Everything else is removed from orders, history,
+events and quarantine, and does not return with a webhook, a read or a replay. This cannot be undone.
+Input that belongs to no order is erased if it contains the reference. Input that may belong to the order is listed: look at it,
+and name the entries that do with --also: event:12 is the row of mirror.inbox with seq 12, quarantined:3 the row of mirror.quarantine
+with that number. Input that belongs to another order stays, even if it contains this reference.
+The provider, systems that were notified, and backups of the database keep their copies.`;
 
 export function addEraseCommand(program: Command): void {
   program
     .command("erase")
     .argument("<reference>", "the provider's reference, or the externalOrderId")
     .description("erase the personal data of one order for good")
-    .option("--source <id>", "of this source; needed for an order that is not in the mirror")
-    .option("--also <entry...>", "erase these entries of the list of doubtful input as well", [])
-    .option("--dry-run", "only say what would be done")
-    .option("--yes", "do not ask")
+    .option("--source <id>", "the source; required for an order that is not in the mirror")
+    .option("--also <entry...>", "also erase these entries from the list of doubtful input", [])
+    .option("--dry-run", "only show what would be erased")
+    .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action((text: string, options: Options) => withMirror(({ pool }) => erase(pool, text, options)));
@@ -61,24 +61,24 @@ async function erase(pool: Pool, text: string, options: Options): Promise<void> 
   );
   if (options.json === true) printJson({ ...order, found, erased });
   else {
-    printLine("Erased. What comes of it from now on is stored without personal data.");
+    printLine("Erased. Whatever arrives about it from now on is stored without personal data.");
     if (erased.doubtful.length > 0)
       printLine(
-        `${erased.doubtful.length} entries may be about it and stayed. Erase those that are: add --also and their names.`,
+        `${erased.doubtful.length} entries may belong to it and were kept. To erase those that do, add --also and their names.`,
       );
   }
 }
 
 const DOUBTS: Readonly<Record<DoubtfulInput["mention"], string>> = {
-  perhaps: "may be about it",
-  unreadable: "is no text and could not be searched",
+  perhaps: "may belong to it",
+  unreadable: "is not text and could not be searched",
 };
 
 function checkEntries(entries: readonly string[], doubtful: readonly DoubtfulInput[]): void {
   const unknown = entries.filter((entry) => !doubtful.some((one) => one.entry === entry));
   if (unknown.length === 0) return;
   throw new ConfigurationError(`Not in the list of doubtful input: ${unknown.join(", ")}.`, {
-    fix: "Look at the list with --dry-run. It names entries such as event:12 and quarantined:3.",
+    fix: "Run it with --dry-run to see the list. Entries have names such as event:12 and quarantined:3.",
   });
 }
 
@@ -90,19 +90,19 @@ async function findOne(
   const found = await findOrders(pool, { text, sourceId: named ?? null });
   const [only, ...others] = found;
   if (only === undefined) {
-    // Unreadable input may hold it anyway, and it may still come.
+    // Unreadable input may still contain the order, or it may arrive later.
     if (named !== undefined) return { sourceId: await chooseSource(pool, named), reference: text };
-    throw new ConfigurationError(`No order ${text} is in the mirror.`, {
-      fix: "Look at the reference; or say whose it is, with --source, to keep it out for good.",
+    throw new ConfigurationError(`The mirror has no order ${text}.`, {
+      fix: "Check the reference; or name the source with --source to keep the order out for good.",
     });
   }
   if (others.length === 0) return only;
   const names = found.map(({ sourceId, reference }) => `${reference} of ${sourceId}`).join(", ");
-  throw new ConfigurationError(`Several orders are called ${text}.`, {
-    fix: `Say which, by reference and with --source: ${names}.`,
+  throw new ConfigurationError(`${text} matches several orders.`, {
+    fix: `Choose one by its reference and --source: ${names}.`,
   });
 }
 
 function describe({ observations, events, quarantined }: ErasureReport): string {
-  return `${observations} observations, ${events} events and ${quarantined} in quarantine hold its content`;
+  return `its content is in ${observations} observations, ${events} events and ${quarantined} quarantined entries`;
 }

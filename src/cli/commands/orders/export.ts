@@ -25,20 +25,23 @@ import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { openOutput, formatSpan, printJson, printNotice } from "../../output/terminal.ts";
 
-/** Options that are parameters of GET /v1/orders, by their names there; `<when>` is an instant, or a duration back from now. */
+/**
+ * Options that are parameters of GET /v1/orders, with their names there. `<when>` is an instant, or a duration back
+ * from now.
+ */
 const FILTERS = {
-  updatedSince: ["--updated-since <when>", "updatedAt from then on; together with --updated-until"],
-  updatedUntil: ["--updated-until <when>", "updatedAt before then"],
-  pickupFrom: ["--pickup-from <when>", "planned pickup from then on"],
-  pickupUntil: ["--pickup-until <when>", "planned pickup before then"],
-  deliveryFrom: ["--delivery-from <when>", "planned delivery from then on"],
-  deliveryUntil: ["--delivery-until <when>", "planned delivery before then"],
+  updatedSince: ["--updated-since <when>", "updatedAt at or after this; requires --updated-until"],
+  updatedUntil: ["--updated-until <when>", "updatedAt before this"],
+  pickupFrom: ["--pickup-from <when>", "planned pickup at or after this"],
+  pickupUntil: ["--pickup-until <when>", "planned pickup before this"],
+  deliveryFrom: ["--delivery-from <when>", "planned delivery at or after this"],
+  deliveryUntil: ["--delivery-until <when>", "planned delivery before this"],
   status: ["--status <status>", "with this status"],
   branch: ["--branch <name>", "of this branch: its reference or id"],
   fleet: ["--fleet <name>", "of this fleet"],
   scheduleMode: ["--schedule-mode <mode>", "with this mode of schedule, such as asap"],
-  externalOrderIdPrefix: ["--external-order-id-prefix <text>", "whose externalOrderId begins with it"],
-  firstSeenSince: ["--first-seen-since <when>", "known here since then"],
+  externalOrderIdPrefix: ["--external-order-id-prefix <text>", "externalOrderId begins with this text"],
+  firstSeenSince: ["--first-seen-since <when>", "first seen by the mirror at or after this"],
 } as const;
 
 const FILTER_NAMES = Object.keys(FILTERS) as (keyof typeof FILTERS)[];
@@ -52,7 +55,7 @@ type Options = Partial<Record<keyof typeof FILTERS, string>> & {
   readonly json?: boolean;
 };
 
-/** A reader of the output may take its time, and its transaction idles meanwhile. */
+/** A slow reader of the output leaves the transaction idle. */
 const PATIENCE_MS = 600_000;
 const PROGRESS_EVERY_MS = 200;
 
@@ -65,18 +68,18 @@ export function addExportCommand(program: Command): void {
   const command = program
     .command("export")
     .description("write orders as CSV or NDJSON, to stdout or into a file")
-    .option("--source <id>", "of this source; needed when there are several");
+    .option("--source <id>", "the source; required if there are several");
   for (const [flags, meaning] of Object.values(FILTERS)) command.option(flags, meaning);
   command
-    .addOption(new Option("--format <format>", "form of the output").choices(EXPORT_FORMATS).default("csv"))
-    .option("--output <file>", "into this file, which appears once it is whole; without it to stdout")
-    .option("--excel", "CSV for opening in Excel as it is")
+    .addOption(new Option("--format <format>", "output format").choices(EXPORT_FORMATS).default("csv"))
+    .option("--output <file>", "write to this file, which appears only when complete; default: stdout")
+    .option("--excel", "CSV that Excel opens directly")
     .addOption(
-      new Option("--separator <name>", "between the columns of CSV")
+      new Option("--separator <name>", "column separator of CSV")
         .choices(Object.keys(CSV_SEPARATORS))
         .default("comma"),
     )
-    .option("--json", "print JSON about the export; needs --output")
+    .option("--json", "print a JSON summary of the export; requires --output")
     .action((options: Options) =>
       withMirror(({ pool, databaseUrl }) => runExport({ pool, databaseUrl, options })),
     );
@@ -86,8 +89,8 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   const { pool, databaseUrl, options } = asked;
   const { output, json } = options;
   if (json === true && output === undefined) {
-    throw new ConfigurationError("--json tells about an export, and stdout is where the orders go.", {
-      fix: "Give --output as well.",
+    throw new ConfigurationError("--json prints a summary, but stdout is used for the orders.", {
+      fix: "Add --output FILE.",
     });
   }
   const filter = await readFilter(pool, options);
@@ -105,7 +108,7 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
         audited(pool, action, () => writeOrders({ pool, exportPool, filter, out, options, signal }), Number);
       const orders = await (output === undefined ? write(openOutput()) : writeFile(output, write)).catch(
         (error: unknown) => {
-          // Ctrl-C, or a reader that has enough: no failure, and nothing to tell.
+          // Ctrl-C, or a reader that closed early: not a failure, nothing to report.
           if (!signal.aborted) throw error;
         },
       );
@@ -122,7 +125,7 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   }
 }
 
-/** Which filters were used, without their values: an id of the business's own could name a person. */
+/** Names of the filters in use, without their values: a business's own id could contain a person's name. */
 function describeExport(options: Options): string {
   const used = Object.keys(FILTERS).filter((name) => options[name as keyof typeof FILTERS] !== undefined);
   return `${options.format}, ${used.length === 0 ? "all orders" : used.join(", ")}`;
@@ -149,11 +152,11 @@ function isTime(name: keyof typeof FILTERS): boolean {
   return FILTERS[name][0].endsWith("<when>");
 }
 
-/** A sentence about parameters of an address, about the options that they come from. */
+/** Replaces names of address parameters in a sentence with names of options. */
 function nameOptions(sentence: string): string {
   return FILTER_NAMES.reduce((text, name) => {
     const [flag = name] = FILTERS[name][0].split(" ");
-    // A name that is an English word, too, is one only at the beginning: "branch matches no branch".
+    // A name that is also an English word is replaced only at the beginning: "branch matches no branch".
     const place = /[A-Z]/.test(name) ? `\\b${name}\\b` : `^${name}\\b`;
     return text.replaceAll(new RegExp(place, "g"), flag);
   }, sentence);
@@ -188,13 +191,13 @@ async function writeOrders(work: {
   }
 }
 
-/** Writes beside the file and renames at the end, so that a part is never taken for the whole. */
+/** Writes to a temporary file and renames it at the end, so that an incomplete file is never mistaken for the whole. */
 async function writeFile(file: string, write: (out: Writable) => Promise<number>): Promise<number> {
   const part = `${file}.part`;
   try {
     const handle = await open(part, "w");
     const out = handle.createWriteStream();
-    // exportOrders and finished() look for what went wrong; unheard, it would end the process.
+    // exportOrders and finished() report errors; without a listener, an error event would end the process.
     out.on("error", () => undefined);
     const orders = await write(out).finally(() => out.end());
     await finished(out);

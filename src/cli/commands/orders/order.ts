@@ -12,11 +12,11 @@ const SHOWN_DIGITS = 3;
 
 const REASONS: Readonly<Record<TimelineEntry["verdict"], string>> = {
   applied: "newer than what was known",
-  corrected: "read: the provider shows this, so what was claimed later is refuted",
+  corrected: "read: the provider shows this state, which refutes a later claim",
   confirmed: "read again: the same",
   stale: "older than what was known",
-  refuted: "a read had shown that it was not so",
-  duplicate: "this state was known",
+  refuted: "a read had already shown otherwise",
+  duplicate: "this state was already known",
   ignored: "nothing to apply",
   quarantined: "could not be applied",
   gone: "the provider has no such order",
@@ -26,8 +26,8 @@ export function addOrderCommand(program: Command): void {
   program
     .command("order")
     .argument("<reference>", "the provider's reference, or the externalOrderId")
-    .description("show one order: every observation, when it came, what was decided, and why")
-    .option("--source <id>", "look in this source only")
+    .description("show one order: every observation, when it arrived, what was decided, and why")
+    .option("--source <id>", "search only this source")
     .option("--json", "print JSON")
     .action(async (text: string, options: { source?: string; json?: boolean }) => {
       const sourceId = options.source ?? null;

@@ -15,15 +15,15 @@ interface Options {
   readonly json?: boolean;
 }
 
-/** A cycle that ended longer ago than this many intervals means that nobody polls. */
+/** If the last cycle ended more than this many intervals ago, nobody is polling. */
 const INTERVALS_UNTIL_IDLE = 3;
 
 export function addRefetchCommand(program: Command): void {
   program
     .command("refetch")
     .argument("<reference>", "the provider's reference, or the externalOrderId")
-    .description("have one order read again from the provider")
-    .option("--source <id>", "of this source; needed for an order that is not in the mirror yet")
+    .description("read one order again from the provider")
+    .option("--source <id>", "the source; required for an order that is not in the mirror yet")
     .option("--json", "print JSON")
     .action(async (text: string, options: Options) => {
       const result = await withMirror(({ pool, config }) =>
@@ -57,7 +57,7 @@ async function refetch(
       requestRefetches(pool, {
         sourceId: owner,
         references: [reference],
-        reason: "asked for by a person",
+        reason: "requested by a person",
       }),
     );
   }
@@ -67,17 +67,17 @@ async function refetch(
   });
 }
 
-/** An order that the mirror lacks can be asked for anyway, once it is clear of which source. */
+/** An order that the mirror lacks can be requested too, if its source is known. */
 function unknownOrder(text: string, sourceId: string | null, sources: readonly Standing[]) {
   const names = sources.map((source) => source.sourceId).join(", ");
   if (sourceId === null) {
-    throw new ConfigurationError(`No order ${text} is in the mirror.`, {
-      fix: `Say whose it is, with --source: ${names || "no source was ever configured here"}.`,
+    throw new ConfigurationError(`The mirror has no order ${text}.`, {
+      fix: `Name its source with --source: ${names || "no source is configured yet"}.`,
     });
   }
   if (!sources.some((source) => source.sourceId === sourceId)) {
     throw new ConfigurationError(`There is no source ${sourceId}.`, {
-      fix: `There are: ${names || "none"}.`,
+      fix: `Known sources: ${names || "none"}.`,
     });
   }
   return [{ sourceId, reference: text }];
@@ -87,11 +87,11 @@ function describeWhen(source: Standing | undefined, intervalSeconds: number) {
   const ended = source?.lastCycleEndedAt ?? null;
   if (source !== undefined && source.pausedAt !== null) {
     const resume = `order-mirror source resume ${source.sourceId}`;
-    return { polled: false, when: `as soon as polling goes on (it is paused; ${resume})` };
+    return { polled: false, when: `as soon as polling resumes (it is paused; ${resume})` };
   }
   const agoMs = source === undefined || ended === null ? Infinity : millisFromInstant(source.now - ended);
   if (agoMs > INTERVALS_UNTIL_IDLE * intervalSeconds * 1_000) {
-    const last = ended === null ? "it was never polled" : `the last poll ended ${formatSpan(agoMs)} ago`;
+    const last = ended === null ? "it has never been polled" : `the last poll ended ${formatSpan(agoMs)} ago`;
     return { polled: false, when: `as soon as a poller runs (${last}; start one with order-mirror poller)` };
   }
   return {

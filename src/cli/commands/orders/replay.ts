@@ -35,20 +35,20 @@ const ROWS_PER_STATEMENT = 500;
 const PAGE_SEQS = 5_000;
 
 const HELP = `
-Order of things: --dry-run first, which counts exactly; then the same with --yes.
-Workers decide on a replayed event again, so what is still wrong goes back into quarantine; nothing is lost.`;
+Run it with --dry-run first, which shows exact counts; then again with --yes.
+Workers decide on a replayed event again; if it still fails, it returns to quarantine. Nothing is lost.`;
 
 export function addReplayCommand(program: Command): void {
   program
     .command("replay")
-    .description("put quarantined input back to work, or rebuild the queue from what waits")
-    .option("--quarantine", "replay what is in quarantine, or with --id, --reason, --source a part of it")
-    .option("--id <number>", "only this one of the quarantine", parseId)
-    .option("--reason <word>", "only what was quarantined for this reason")
-    .option("--source <id>", "only of this source")
-    .option("--queue", "empty the queue and fill it from the events that await a decision")
-    .option("--dry-run", "only say what would be done")
-    .option("--yes", "do not ask")
+    .description("process quarantined input again, or rebuild the queue from waiting events")
+    .option("--quarantine", "replay quarantined input, or the part chosen by --id, --reason and --source")
+    .option("--id <number>", "only this quarantine entry", parseId)
+    .option("--reason <word>", "only entries quarantined for this reason")
+    .option("--source <id>", "only entries of this source")
+    .option("--queue", "empty the queue and refill it with the events that await a decision")
+    .option("--dry-run", "only show what would be done")
+    .option("--yes", "do not ask for confirmation")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action(async (options: Options) => {
@@ -56,7 +56,7 @@ export function addReplayCommand(program: Command): void {
       const quarantine = options.quarantine === true || filtered;
       if (quarantine === (options.queue === true)) {
         throw new ConfigurationError(
-          quarantine ? "--queue goes with none of the others." : "Say what to replay.",
+          quarantine ? "--queue cannot be combined with the other choices." : "Nothing was chosen to replay.",
           { fix: "Give --quarantine (with --id or --reason for a part of it), or --queue." },
         );
       }
@@ -94,9 +94,7 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
   );
   if (options.json === true) printJson({ found: count, replayed });
   else printLine(`Replayed ${replayed.events} events; ${replayed.reads} orders will be read again.`);
-  printNotice(
-    "Next: order-mirror tail, to see what is decided on them; order-mirror status counts what is left.",
-  );
+  printNotice("Next: order-mirror tail shows the decisions; order-mirror status counts what is left.");
 }
 
 async function replayAll(session: Session, chosen: { filter: QuarantineFilter; throughId: string }) {
@@ -115,7 +113,7 @@ async function replayAll(session: Session, chosen: { filter: QuarantineFilter; t
   }
 }
 
-/** As the ops pages name it. */
+/** Worded as on the ops pages. */
 function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
   return quarantineId === null
     ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
@@ -123,15 +121,15 @@ function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: s
 }
 
 function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): string[] {
-  if (events + reads + unnamed === 0) return ["Nothing in quarantine fits."];
+  if (events + reads + unnamed === 0) return ["No quarantined entry matches."];
   const parts = reasons.map(({ reason, count }) => `${count} ${reason}`).join(", ");
   return [
     `In quarantine: ${events + reads + unnamed} (${parts}).`,
     `  ${events} events would be decided on again.`,
-    ...(reads > 0 ? [`  ${reads} came by a read: their orders would be read again.`] : []),
+    ...(reads > 0 ? [`  ${reads} came from reads: their orders would be read again.`] : []),
     ...(unnamed > 0
       ? [
-          `  ${unnamed} came by a read and name no order: they stay; the next walk over them reads them again.`,
+          `  ${unnamed} came from reads and name no order: they stay; the next walk over them reads them again.`,
         ]
       : []),
   ];
@@ -147,20 +145,20 @@ async function runQueue(session: Session, options: Options): Promise<void> {
     if (options.json === true) printJson({ waiting, enqueued: null });
     return;
   }
-  if (options.yes !== true && !(await confirm("Empty the queue and fill it with them?"))) {
+  if (options.yes !== true && !(await confirm("Empty the queue and refill it with them?"))) {
     printNotice("Nothing was done.");
     return;
   }
   const queue = await openQueue(session);
   try {
-    const action = { action: "queue", sourceId: null, target: "emptied and filled again" };
+    const action = { action: "queue", sourceId: null, target: "emptied and refilled" };
     const enqueued = await audited(pool, action, () => rebuildQueue(queue, pagesOf(pool)), Number);
     if (options.json === true) printJson({ waiting, enqueued });
-    else printLine(`The queue was emptied and holds jobs for ${enqueued} events.`);
+    else printLine(`The queue was emptied and refilled with jobs for ${enqueued} events.`);
   } finally {
     await queue.close();
   }
-  printNotice("Next: order-mirror status, to see them go.");
+  printNotice("Next: order-mirror status shows the progress.");
 }
 
 async function* pagesOf(pool: Pool): AsyncGenerator<number[]> {
@@ -185,5 +183,5 @@ function openQueue({ config, databaseUrl }: Session): Promise<ApplyQueue> {
 
 function parseId(text: string): string {
   if (/^\d{1,18}$/.test(text)) return text;
-  throw new InvalidArgumentError("It must be the number of a row of the quarantine.");
+  throw new InvalidArgumentError("It must be the number of a quarantine entry.");
 }

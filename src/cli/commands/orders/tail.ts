@@ -27,11 +27,11 @@ const RETRY_MS = 2_000;
 export function addTailCommand(program: Command): void {
   program
     .command("tail")
-    .description("follow what is decided, a line each, until Ctrl-C")
-    .option("--source <id>", "of this source only")
-    .option("--order <reference>", "of this order only: its reference or externalOrderId")
+    .description("follow decisions as they are made, one line each, until Ctrl-C")
+    .option("--source <id>", "only this source")
+    .option("--order <reference>", "only this order: its reference or externalOrderId")
     .option("-n, --last <count>", "begin with this many of the last ones", parseCount, LAST_DEFAULT)
-    .option("--json", "print each decision as a line of JSON, confirmations included")
+    .option("--json", "print each decision as a line of JSON, including confirmations")
     .action((options: Options) =>
       runUntilInterrupted((signal) => withMirror(({ pool }) => tail(pool, options, signal))),
     );
@@ -47,7 +47,7 @@ async function tail(pool: Pool, options: Options, signal: AbortSignal): Promise<
       await follow({ pool, filter, after: mark, signal, print: (decision) => print(decision) });
     } catch (error) {
       if (classifyDatabaseError(error) !== "transient") throw error;
-      printNotice("Postgres does not answer; trying again until it does.");
+      printNotice("Postgres does not answer; retrying until it does.");
       mark = await waitForMark(pool, mark, signal);
     }
   }
@@ -64,7 +64,7 @@ async function follow(options: {
   for await (const decision of followDecisions({ ...rest, clock: systemClock })) print(decision);
 }
 
-/** Where to go on once the database answers again: from now, as a tail shows what happens. */
+/** Resumes from now once the database answers again: a tail shows current events. */
 async function waitForMark(pool: Pool, last: HistoryMark, signal: AbortSignal): Promise<HistoryMark> {
   while (!signal.aborted) {
     await systemClock.sleep(RETRY_MS, signal).catch(() => undefined);
@@ -81,7 +81,7 @@ async function resolveFilter(pool: Pool, { source, order }: Options): Promise<De
   if (order === undefined) return { sourceId, reference: null };
   const [found] = await findOrders(pool, { text: order, sourceId });
   if (found) return { sourceId: found.sourceId, reference: found.reference };
-  printNotice(`No order ${order} is known yet; waiting for one of that reference.`);
+  printNotice(`Order ${order} is not known yet; waiting for one with that reference.`);
   return { sourceId, reference: order };
 }
 
@@ -108,5 +108,5 @@ function printDecisionJson(decision: DecisionRow): void {
 function parseCount(text: string): number {
   const count = Number(text);
   if (/^\d+$/.test(text) && count <= LAST_MAX) return count;
-  throw new InvalidArgumentError(`It must be a whole number up to ${LAST_MAX}.`);
+  throw new InvalidArgumentError(`It must be a whole number of at most ${LAST_MAX}.`);
 }

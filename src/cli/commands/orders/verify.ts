@@ -14,9 +14,9 @@ interface Options extends RequestOptions {
 export function addVerifyCommand(program: Command): void {
   const command = program
     .command("verify")
-    .description("compare a period of the mirror with the provider, and repair what differs")
-    .option("--sample <n>", "only so many orders of the mirror, by chance, read one by one")
-    .option("--no-repair", "only say what differs, and write nothing");
+    .description("compare a period of the mirror with the provider, and repair differences")
+    .option("--sample <n>", "only this many random orders of the mirror, read one by one")
+    .option("--no-repair", "report differences without repairing them");
   addRequestOptions(command, "P2D").action((options: Options) =>
     withMirror(({ pool }) =>
       followRequest(pool, options, {
@@ -42,9 +42,13 @@ function report(ended: PeriodRequest, json: boolean): void {
         String(contradicted),
         "the mirror had a later state that the provider does not show",
       ],
-      ["  differing", String(differing), "the same updatedAt, other content"],
+      ["  differing", String(differing), "the same updatedAt, different content"],
       ["  extra", String(extra), "the provider does not have them"],
-      ["  unreadable", String(unreadable), "could not be read singly, so nobody knows; they are tried again"],
+      [
+        "  unreadable",
+        String(unreadable),
+        "could not be read one by one, so their state is unknown; they will be tried again",
+      ],
     ];
     for (const line of alignColumns(rows)) printLine(line);
   }
@@ -52,10 +56,10 @@ function report(ended: PeriodRequest, json: boolean): void {
   if (differences + unreadable === 0) return;
   if (!json && differences > 0) {
     printNotice(
-      ended.repairs ? "All of them were repaired." : "Nothing was repaired, as asked (--no-repair).",
+      ended.repairs ? "All of them were repaired." : "Nothing was repaired, as requested (--no-repair).",
     );
   }
-  if (!json && examples.length > 0) printNotice(`Look at one: order-mirror order ${examples[0]}`);
+  if (!json && examples.length > 0) printNotice(`To inspect one: order-mirror order ${examples[0]}`);
   throw new ProblemsFoundError(
     differences > 0 ? "the mirror differed from the provider" : "some orders could not be compared",
   );
