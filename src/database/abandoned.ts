@@ -2,7 +2,7 @@ import { connect } from "node:net";
 import type pg from "pg";
 import { sqlState } from "./databaseErrors.ts";
 
-/** What the protocol needs to cancel the statement of a connection; pg has it and does not declare it. */
+/** What the protocol needs to cancel a connection's statement; pg has it but does not declare it. */
 interface Cancellable {
   readonly host: string;
   readonly port: number;
@@ -15,22 +15,22 @@ const REQUEST_BYTES = 16;
 const SEND_TIMEOUT_MS = 2_000;
 
 /**
- * Cancels on the server what a client gave up waiting for. The server does not notice by itself that the client is gone,
- * and of all waits the one for a synchronous standby has no timeout: each such commit would keep its backend until none
- * is left for anybody.
+ * Cancels statements on the server that the client gave up on. The server does not notice that the client is gone, and
+ * the wait for a synchronous standby has no timeout: each such commit would occupy its backend until none is left.
  *
- * A cancelled wait for a standby leaves the commit in place on the primary. Nobody hears of it as a success, since the
- * client is closed. Behind a pooler the request comes too late to be forwarded.
+ * A cancelled wait for a standby leaves the commit in place on the primary. Nobody sees it as a success, because the
+ * client is closed. Behind a pooler the cancel request arrives too late to be forwarded.
  */
 export function cancelAbandoned(pool: pg.Pool): void {
   pool.on("release", (error: unknown, client) => {
-    // An error of the server ends the statement; without one the client gave up, or the connection broke.
+    // An error from the server ends the statement; any other error means that the client gave up or the connection
+    // broke.
     if (error instanceof Error && sqlState(error) === undefined)
       sendCancelRequest(client as unknown as Cancellable);
   });
 }
 
-/** By the protocol itself: that needs no connection, of which there may be none left. */
+/** Sent as a bare protocol message: that needs no pooled connection, and none may be left. */
 function sendCancelRequest({ host, port, processID, secretKey }: Cancellable): void {
   if (processID === null || secretKey === null) return;
   const request = Buffer.alloc(REQUEST_BYTES);
@@ -39,7 +39,7 @@ function sendCancelRequest({ host, port, processID, secretKey }: Cancellable): v
   request.writeInt32BE(processID, 8);
   request.writeInt32BE(secretKey, 12);
   const socket = host.startsWith("/") ? connect(`${host}/.s.PGSQL.${port}`) : connect(port, host);
-  // The statement ends, or the server is away and has nothing to cancel.
+  // The statement has ended, or the server is down and has nothing to cancel.
   socket.on("error", () => undefined);
   socket.setTimeout(SEND_TIMEOUT_MS, () => socket.destroy());
   socket.unref();

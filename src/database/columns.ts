@@ -1,6 +1,6 @@
 import type { Instant } from "../domain/order/instant.ts";
 
-/** A bigint column of nanoseconds, which comes as decimal text, as an instant. */
+/** Converts a bigint column of nanoseconds, which arrives as decimal text, to an instant. */
 export function toInstant(text: string | null): Instant | null {
   return text === null ? null : BigInt(text);
 }

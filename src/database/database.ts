@@ -4,39 +4,39 @@ import { systemClock } from "../runtime/lifecycle/clock.ts";
 
 export type Pool = pg.Pool;
 
-/** What statements are run on: a pool, or a client in the middle of a transaction. */
+/** What statements run on: a pool, or a client inside a transaction. */
 export type Queryable = Pick<pg.ClientBase, "query">;
 
 export interface PoolOptions {
   readonly url: string;
-  /** What the connections are for; shown as `application_name` in pg_stat_activity. */
+  /** The purpose of the connections; shown as `application_name` in pg_stat_activity. */
   readonly purpose: string;
   readonly max: number;
-  /** After this long the server cancels a statement, in milliseconds. */
+  /** The server cancels a statement after this many milliseconds. */
   readonly statementTimeoutMs: number;
   /**
-   * The address leads to a pooler in transaction mode: statements are not prepared under a name, since each may meet
-   * another connection, and only the client watches the time, since such a pooler refuses settings of ours.
+   * The address is a pooler in transaction mode. Statements are not prepared under a name, because each may get another
+   * connection; and only the client enforces timeouts, because such a pooler refuses our settings.
    */
   readonly pooled?: boolean;
   /**
-   * For named statements that run all the time, whose plans the server keeps. One that was made while a table was empty
-   * reads it whole, or skips through a wrong index, long after it has grown; analysis comes a minute later at best. So
-   * rows are looked for by index, and plans are often made again.
+   * For frequent named statements, whose plans the server caches. A plan made while a table was empty scans the whole
+   * table, or uses a wrong index, long after the table has grown; analysis comes a minute later at best. So rows are
+   * always looked up by index, and plans are renewed often.
    */
   readonly keepsPlans?: boolean;
   /**
-   * Plans each statement once for whatever values it is given. Where tables grow, the server would otherwise hold
-   * what such a plan costs by now against what plans for single values cost when the tables were small, and plan every
-   * execution: 1 ms for the statement that applies, twice what it takes to carry out.
+   * Plans each statement once for all values. As tables grow, the server would otherwise compare the current cost of
+   * such a plan with the cost of value-specific plans from when the tables were small, and plan every execution: 1 ms
+   * for the statement that applies, twice its execution time.
    */
   readonly plansForAnyValues?: boolean;
-  /** How long a caller waits for a free connection, or for a new one, in milliseconds. */
+  /** How long a caller waits for a free or a new connection, in milliseconds. */
   readonly connectTimeoutMs?: number;
 }
 
 const CONNECT_TIMEOUT_MS = 5_000;
-/** Beyond the server's own timeout the server is taken for frozen, and the client gives up by itself. */
+/** Past the server's own timeout plus this margin, the client assumes that the server is frozen and gives up. */
 const FROZEN_SERVER_MARGIN_MS = 1_000;
 
 const PLANS_KEPT_MS = 15_000;
@@ -48,9 +48,9 @@ const asText = (text: string) => text;
 /**
  * A pool for one purpose, so that none starves another.
  *
- * `bigint` columns come back as strings (pg's default) and `timestamptz` as the server's text: a JS `Date` would
- * cut microseconds. Use `pool.query`: after a timeout it destroys the client, where `connect` with a plain
- * `release` would hand the poisoned client to the next caller.
+ * `bigint` columns arrive as strings (pg's default) and `timestamptz` as the server's text: a JS `Date` would lose
+ * microseconds. Use `pool.query`: it destroys the client after a timeout, whereas `connect` with a plain `release`
+ * would pass the broken client to the next caller.
  */
 export function makePool(options: PoolOptions): Pool {
   const { url, purpose, max, statementTimeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
@@ -81,14 +81,14 @@ export function makePool(options: PoolOptions): Pool {
   if (pooled) forgetNames(pool);
   else if (keepsPlans) forgetPlans(pool);
   cancelAbandoned(pool);
-  // An idle connection that breaks is replaced at the next use, and one that breaks between two statements of a
-  // transaction is noticed by the second; without these listeners either would end the process.
+  // A broken idle connection is replaced at its next use; a break between two statements of a transaction surfaces in
+  // the second. Without these listeners either would end the process.
   pool.on("error", () => undefined);
   pool.on("connect", (client) => client.on("error", () => undefined));
   return pool;
 }
 
-/** Makes each connection plan its statements again from time to time, before it is given to its next user. */
+/** Makes each connection renew its statement plans from time to time, before its next use. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();
   pool.on("connect", (client) => void plannedAtMs.set(client, systemClock.monotonicMs()));
@@ -96,12 +96,12 @@ function forgetPlans(pool: Pool): void {
     const nowMs = systemClock.monotonicMs();
     if (nowMs - (plannedAtMs.get(client) ?? nowMs) < PLANS_KEPT_MS) return;
     plannedAtMs.set(client, nowMs);
-    // Whoever waits for it hears of a broken connection by the statement of its own.
+    // The caller's own statement reports a broken connection.
     client.query("discard plans").catch(() => undefined);
   });
 }
 
-/** Runs statements without the name under which they would be prepared, on the pool and on each of its clients. */
+/** Runs statements without a prepared-statement name, on the pool and on each of its clients. */
 function forgetNames(pool: Pool): void {
   pool.on("connect", (client) => {
     const query = client.query.bind(client) as (...given: unknown[]) => unknown;

@@ -1,15 +1,14 @@
-/** What a Postgres error says about trying again. */
+/** How to react to a Postgres error. */
 export type DatabaseFault = "transient" | "refused-content" | "other";
 
-/** SQLSTATE classes that pass by themselves: connection, rollback, resources, locks, operator, system. */
+/** SQLSTATE classes of transient faults: connection, rollback, resources, locks, operator, system. */
 const TRANSIENT = ["08", "40", "53", "55", "57", "58", "25"];
-/** Classes that blame the content: cardinality, data, constraint, limit. */
+/** SQLSTATE classes that blame the content: cardinality, data, constraint, limit. */
 const REFUSED_CONTENT = ["21", "22", "23", "54"];
 
 /**
- * Sorts an error of a query. An error without SQLSTATE comes from the connection itself (refused, reset, timed
- * out), so it is transient; syntax, missing tables and rights are "other": trying again would not help, nor
- * would leaving out a row.
+ * Classifies the error of a query. An error without SQLSTATE comes from the connection (refused, reset, timed out), so
+ * it is transient. Syntax, missing tables and rights are "other": neither a retry nor omitting a row would help.
  */
 export function classifyDatabaseError(error: unknown): DatabaseFault {
   const code = sqlState(error);
@@ -22,6 +21,6 @@ export function classifyDatabaseError(error: unknown): DatabaseFault {
 /** The five-character SQLSTATE of a database error, or undefined. */
 export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
-  // The digit keeps out EPIPE, a system error that looks like one.
+  // Requiring a digit excludes EPIPE, a system error of the same shape.
   return typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }

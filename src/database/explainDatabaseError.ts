@@ -2,25 +2,25 @@ import { ConfigurationError, UnavailableError } from "../domain/errors.ts";
 import type { OrderMirrorError } from "../domain/errors.ts";
 import { sqlState } from "./databaseErrors.ts";
 
-/** What a sentence about the failure can name. */
+/** The details that the explanation can use. */
 interface Failure {
-  /** `Postgres at HOST`, or `Postgres` where the address is not known. */
+  /** `Postgres at HOST`, or `Postgres` if the address is not known. */
   readonly server: string;
   readonly database: string;
-  /** SQLSTATE, or the code of the system or of TLS. */
+  /** SQLSTATE, or the error code of the system or of TLS. */
   readonly code: string;
-  /** As Postgres or the system put it. */
+  /** The message of Postgres or the system. */
   readonly text: string;
 }
 
 interface Explanation {
   readonly sentence: string;
   readonly fix: string;
-  /** It may pass by itself. */
+  /** It may disappear without action. */
   readonly passes?: true;
 }
 
-const ENCODE = "In a password @ is written %40, : %3A, / %2F and # %23.";
+const ENCODE = "In a password, write @ as %40, : as %3A, / as %2F and # as %23.";
 
 const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> = {
   "3D000": ({ server, database }) => ({
@@ -30,13 +30,13 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
   "28000": (failure) =>
     failure.text.includes("no encryption")
       ? {
-          sentence: `${failure.server} lets nobody in without encryption.`,
+          sentence: `${failure.server} refuses connections without encryption.`,
           fix: "Add ?sslmode=verify-full to DATABASE_URL.",
         }
       : explainLogin(failure),
   "28P01": explainLogin,
   "42501": ({ server, text }) => ({
-    sentence: `${server} gives this account too few rights: ${/permission denied.*|must be .*/.exec(text)?.[0] ?? "permission denied"}.`,
+    sentence: `${server} denies this account: ${/permission denied.*|must be .*/.exec(text)?.[0] ?? "permission denied"}.`,
     fix: "Run `order-mirror migrate` as the owner of the database, who needs the right to create on the database and on schema public; other accounts get their rights from config/postgres-roles.sql.",
   }),
   "08P01": ({ server }) => ({
@@ -48,8 +48,8 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
     fix: "Point DATABASE_URL at the primary; a standby goes into DATABASE_READ_URL.",
   }),
   "53300": ({ server }) => ({
-    sentence: `${server} takes no more connections.`,
-    fix: "Raise max_connections, end what holds them, or put a pooler before it.",
+    sentence: `${server} accepts no more connections.`,
+    fix: "Raise max_connections, close idle connections, or put a pooler in front of it.",
     passes: true,
   }),
   "57P03": ({ server }) => ({
@@ -67,9 +67,9 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
 };
 
 /**
- * What is wrong with the database, and what to do about it, for the person who set it up; undefined when the error
- * comes from elsewhere or says no more than that a statement failed. `url` gives the names of host and database; without
- * it only what Postgres itself answered is explained, as another server's host may be missing too.
+ * Explains a database error to the person who set the database up; undefined if the error comes from elsewhere or only
+ * says that a statement failed. `url` supplies the names of host and database; without it, only Postgres' own answers
+ * are explained, because the missing host could be another server's.
  */
 export function explainDatabaseError(error: unknown, url?: string): OrderMirrorError | undefined {
   const address = url === undefined ? undefined : new URL(url);
@@ -96,7 +96,7 @@ function explainLogin({ server }: Failure): Explanation {
 
 function explainName({ server, code }: Failure): Explanation {
   return {
-    sentence: `${server} cannot be reached (${code}): there is no host of that name.`,
+    sentence: `${server} cannot be reached (${code}): the host name does not exist.`,
     fix: `Correct DATABASE_URL. ${ENCODE}`,
     passes: true,
   };
@@ -104,7 +104,7 @@ function explainName({ server, code }: Failure): Explanation {
 
 function explainCertificate({ server, code }: Failure): Explanation {
   return {
-    sentence: `${server} shows a certificate that is not trusted here (${code}).`,
-    fix: "Name the file of its authority in NODE_EXTRA_CA_CERTS, or with sslrootcert in DATABASE_URL.",
+    sentence: `${server} presents a certificate that is not trusted here (${code}).`,
+    fix: "Give the file of its certificate authority in NODE_EXTRA_CA_CERTS, or with sslrootcert in DATABASE_URL.",
   };
 }

@@ -1,23 +1,23 @@
 import { OrderMirrorError } from "../domain/errors.ts";
 import type { Pool } from "./database.ts";
 
-/** Proof of leading, as long as it lasts: writes name it and are refused once another holder has come. */
+/** Proof of leadership: writes carry it and are refused once another holder has taken over. */
 export interface Lease {
   readonly name: string;
   readonly holder: string;
-  /** Grows by one with each new holder. */
+  /** Incremented with each new holder. */
   readonly fence: bigint;
 }
 
-/** Another process leads now, or the lease ran out before it was renewed; nothing was written. */
+/** Another process leads now, or the lease expired before it was renewed; nothing was written. */
 export class LeaseLostError extends OrderMirrorError {
   override readonly name = "LeaseLostError";
   override readonly retry = "later";
 }
 
 /**
- * CTE `held`: one row while the lease in $1 to $3 (values from leaseValues) holds, by the database's clock. The lock
- * on it makes a new holder wait until the statement is over, so that its write cannot come after theirs.
+ * CTE `held`: one row while the lease in $1 to $3 (from leaseValues) is held, by the database's clock. Its row lock
+ * makes a new holder wait until the statement ends, so that the new holder's writes always come later.
  */
 export const HELD = `held as (
   select fence from mirror.leases
@@ -30,15 +30,15 @@ export function leaseValues({ name, holder, fence }: Lease): readonly [string, s
 }
 
 export function makeLeaseLostError({ name, fence }: Lease): LeaseLostError {
-  return new LeaseLostError(`the lease ${name} is held no more under the number ${fence}`);
+  return new LeaseLostError(`the lease ${name} is no longer held under fence ${fence}`);
 }
 
 /**
- * Takes the lease when it is free or has run out; undefined when somebody holds it, also the same holder. It runs out
- * `ttlMs` later by the database's clock, unless renewed.
+ * Takes the lease if it is free or has expired; undefined if somebody holds it, even the same holder. It expires after
+ * `ttlMs` by the database's clock, unless renewed.
  *
- * One that lasts longer than `ttlMs` from now was written before the clock was set back, and is not believed: nobody
- * would lead for as long as the clock went back. A holder who is alive after all is stopped by the new number.
+ * A lease that lasts longer than `ttlMs` from now was written before the clock was set back. It is ignored: otherwise
+ * nobody would lead for as long as the clock went back. If its holder is still alive, the new fence stops it.
  */
 export async function acquireLease(
   pool: Pool,
@@ -58,7 +58,10 @@ export async function acquireLease(
   return row && { name, holder, fence: BigInt(row.fence) };
 }
 
-/** Makes the lease last `ttlMs` from now; false when another holder has come. One that ran out is not revived. */
+/**
+ * Extends the lease to `ttlMs` from now; returns false if another holder has taken over. An expired lease is not
+ * revived.
+ */
 export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: number }): Promise<boolean> {
   const result = await pool.query(
     `update mirror.leases set expires_at = clock_timestamp() + $4 * interval '1 millisecond'
@@ -68,7 +71,7 @@ export async function renewLease(pool: Pool, lease: Lease, { ttlMs }: { ttlMs: n
   return result.rowCount === 1;
 }
 
-/** Lets the next one in at once. The row stays, or its number would start again. */
+/** Lets the next holder in immediately. The row stays, because otherwise its fence would start again. */
 export async function releaseLease(pool: Pool, lease: Lease): Promise<void> {
   await pool.query(
     `update mirror.leases set expires_at = clock_timestamp()

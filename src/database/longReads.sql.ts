@@ -1,9 +1,9 @@
 import type { Pool } from "./database.ts";
 
-/** What became of transactions of reporting tools that have run for too long. */
+/** The result of ending reporting transactions that ran too long. */
 export interface LongReads {
   readonly ended: number;
-  /** False when this role may not see or end sessions of others; then nothing was done. */
+  /** False if this role may not see or end other sessions; then nothing was done. */
   readonly permitted: boolean;
 }
 
@@ -12,8 +12,9 @@ const PERMITTED = `
   from pg_catalog.pg_roles where rolname = current_user`;
 
 /*
- * A session may raise its own statement_timeout, so nothing in it can be trusted to end it. The owner of the tables may
- * be a member of the reader's role, as its maker, and is no reader for that; an administrator is not stopped by anybody.
+ * A session may raise its own statement_timeout, so it must be ended from outside. The owner of the tables may be a
+ * member of the reader's role because it created the role; it does not count as a reader. Administrators are never
+ * ended.
  */
 const END_LONG_READS = `
   with me as (${PERMITTED}), late as materialized (
@@ -30,13 +31,15 @@ const END_LONG_READS = `
   select (select permitted from me) as permitted,
     (select (count(*) filter (where pg_terminate_backend(pid)))::int from late) as ended`;
 
-/** Whether this role may see and end sessions of others; what lets it is granted by an administrator. */
+/** Whether this role may see and end other sessions, a right that an administrator grants. */
 export async function mayEndLongReads(pool: Pool): Promise<boolean> {
   const { rows } = await pool.query<{ permitted: boolean }>(PERMITTED);
   return rows[0]?.permitted === true;
 }
 
-/** Ends the sessions of reporting tools (members of order_mirror_reader) whose transaction is older than `secondsMax`. */
+/**
+ * Ends the sessions of reporting tools (members of order_mirror_reader) whose transaction is older than `secondsMax`.
+ */
 export async function endLongReads(pool: Pool, secondsMax: number): Promise<LongReads> {
   const { rows } = await pool.query<LongReads>(END_LONG_READS, [secondsMax]);
   return rows[0] ?? { ended: 0, permitted: false };

@@ -1,8 +1,8 @@
 import type { Pool, Queryable } from "./database.ts";
 
 /**
- * Runs `work` in a transaction of its own and commits it; when anything fails, nothing is written. The outcome of a
- * commit that fails is not known. Rejects with the error of `work` or of the database.
+ * Runs `work` in a new transaction and commits it; if anything fails, nothing is written. If the commit itself fails,
+ * its outcome is unknown. Rejects with the error of `work` or of the database.
  */
 export async function inTransaction<Result>(
   pool: Pool,
@@ -19,12 +19,13 @@ export async function inTransaction<Result>(
     failure = error instanceof Error ? error : new Error("the transaction failed", { cause: error });
     throw error;
   } finally {
-    // A connection that failed inside a transaction goes, and its transaction with it: it may still be busy.
+    // A connection that failed inside a transaction may still be busy, so it is destroyed together with its
+    // transaction.
     client.release(failure);
   }
 }
 
-/** Runs `work` inside a transaction so that its failure undoes what it wrote and no more. Rejects with its error. */
+/** Runs `work` inside a transaction; if it fails, only its own writes are undone. Rejects with its error. */
 export async function atSavepoint<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
   await client.query("savepoint work");
   try {
@@ -32,13 +33,13 @@ export async function atSavepoint<Result>(client: Queryable, work: () => Promise
     await client.query("release savepoint work");
     return result;
   } catch (error) {
-    // On a connection that is gone this fails as well; the first error says why.
+    // On a broken connection this fails too; the first error gives the reason.
     await client.query("rollback to savepoint work").catch(() => undefined);
     throw error;
   }
 }
 
-/** Runs `work` inside a transaction and takes back what it wrote. Rejects with its error. */
+/** Runs `work` inside a transaction and then undoes its writes. Rejects with its error. */
 export async function undone<Result>(client: Queryable, work: () => Promise<Result>): Promise<Result> {
   await client.query("savepoint rehearsal");
   const result = await work();

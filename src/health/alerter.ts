@@ -6,18 +6,18 @@ import type { Condition } from "./condition.ts";
 import { CONDITIONS } from "./conditions.ts";
 import type { Holding, Judgement } from "./judge.ts";
 
-/** What the outgoing webhook is sent. */
+/** The message sent to the alert webhook. */
 export interface AlertMessage {
-  /** The same for every attempt to tell the same thing, so that a receiver can drop a repetition. */
+  /** The same for every attempt to send the same message, so that a receiver can drop repetitions. */
   readonly id: string;
   readonly type: "alert.firing" | "alert.resolved";
   /** ISO 8601. */
   readonly created: string;
   readonly data: {
     readonly name: string;
-    /** Null when it is not about a source. */
+    /** Null if it does not concern a source. */
     readonly source: string | null;
-    /** Source, endpoint or queue that it is about; empty for what there is one of. */
+    /** The affected source, endpoint or queue; empty if there is only one. */
     readonly subject: string;
     readonly severity: Condition["severity"];
     readonly summary: string;
@@ -28,16 +28,16 @@ export interface AlertMessage {
 
 export interface AlerterDeps {
   readonly pool: Pool;
-  /** Resolves when the message was accepted; rejects otherwise, and it is sent again the next time. */
+  /** Resolves if the message was accepted; otherwise rejects, and the message is sent again at the next run. */
   readonly send: (message: AlertMessage) => Promise<void>;
   readonly logger: Logger;
 }
 
 /**
- * Tells which conditions have begun to hold and which have ended; run it every minute, one at a time.
+ * Sends a message for each condition that started or ended to hold; run it every minute, never concurrently.
  *
- * What was notified is kept in Postgres, so that a restart repeats nothing. When the process dies between an accepted
- * message and its note, that message is sent once more, under the same id.
+ * Postgres stores what was sent, so a restart repeats nothing. If the process dies between an accepted message and its
+ * record, that message is sent once more, under the same id.
  */
 export function makeAlerter({ pool, send, logger }: AlerterDeps) {
   return async function runOnce({ holding, unjudged }: Judgement): Promise<void> {
@@ -49,7 +49,7 @@ export function makeAlerter({ pool, send, logger }: AlerterDeps) {
           ({ condition, subject }) => condition.name === stored.name && subject === stored.subject,
         ),
       );
-      // Where one message is not accepted the others would not be, and each attempt takes its time.
+      // If one message is not accepted, the others would fail too, and each attempt takes time.
       if (message !== undefined && !(await tell(stored, message))) return;
     }
   };
@@ -68,7 +68,7 @@ export function makeAlerter({ pool, send, logger }: AlerterDeps) {
   }
 }
 
-/** Undefined when there is nothing to tell. */
+/** Undefined if there is nothing to send. */
 function makeMessage(stored: StoredAlert, held: Holding | undefined): AlertMessage | undefined {
   const { name, subject, endedAt, notified } = stored;
   const condition = CONDITIONS.find((each) => each.name === name);

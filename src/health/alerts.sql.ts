@@ -1,13 +1,13 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 
-/** Which condition, of what. */
+/** Identifies an alert: a condition and its subject. */
 export interface AlertKey {
   readonly name: string;
   readonly subject: string;
 }
 
-/** An alert as it is stored. Seconds since 1970, by the database's clock. */
+/** An alert as stored. Times are seconds since 1970, by the database's clock. */
 export interface StoredAlert extends AlertKey {
   readonly since: number;
   readonly now: number;
@@ -16,9 +16,9 @@ export interface StoredAlert extends AlertKey {
 }
 
 /**
- * Takes down which conditions hold, each with its beginning, and returns all rows. A condition that comes back before
- * its end was notified goes on as before; one that ended before anybody was notified of it is forgotten. Those whose name is
- * among `unjudged` stay as they are.
+ * Records which conditions hold, each with its start, and returns all rows. A condition that returns before its end was
+ * notified continues unchanged; one that ended before its start was notified is deleted. Conditions in `unjudged` stay
+ * unchanged.
  */
 export async function recordAlerts(
   pool: Pool,
@@ -66,7 +66,7 @@ export async function recordAlerts(
   return rows;
 }
 
-/** Somebody has been notified that it is firing. */
+/** Records that the firing alert was notified. */
 export async function markAlertNotified(pool: Pool, { name, subject }: AlertKey): Promise<void> {
   await pool.query(
     "update mirror.alerts set notified_at = clock_timestamp() where name = $1 and subject = $2",
@@ -74,7 +74,7 @@ export async function markAlertNotified(pool: Pool, { name, subject }: AlertKey)
   );
 }
 
-/** Somebody has been notified of its end; one that has come back meanwhile stays. */
+/** Removes an alert whose end was notified, unless its condition holds again. */
 export async function removeEndedAlert(pool: Pool, { name, subject }: AlertKey): Promise<void> {
   await pool.query("delete from mirror.alerts where name = $1 and subject = $2 and ended_at is not null", [
     name,

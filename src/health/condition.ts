@@ -4,79 +4,79 @@ import type { FeedWriter } from "./feedWriter.sql.ts";
 import { COUNT_MAX } from "./standing.sql.ts";
 import type { Standing } from "./standing.sql.ts";
 
-/** A source with what the configuration says of it. */
+/** A source's state, together with its configuration. */
 export interface SourceFacts extends Standing {
-  /** It has webhook secrets; where the configuration is not known, an event came some time. */
+  /** The source has webhook secrets; if the configuration is unknown, it has ever received an event. */
   readonly configured: boolean;
 }
 
 export interface QueueFacts {
   readonly name: string;
-  /** What is wrong with its server, in sentences with their remedies. */
+  /** Problems of its server, each with a remedy. */
   readonly problems: readonly { readonly problem: string; readonly fix: string }[];
-  /** When a job last failed for good; null when none is kept. */
+  /** When a job last failed for good; null if no failed job is stored. */
   readonly newestDeadAt: Instant | null;
 }
 
 export interface ReplicaFacts {
-  /** When the last poll ended that the replica knows of; undefined when it does not answer, null when it knows of none. */
+  /** The end of the last poll that the replica knows; undefined if it does not answer, null if it knows none. */
   readonly lastCycleEndedAt: Instant | null | undefined;
 }
 
-/** Everything that conditions are judged by. Moments are the database's time where nothing else is said. */
+/** The inputs of all conditions. Times are the database's unless stated otherwise. */
 export interface Facts {
   readonly now: Instant;
   readonly sources: readonly SourceFacts[];
   readonly endpoints: readonly OutgoingEndpoint[];
-  /** What the change feed waits for; null when nobody is writing. */
+  /** The transaction that the change feed waits for; null if nobody is writing. */
   readonly feedWriter: FeedWriter | null;
-  /** Why Postgres cannot commit, in a sentence; null when it can. */
+  /** Why Postgres cannot commit, in one sentence; null if it can. */
   readonly unwritable: string | null;
-  /** Null where this process does not know the queues. */
+  /** Null if this process does not know the queues. */
   readonly queues: readonly QueueFacts[] | null;
-  /** Null where this process knows of no replica. */
+  /** Null if this process knows no replica. */
   readonly replica: ReplicaFacts | null;
 }
 
 /** One occurrence of a condition. */
 export interface Finding {
-  /** Name of the source, endpoint or queue; empty for what there is one of. */
+  /** Name of the source, endpoint or queue; empty if there is only one. */
   readonly subject: string;
-  /** Since when; null when that cannot be read: it counts from the first look. */
+  /** When it started; null if unknown: it then counts from its first observation. */
   readonly since: Instant | null;
-  /** What is wrong, in a sentence. */
+  /** What is wrong, in one sentence. */
   readonly cause: string;
-  /** What to do, where that can be said more exactly than for the condition as such. */
+  /** What to do, if that is more specific than the condition's remedy. */
   readonly remedy?: string;
 }
 
-/** Parts of the product by which people look; doctor has a check for each. */
+/** Areas of the product; doctor has a check for each. */
 export type Area =
   "database" | "queue" | "provider" | "events" | "worker" | "poller" | "coverage" | "quarantine" | "outgoing";
 
 /**
- * A state of the mirror that people should know of. Page, `status`, `doctor`, readiness, alerts and metrics judge by the
- * one list of these, and Prometheus' rules are made of it.
+ * A problem of the mirror that people should know about. The ops page, `status`, `doctor`, readiness, alerts and
+ * metrics all use this list, and the Prometheus rules are generated from it.
  */
 export interface Condition {
   /** Also the name of the alert and of its section in docs/runbook.md. */
   readonly name: `OrderMirror${string}`;
   readonly severity: "critical" | "warning";
   readonly area: Area;
-  /** The metric label that names its subject; null where there is only one. */
+  /** The metric label that identifies its subject; null if there is only one. */
   readonly label: "source" | "endpoint" | "queue" | null;
-  /** What it measures, in a clause that follows its subject: "live: no poller leads". */
+  /** What it detects, as a clause after the subject: "live: no poller leads". */
   readonly measures: string;
-  /** How long it must hold before it is shown and anybody is notified. */
+  /** How long it must hold before it is shown and notified. */
   readonly forSeconds: number;
   readonly remedy: string;
-  /** The ops page with more about it. */
+  /** The ops page with details. */
   readonly page: string;
-  /** Where it holds; undefined when the facts it needs are not known here. */
+  /** The occurrences; undefined if this process does not have the necessary facts. */
   readonly find: (facts: Facts) => readonly Finding[] | undefined;
 }
 
-/** A condition that looks at each source by itself. */
+/** A condition that is evaluated for each source separately. */
 export function perSource(
   condition: Omit<Condition, "find" | "label"> & {
     readonly judge: (source: SourceFacts) => Omit<Finding, "subject"> | undefined;

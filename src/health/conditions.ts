@@ -3,7 +3,7 @@ import { EVENT_CONDITIONS } from "./eventConditions.ts";
 import { POLL_CONDITIONS } from "./pollConditions.ts";
 import { SERVER_CONDITIONS } from "./serverConditions.ts";
 
-/** Every condition that the product judges, in the order of docs/runbook.md. */
+/** Every condition that the product evaluates, in the order of docs/runbook.md. */
 export const CONDITIONS: readonly Condition[] = [
   ...SERVER_CONDITIONS,
   ...POLL_CONDITIONS,

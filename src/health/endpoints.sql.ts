@@ -1,20 +1,20 @@
 import type { Pool } from "../database/database.ts";
 
-/** How an endpoint of outgoing webhooks is doing. Moments are seconds since 1970, by the database's clock. */
+/** The state of one endpoint of outgoing webhooks. Times are seconds since 1970, by the database's clock. */
 export interface OutgoingEndpoint {
   readonly endpointId: string;
-  /** Sources whose changes it is notified of, or was. */
+  /** Sources whose changes it is or was notified of. */
   readonly sourceIds: readonly string[];
   readonly pending: number;
   readonly dead: number;
   readonly oldestPendingAt: number | null;
-  /** When the first of the messages that were given up was tried last. */
+  /** The last attempt of the first message that was given up. */
   readonly oldestDeadAt: number | null;
   readonly newestDeliveredAt: number | null;
   /** When changes were last removed before it was notified of them, within the last week. */
   readonly newestMissedAt: number | null;
   readonly failuresInRow: number;
-  /** Nothing is sent before this; null when it is not left alone. */
+  /** Nothing is sent before this time; null if it is not paused. */
   readonly pausedUntil: number | null;
 }
 

@@ -2,7 +2,7 @@ import { lossRate, STOPPED_AFTER_LOST } from "../domain/order/lostEvents.ts";
 import { describeCount, perSource } from "./condition.ts";
 import type { Condition } from "./condition.ts";
 
-/** Fewer forged calls than this, at an address where nothing is missing, are not worth a word. */
+/** Fewer forged calls than this, at an address that misses nothing, are not worth an alert. */
 const REFUSED_MIN = 3;
 const WRONG_SIGNATURES_MAX = 20;
 const LOSS_RATE_MAX = 0.01;
@@ -13,7 +13,7 @@ const LATE_MIN = 5;
 /** One or two may be events of a change that the provider took back. */
 const REFUTED_MIN = 3;
 
-/** Conditions of webhooks, and of what becomes of the events that they bring. */
+/** Conditions of webhooks and of the events they deliver. */
 export const EVENT_CONDITIONS: readonly Condition[] = [
   perSource({
     name: "OrderMirrorEventsWait",
@@ -37,7 +37,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "quarantine",
     measures: "events could not be processed",
     forSeconds: 0,
-    remedy: "Look at them on /ops, mend the cause, then `order-mirror replay --quarantine --dry-run`.",
+    remedy: "Inspect them on /ops, fix the cause, then run `order-mirror replay --quarantine --dry-run`.",
     page: "/ops/quarantine",
     judge: ({ sourceId, quarantined, oldestQuarantinedAt }) =>
       quarantined === 0
@@ -54,10 +54,11 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "every signed webhook call is refused",
     forSeconds: 0,
     remedy:
-      "Copy the endpoint's secret from the provider once more; if it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.",
+      "Copy the endpoint's secret from the provider again. If it is right, set CAPTURE_REFUSED=10 for web and run `order-mirror identify-signature` after the next refused event.",
     page: "/ops/lost",
     judge: ({ sourceId, refusedSinceLastEvent, firstRefusedAt, foundSinceRefused, lastEventAt }) => {
-      // Strangers can forge calls while it is quiet: changes that polling alone has found since tell the two apart.
+      // Anybody can send forged calls in a quiet period. Changes that only polling has found since then show that
+      // genuine events are refused.
       const isDeaf = refusedSinceLastEvent >= REFUSED_MIN && foundSinceRefused > 0;
       const neverHeard = refusedSinceLastEvent > 0 && lastEventAt === null;
       if (!isDeaf && !neverHeard) return undefined;
@@ -75,7 +76,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "more than 20 webhook calls within 10 minutes had a wrong signature",
     forSeconds: 0,
     remedy:
-      "After a rotation copy the new secret. Otherwise somebody is trying; nothing of theirs is stored.",
+      "After a rotation, copy the new secret. Otherwise somebody is sending forged calls; none of them is stored.",
     page: "/ops/lost",
     judge: ({ sourceId, wrongSignatures, firstWrongSignatureAt }) =>
       wrongSignatures <= WRONG_SIGNATURES_MAX
@@ -92,14 +93,14 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "reads contradicted 3 or more signed events within a day",
     forSeconds: 0,
     remedy:
-      "Rotate the webhook secret, unless the provider says that its clock was wrong or that it was restored from a backup.",
+      "Rotate the webhook secret, unless the provider confirms that its clock was wrong or that it was restored from a backup.",
     page: "/ops/lost",
     judge: ({ sourceId, refutedClaims, firstRefutedClaimAt, refutedReference }) =>
       refutedClaims < REFUTED_MIN
         ? undefined
         : {
             since: firstRefutedClaimAt,
-            cause: `${describeCount(refutedClaims, "signed event")} of ${sourceId} said what reads contradict; \`order-mirror order ${refutedReference ?? ""}\` shows one.`,
+            cause: `Reads contradict ${describeCount(refutedClaims, "signed event")} of ${sourceId}; \`order-mirror order ${refutedReference ?? ""}\` shows one.`,
           },
   }),
   perSource({
@@ -109,7 +110,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "webhook calls could not be stored and were answered 5xx, for two minutes",
     forSeconds: 120,
     remedy:
-      "`/readyz?verbose` and the log of the web process say why. What is not sent again, polling repairs.",
+      "`/readyz?verbose` and the log of the web process give the reason. Polling repairs events that are not sent again.",
     page: "/ops/lost",
     judge: ({ sourceId, notStored, firstNotStoredAt }) =>
       notStored === 0
@@ -123,9 +124,9 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorSlowAnswers",
     severity: "warning",
     area: "events",
-    measures: "one webhook call in a hundred is answered later than a second after it came",
+    measures: "one webhook call in a hundred takes longer than a second to answer",
     forSeconds: 0,
-    remedy: "Commits to Postgres are slow: look at its disk and at what else it does.",
+    remedy: "Commits to Postgres are slow: check its disk and its other load.",
     page: "/ops/slow",
     judge: ({ sourceId, calls, slowCalls }) =>
       slowCalls < SLOW_MIN || slowCalls <= SLOW_RATE_MAX * calls
@@ -142,7 +143,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     measures: "events have stopped; changes are found by polling only",
     forSeconds: 0,
     remedy:
-      "Check the endpoint, its secret and the plan at the provider, then `order-mirror doctor --url https://your-host`.",
+      "Check the endpoint, its secret and the plan at the provider, then run `order-mirror doctor --url https://your-host`.",
     page: "/ops/lost",
     judge: ({ sourceId, configured, lostSinceLastEvent, firstLostSinceLastEventAt }) =>
       !configured || lostSinceLastEvent < STOPPED_AFTER_LOST
@@ -158,7 +159,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     area: "events",
     measures: "more than one event in a hundred was lost within a day",
     forSeconds: 900,
-    remedy: "Polling has repaired their orders. Compare with the provider's delivery log.",
+    remedy: "Polling has repaired the affected orders. Compare with the provider's delivery log.",
     page: "/ops/lost",
     judge: ({ sourceId, configured, lost, announced, firstLostAt }) => {
       const rate = lossRate({ lost, announced });
@@ -166,7 +167,7 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
       const share = `${(rate * 100).toFixed(1)} %`;
       return {
         since: firstLostAt,
-        cause: `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}); polling repaired their orders.`,
+        cause: `${share} of the events of ${sourceId} were lost within a day (${lost} of ${lost + announced}); polling repaired the orders.`,
       };
     },
   }),
@@ -174,16 +175,16 @@ export const EVENT_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorEventsLate",
     severity: "warning",
     area: "events",
-    measures: "more than one event in ten comes after a poll has found its change",
+    measures: "more than one event in ten arrives after a poll has found its change",
     forSeconds: 0,
-    remedy: "Look at /ops/slow: the provider sends late, or webhooks are answered or applied slowly.",
+    remedy: "Check /ops/slow: the provider sends late, or webhooks are answered or applied slowly.",
     page: "/ops/slow",
     judge: ({ sourceId, announcedLately, lateLately, firstLateHour }) =>
       lateLately < LATE_MIN || lateLately <= LATE_RATE_MAX * announcedLately
         ? undefined
         : {
             since: firstLateHour,
-            cause: `${lateLately} of ${describeCount(announcedLately, "event")} of ${sourceId} came after polling had found their change.`,
+            cause: `${lateLately} of ${describeCount(announcedLately, "event")} of ${sourceId} arrived after polling had found their change.`,
           },
   }),
 ];

@@ -1,15 +1,15 @@
 import type { Pool } from "../database/database.ts";
 
-/** A transaction that is writing changes: until it ends, readers of the feed do not see what came after it. */
+/** A transaction that is writing changes: until it ends, readers of the feed do not see later changes. */
 export interface FeedWriter {
   readonly pid: number;
-  /** application_name of its connection; null where the server does not tell us. */
+  /** application_name of its connection; null if the server hides it. */
   readonly application: string | null;
-  /** When it began, seconds since 1970 by the database's clock; null where the server does not tell us. */
+  /** When it began, seconds since 1970 by the database's clock; null if the server hides it. */
   readonly since: number | null;
 }
 
-/** The longest open one; null when there is none. */
+/** The oldest open transaction; null if there is none. */
 export async function readOldestFeedWriter(pool: Pool): Promise<FeedWriter | null> {
   const { rows } = await pool.query<FeedWriter>(
     `select w.pid, a.application_name as application, extract(epoch from a.xact_start)::float8 as since

@@ -9,7 +9,7 @@ import type { FirstSeen, Judgement } from "./judge.ts";
 import { probeWrite, readNewestCycle } from "./readHealth.sql.ts";
 import { readStandings } from "./standing.sql.ts";
 
-/** What of a configured source decides on its conditions. */
+/** The configuration of a source that conditions depend on. */
 export interface WatchedSource {
   readonly sourceId: string;
   readonly webhookSecrets: readonly unknown[];
@@ -19,8 +19,8 @@ export interface HealthDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   /**
-   * The configured sources: others are not polled, and nobody needs to hear of them. None where the configuration is
-   * not known, as beside a demo: then every source of the database is looked at.
+   * The configured sources: others are not polled and not reported. Empty if the configuration is unknown, as next to a
+   * demo; then every source of the database is judged.
    */
   readonly sources: () => readonly WatchedSource[];
   readonly readQueues?: (() => Promise<readonly QueueFacts[]>) | undefined;
@@ -32,16 +32,16 @@ export interface Health extends Judgement {
 }
 
 export interface HealthReader {
-  /** What was last read and judged, at most HOLD_MS old; rejects with the database's error. */
+  /** The latest result, at most HOLD_MS old; rejects with the database's error. */
   read(): Promise<Health>;
 }
 
-/** However many ask, the database is asked so often at most. */
+/** The database is queried at most this often, however many callers there are. */
 const HOLD_MS = 4_000;
 /** SQLSTATE disk_full. */
 const DISK_FULL = "53100";
 
-/** One for all that a process says of the mirror's state. */
+/** Makes the one reader that all reports of a process use. */
 export function makeHealthReader(deps: HealthDeps): HealthReader {
   const { clock } = deps;
   const firstSeen: FirstSeen = new Map();
@@ -59,7 +59,7 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
       begunMs = clock.monotonicMs();
       const reading = look();
       held = reading;
-      // A failure is reported to all who asked, and not kept for those who ask later.
+      // A failure goes to all current callers but is not cached.
       reading.catch(() => {
         if (held === reading) held = undefined;
       });
@@ -68,7 +68,7 @@ export function makeHealthReader(deps: HealthDeps): HealthReader {
   };
 }
 
-/** One statement after another: a look must not take all connections of a pool. */
+/** One statement after another, so that a reading does not take all connections of a pool. */
 async function readFacts(deps: HealthDeps): Promise<Facts> {
   const { pool, clock, readQueues, replicaPool } = deps;
   const replica = replicaPool === undefined ? null : await readReplica(replicaPool);
@@ -95,7 +95,7 @@ async function readFacts(deps: HealthDeps): Promise<Facts> {
 async function explainUnwritable(pool: Pool): Promise<string | null> {
   try {
     const { readOnly } = await probeWrite(pool);
-    return readOnly ? "Postgres is read-only: it is a standby, or was set so." : null;
+    return readOnly ? "Postgres is read-only: it is a standby, or was configured so." : null;
   } catch (error) {
     const state = sqlState(error);
     if (state === DISK_FULL) return "The disk of Postgres is full.";

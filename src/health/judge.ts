@@ -3,10 +3,10 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Condition, Facts } from "./condition.ts";
 import { CONDITIONS } from "./conditions.ts";
 
-/** A condition that has held for long enough to be reported. */
+/** A condition that has held long enough to be reported. */
 export interface Holding {
   readonly condition: Condition;
-  /** Name of the source, endpoint or queue; empty for what there is one of. */
+  /** Name of the source, endpoint or queue; empty if there is only one. */
   readonly subject: string;
   readonly since: Instant;
   readonly cause: string;
@@ -14,18 +14,18 @@ export interface Holding {
 }
 
 export interface Judgement {
-  /** Critical ones first, and the longest first among those. */
+  /** Critical ones first, then the longest first. */
   readonly holding: readonly Holding[];
-  /** Names of the conditions whose facts are not known here: of these nothing is said. */
+  /** Names of the conditions whose facts are unknown here; nothing is reported about them. */
   readonly unjudged: readonly string[];
 }
 
-/** When what has no beginning of its own was first seen, by name and subject. */
+/** When an occurrence without a known start was first seen, by name and subject. */
 export type FirstSeen = Map<string, Instant>;
 
 /**
- * The one judge of all conditions. `firstSeen` is kept by the caller from one judgement to the next; without it, what
- * has no beginning of its own began just now.
+ * Judges all conditions. The caller passes the same `firstSeen` each time; without it, an occurrence without a known
+ * start begins now.
  */
 export function judge(facts: Facts, firstSeen: FirstSeen = new Map()): Judgement {
   const begun: Holding[] = [];

@@ -1,21 +1,23 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Pool } from "../database/database.ts";
 
-/** Further back than so many decisions nobody looks for the lag: it is what is happening now. */
+/** The lag covers only this many of the latest decisions: it describes the present. */
 const LAG_DECISIONS = 5_000;
 const HOURS_SHOWN = 24;
-/** Losses of a day and source that are counted: a day with more has one reason, and the digits do not matter. */
+/**
+ * At most this many losses per day and source are counted: more have one cause, and the exact number does not matter.
+ */
 const LOSSES_COUNTED_MAX = 100_000;
 const WORKS_MAX = 20;
 
-/** The events that changed an order, among the last decisions and at most an hour old, with how late they were. */
+/** The events among the latest decisions that changed an order within the last hour, with their lag. */
 const LATELY = `
   select source_id, reference, event_id, event_type, seen_at,
     greatest(0, extract(epoch from seen_at) - version / 1000000000.0)::float8 as lag
   from (select * from mirror.history order by history_id desc limit ${LAG_DECISIONS}) newest
   where via = 'webhook' and verdict = 'applied' and seen_at > clock_timestamp() - interval '1 hour'`;
 
-/** How late events are, from the provider's updatedAt to the decision here. */
+/** The lag of events, from the provider's updatedAt to our decision. */
 export interface WebhookLag {
   readonly sourceId: string;
   readonly events: number;
@@ -23,7 +25,7 @@ export interface WebhookLag {
   readonly p95Seconds: number;
 }
 
-/** Sources whose events have changed no order lately are left out. */
+/** Leaves out sources whose events have changed no order recently. */
 export async function readWebhookLag(pool: Pool): Promise<WebhookLag[]> {
   const { rows } = await pool.query<WebhookLag>(
     `select source_id as "sourceId", count(*)::int as events,
@@ -34,7 +36,7 @@ export async function readWebhookLag(pool: Pool): Promise<WebhookLag[]> {
   return rows;
 }
 
-/** An event, and how long after the change it was decided on. */
+/** An event with its lag, from the change to the decision. */
 export interface SlowEvent {
   readonly sourceId: string;
   readonly reference: string | null;
@@ -44,7 +46,7 @@ export interface SlowEvent {
   readonly lagSeconds: number;
 }
 
-/** Those of which readWebhookLag tells, the slowest first, at most `limit`; `sourceId` null: of every source. */
+/** The events behind readWebhookLag, slowest first, at most `limit`; `sourceId` null: of every source. */
 export async function readSlowEvents(
   pool: Pool,
   { sourceId, limit }: { sourceId: string | null; limit: number },
@@ -58,14 +60,14 @@ export async function readSlowEvents(
   return rows.map((row) => ({ ...row, seenAt: BigInt(row.seenAt) }));
 }
 
-/** How the newest open input in quarantine divides. */
+/** The newest open quarantined input, grouped by reason. */
 export interface QuarantinedReason {
   readonly sourceId: string;
   readonly reason: string;
   readonly count: number;
 }
 
-/** Of each source the newest `newestMax` are looked at. */
+/** Considers the newest `newestMax` of each source. */
 export async function readQuarantinedReasons(pool: Pool, newestMax: number): Promise<QuarantinedReason[]> {
   const { rows } = await pool.query<QuarantinedReason>(
     `select source_id as "sourceId", reason, count(*)::int as count
@@ -79,7 +81,7 @@ export async function readQuarantinedReasons(pool: Pool, newestMax: number): Pro
   return rows;
 }
 
-/** What events of one source did in one hour. */
+/** The events of one source in one hour. */
 export interface HourOfEvents {
   readonly sourceId: string;
   /** Start of the hour, seconds since 1970. */
@@ -87,11 +89,14 @@ export interface HourOfEvents {
   readonly onTime: number;
   readonly late: number;
   readonly lost: number;
-  /** 95 % of the events came within so many seconds after their change; null: none came, or it took longer than an hour. */
+  /**
+   * 95 % of the events arrived within this many seconds of their change; null: none arrived, or it took longer than an
+   * hour.
+   */
   readonly p95Seconds: number | null;
 }
 
-/** The last 24 hours, the current one included, oldest first; hours in which nothing happened too. */
+/** The last 24 hours including the current one, oldest first, with hours in which nothing happened. */
 export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
   const { rows } = await pool.query<HourOfEvents>(
     `with hours as (
@@ -124,7 +129,7 @@ export async function readHoursOfEvents(pool: Pool): Promise<HourOfEvents[]> {
   return rows;
 }
 
-/** Something that a person or the night asked the poller for, and that has not ended. */
+/** A task requested from the poller, by a person or by the nightly job, that has not ended. */
 export interface OpenTask {
   readonly kind: "backfill" | "verification";
   readonly id: string;
@@ -132,15 +137,15 @@ export interface OpenTask {
   readonly since: Instant;
   readonly until: Instant;
   readonly running: boolean;
-  /** How much of it is done, 0 to 1. */
+  /** The completed share, 0 to 1. */
   readonly share: number;
   readonly orders: number;
-  /** Since it was begun; 0 before. */
+  /** Since its start; 0 before. */
   readonly elapsedSeconds: number;
   readonly lastError: string | null;
 }
 
-/** The oldest of them first, at most 20. */
+/** Oldest first, at most 20. */
 export async function readOpenTasks(pool: Pool): Promise<OpenTask[]> {
   const { rows } = await pool.query<Omit<OpenTask, "since" | "until"> & { since: string; until: string }>(
     `select kind, request_id::text as id, source_id as "sourceId", since, until, state = 'running' as running,

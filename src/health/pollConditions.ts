@@ -7,15 +7,15 @@ import type { Condition, SourceFacts } from "./condition.ts";
 
 const HOUR_SECONDS = 3_600;
 const DAY_NANOS = 86_400n * NANOS_PER_SECOND;
-/** With less, the provider may have counted a window otherwise than we do for once. */
+/** Fewer may only mean that the provider once counted a window differently from us. */
 const RATE_REFUSALS_MIN = 5;
 
-/** Whole seconds are enough to read, and what a gap is read again with must not end before it. */
+/** Whole seconds are precise enough: the start rounds down and the end up, so that a re-read covers the whole gap. */
 const showStart = (instant: Instant) => formatInstant(instant, 0);
 const showEnd = (instant: Instant) => formatInstant(instant + NANOS_PER_SECOND - 1n, 0);
 const later = (one: Instant, other: Instant) => (one > other ? one : other);
 
-/** Polls that fail for one kind of reason; the last error stands behind the sentence. */
+/** Polls that fail for one kind of reason; the last error follows the sentence. */
 function failing(
   trouble: PollTrouble,
   condition: Pick<Condition, "name" | "severity" | "measures" | "forSeconds" | "remedy"> & {
@@ -34,7 +34,7 @@ function failing(
   });
 }
 
-/** Conditions of polling, and of what it proves. */
+/** Conditions of polling and of completeness. */
 export const POLL_CONDITIONS: readonly Condition[] = [
   perSource({
     name: "OrderMirrorNoLeader",
@@ -42,7 +42,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "no poller leads, so nothing is polled",
     forSeconds: 120,
-    remedy: "Start `order-mirror poller`. What events lose stays lost until then.",
+    remedy: "Start `order-mirror poller`. Until then lost events are not repaired.",
     page: "/ops/walks",
     judge: ({ sourceId, leaderlessSince, pausedAt }) =>
       leaderlessSince === null || pausedAt !== null
@@ -53,7 +53,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorNotPolled",
     severity: "critical",
     area: "poller",
-    measures: "no poll has ended for 5 minutes, though a poller leads",
+    measures: "no poll has ended for 5 minutes, although a poller leads",
     forSeconds: 300,
     remedy: "Restart the poller; its log says what it waits for.",
     page: "/ops/walks",
@@ -62,7 +62,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
         ? undefined
         : {
             since: lastCycleEndedAt ?? createdAt,
-            cause: `No poll of ${sourceId} has ended, though ${leader} leads.`,
+            cause: `No poll of ${sourceId} has ended recently, although ${leader} leads.`,
           },
   }),
   perSource({
@@ -71,7 +71,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     area: "poller",
     measures: "a person paused polling",
     forSeconds: 0,
-    remedy: "`order-mirror source resume SOURCE` goes on; events are received meanwhile.",
+    remedy: "Resume with `order-mirror source resume SOURCE`; events are received meanwhile.",
     page: "/ops/walks",
     judge: ({ sourceId, pausedAt }) =>
       pausedAt === null
@@ -79,7 +79,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
         : {
             since: pausedAt,
             cause: `Polling of ${sourceId} is paused.`,
-            remedy: `\`order-mirror source resume ${sourceId}\` goes on; events are received meanwhile.`,
+            remedy: `Resume with \`order-mirror source resume ${sourceId}\`; events are received meanwhile.`,
           },
   }),
   failing("key_refused", {
@@ -95,7 +95,7 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider cannot be reached or answers 5xx",
     forSeconds: 600,
-    remedy: "Look at the provider's status page and wait; polling resumes where it left off.",
+    remedy: "Check the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId, baseUrl }) => `The provider of ${sourceId} does not work (${baseUrl}).`,
   }),
   failing("slow", {
@@ -103,20 +103,20 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "the provider does not answer in time",
     forSeconds: 600,
-    remedy: "Look at the provider's status page and wait; polling resumes where it left off.",
+    remedy: "Check the provider's status page and wait; polling resumes where it left off.",
     sentence: ({ sourceId }) => `The provider of ${sourceId} is too slow.`,
   }),
   perSource({
     name: "OrderMirrorRateLimited",
     severity: "warning",
     area: "poller",
-    measures: "the provider answers 429 again and again",
+    measures: "the provider keeps answering 429",
     forSeconds: 60,
     remedy:
-      "Find the other program that uses the organization's keys: the limit is shared by all of them. Or lower RATE_SHARE_PERCENT.",
+      "Find the other program that uses the organization's keys, which share the limit. Or lower RATE_SHARE_PERCENT.",
     page: "/ops/requests",
     judge: ({ sourceId, trouble, failingSince, rateRefusals, firstRateRefusalAt, pausedAt }) => {
-      const cause = `The provider has no rate left for ${sourceId}: something else uses it up.`;
+      const cause = `The provider has no rate left for ${sourceId}: another program uses it up.`;
       if (pausedAt !== null) return undefined;
       if (trouble === "rate_limited") return { since: failingSince, cause };
       return rateRefusals < RATE_REFUSALS_MIN ? undefined : { since: firstRateRefusalAt, cause };
@@ -127,22 +127,22 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     measures: "polls fail",
     forSeconds: 600,
-    remedy: "`order-mirror doctor` tries the key and the provider; the poller's log holds the whole error.",
+    remedy: "`order-mirror doctor` tests the key and the provider; the poller's log has the whole error.",
     sentence: ({ sourceId }) => `Polls of ${sourceId} fail.`,
   }),
   perSource({
     name: "OrderMirrorIncomplete",
     severity: "warning",
     area: "coverage",
-    measures: "nothing was proved complete for more than an hour",
+    measures: "no progress in completeness for more than an hour",
     forSeconds: HOUR_SECONDS + 300,
-    remedy: "`order-mirror doctor` names gaps and what keeps the poller from proving more.",
+    remedy: "`order-mirror doctor` lists the gaps and what keeps the poller from closing them.",
     page: "/ops/walks",
     judge: ({ sourceId, safeThrough, createdAt }) =>
       safeThrough === null
-        ? { since: createdAt, cause: `Nothing of ${sourceId} is proved to be complete yet.` }
+        ? { since: createdAt, cause: `Nothing of ${sourceId} has been verified as complete yet.` }
         : {
-            // The past of a new source is read after it was configured: it was not missed.
+            // The history of a new source is read after its configuration; it was not missed.
             since: later(safeThrough, createdAt),
             cause: `Data of ${sourceId} may be missing since ${showStart(safeThrough)}.`,
           },
@@ -151,9 +151,10 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     name: "OrderMirrorGaps",
     severity: "warning",
     area: "coverage",
-    measures: "a span of time was never read for certain",
+    measures: "a period could not be verified as read",
     forSeconds: 900,
-    remedy: "The poller reads gaps by itself; `order-mirror doctor` prints the command that does it at once.",
+    remedy:
+      "The poller reads gaps automatically; `order-mirror doctor` prints the command that does so immediately.",
     page: "/ops/walks",
     judge: ({ sourceId, gaps, oldestGap, gapFoundAt }) => {
       if (oldestGap === null) return undefined;
@@ -173,14 +174,14 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     measures: "a change was found within the last day that a proof had missed",
     forSeconds: 0,
     remedy:
-      "The span is read again by itself; reporting.coverage_breaches names it, for whoever made reports of it.",
+      "The period is read again automatically; reporting.coverage_breaches lists it, for reports that were based on it.",
     page: "/ops/walks",
     judge: ({ sourceId, lastBreachAt, now }) =>
       lastBreachAt === null || now - lastBreachAt > DAY_NANOS
         ? undefined
         : {
             since: lastBreachAt,
-            cause: `A change of ${sourceId} was found that a proof had missed; that proof was taken back.`,
+            cause: `A change of ${sourceId} was found that a proof had missed; the proof was withdrawn.`,
           },
   }),
   perSource({
@@ -190,31 +191,31 @@ export const POLL_CONDITIONS: readonly Condition[] = [
     measures: "an order could not be read, or no read confirmed it, for 30 minutes",
     forSeconds: 1_800,
     remedy:
-      "Look at the orders in quarantine, and ask the provider why they cannot be read; they are tried again by themselves.",
+      "Check the orders in quarantine, and ask the provider why they cannot be read; they are retried automatically.",
     page: "/ops/quarantine",
     judge: ({ sourceId, exceptions, oldestExceptionAt }) =>
       exceptions === 0
         ? undefined
         : {
             since: oldestExceptionAt,
-            cause: `"Complete up to" does not speak of ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
+            cause: `"Complete up to" excludes ${describeCount(exceptions, "order")} of ${sourceId} that could not be read or confirmed.`,
           },
   }),
   perSource({
     name: "OrderMirrorProviderChanged",
     severity: "warning",
     area: "provider",
-    measures: "the provider answers in another way than before, within the last day",
+    measures: "the provider's behaviour has changed within the last day",
     forSeconds: 0,
     remedy:
-      "`order-mirror doctor` says what changed. Polling copes with it; ask the provider whether it was meant.",
+      "`order-mirror doctor` shows what changed. Polling adapts to it; ask the provider whether the change was intended.",
     page: "/ops/walks",
     judge: ({ sourceId, behaviourChangedAt, now }) =>
       behaviourChangedAt === null || now - behaviourChangedAt > DAY_NANOS
         ? undefined
         : {
             since: behaviourChangedAt,
-            cause: `The provider of ${sourceId} answers in another way than before.`,
+            cause: `The behaviour of the provider of ${sourceId} has changed.`,
           },
   }),
   perSource({

@@ -7,14 +7,15 @@ export interface WriteProbe {
   readonly mayInsert: boolean;
 }
 
-/** What a process writes first of all: who receives, events; who applies, decisions. */
+/** The first table that a process writes: events for a receiver, decisions for a worker or poller. */
 export type FirstWrite = "mirror.inbox" | "mirror.history";
 
 /**
- * Whether this login may write to `table`, and the database commits at all.
+ * Whether this login may write to `table`, and whether the database commits.
  *
- * Commits one WAL record that no table sees: the database can store an event now, its disk included, and nothing is
- * left behind. A standby, a full disk and a synchronous standby that is away throw or hang, as the inbox would.
+ * Commits one WAL record without touching a table: success means that the database, including its disk, can store an
+ * event now, and nothing is left behind. A standby, a full disk or an absent synchronous standby makes it throw or
+ * hang, as an insert into the inbox would.
  */
 export async function probeWrite(pool: Pool, table: FirstWrite = "mirror.inbox"): Promise<WriteProbe> {
   const { rows } = await pool.query<WriteProbe>(
@@ -27,7 +28,7 @@ export async function probeWrite(pool: Pool, table: FirstWrite = "mirror.inbox")
   return { readOnly: row?.readOnly !== false, mayInsert: row?.mayInsert === true };
 }
 
-/** When the last poll of any source ended, as far as this server knows; null when it knows of none. */
+/** When the last poll of any source ended, as far as this server knows; null if it knows none. */
 export async function readNewestCycle(pool: Pool): Promise<Instant | null> {
   const { rows } = await pool.query<{ at: string | null }>(
     "select mirror.nanos_of(max(last_cycle_ended_at)) as at from mirror.poll_state",

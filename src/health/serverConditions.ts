@@ -18,7 +18,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     measures: "Postgres cannot commit, so webhooks are answered 503",
     forSeconds: 0,
     remedy:
-      "`order-mirror doctor` says what is wrong with the server: a full disk, a standby, or a synchronous standby that is away.",
+      "`order-mirror doctor` shows what is wrong with the server: a full disk, a standby, or an absent synchronous standby.",
     page: "/readyz?verbose",
     find: ({ unwritable }) => (unwritable === null ? [] : [{ subject: "", since: null, cause: unwritable }]),
   },
@@ -29,7 +29,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "queue",
     measures: "the queue's server does not answer, or may lose jobs",
     forSeconds: 0,
-    remedy: "Start Redis, see REDIS_URL. Meanwhile workers find events without it, within seconds.",
+    remedy: "Start Redis; see REDIS_URL. Meanwhile workers find events without it, within seconds.",
     page: "/ops/queues",
     find: ({ queues }) =>
       queues?.flatMap(({ name, problems }) =>
@@ -45,7 +45,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "queue",
     measures: "jobs failed for good within the last 15 minutes",
     forSeconds: 0,
-    remedy: "/ops/queues shows why they failed. Their events are applied by the overdue check.",
+    remedy: "/ops/queues shows why they failed. The overdue check applies their events.",
     page: "/ops/queues",
     find: ({ queues, now }) =>
       queues?.flatMap(({ name, newestDeadAt }) =>
@@ -59,10 +59,10 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "outgoing",
     label: "endpoint",
-    measures: "webhooks to an endpoint of yours fail and wait",
+    measures: "webhooks to one of your endpoints fail and wait",
     forSeconds: 600,
     remedy:
-      "`order-mirror outgoing list` shows how the last attempts ended; mend the endpoint. Nothing is lost until they are given up.",
+      "`order-mirror outgoing list` shows the latest attempts; fix the endpoint. Nothing is lost until messages are given up.",
     page: "/ops/queues",
     find: ({ endpoints }) =>
       endpoints.flatMap(({ endpointId, failuresInRow, pending, oldestPendingAt }) =>
@@ -72,7 +72,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
               {
                 subject: endpointId,
                 since: toInstant(oldestPendingAt),
-                cause: `Webhooks to ${endpointId} fail: ${pending} wait, ${failuresInRow} attempts failed in a row.`,
+                cause: `Webhooks to ${endpointId} fail: ${pending} are waiting after ${failuresInRow} failed attempts in a row.`,
               },
             ],
       ),
@@ -82,10 +82,10 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "outgoing",
     label: "endpoint",
-    measures: "webhooks to an endpoint of yours were given up",
+    measures: "webhooks to one of your endpoints were given up",
     forSeconds: 0,
     remedy:
-      "`order-mirror outgoing dead` shows the answers; mend the endpoint, then `order-mirror outgoing retry`.",
+      "`order-mirror outgoing dead` shows the answers; fix the endpoint, then run `order-mirror outgoing retry`.",
     page: "/ops/queues",
     find: ({ endpoints }) =>
       endpoints.flatMap(({ endpointId, dead, oldestDeadAt }) =>
@@ -107,7 +107,7 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     label: "endpoint",
     measures: "changes were removed within the last day before webhooks were made of them",
     forSeconds: 0,
-    remedy: "A message changes.missed named them to the endpoint, which has to read those orders again.",
+    remedy: "A changes.missed message listed them to the endpoint, which must read those orders again.",
     page: "/ops/queues",
     find: ({ endpoints, now }) =>
       endpoints.flatMap(({ endpointId, newestMissedAt }) => {
@@ -128,10 +128,10 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     area: "database",
     label: null,
     measures:
-      "a transaction of ours has been writing changes for over a second, and readers of the feed wait for it",
+      "one of our transactions has been writing changes for over a second, and readers of the feed wait for it",
     forSeconds: 1,
     remedy:
-      "Look in pg_stat_activity for what it waits for; pg_terminate_backend ends it, and its work is done again.",
+      "pg_stat_activity shows what it waits for; pg_terminate_backend ends it, and its work is retried.",
     page: "/ops",
     find: ({ feedWriter }) => {
       if (feedWriter === null) return [];
@@ -146,9 +146,9 @@ export const SERVER_CONDITIONS: readonly Condition[] = [
     severity: "warning",
     area: "database",
     label: null,
-    measures: "the replica that readers use is away, or more than two minutes behind",
+    measures: "the replica for readers is down, or more than two minutes behind",
     forSeconds: 120,
-    remedy: "Look at replication on both servers; without DATABASE_READ_URL readers use the primary.",
+    remedy: "Check replication on both servers. Without DATABASE_READ_URL, readers use the primary.",
     page: "/ops",
     find: ({ replica, sources }) => {
       if (replica === null) return undefined;

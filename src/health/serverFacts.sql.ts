@@ -1,6 +1,6 @@
 import type { Pool } from "../database/database.ts";
 
-/** What the server says of itself, for the doctor. */
+/** The server's properties that the doctor checks. */
 export interface ServerFacts {
   readonly version: string;
   readonly timeZone: string;
@@ -24,7 +24,7 @@ export async function readServerFacts(pool: Pool): Promise<ServerFacts> {
   return row;
 }
 
-/** Whether the role of reporting tools is there, and may read what it is for. */
+/** Whether the role of reporting tools exists and has its rights. */
 export async function readReaderRole(pool: Pool): Promise<"ready" | "missing" | "without_rights"> {
   const { rows } = await pool.query<{ usable: boolean }>(
     `select has_schema_privilege(oid, 'reporting', 'usage')
@@ -36,7 +36,7 @@ export async function readReaderRole(pool: Pool): Promise<"ready" | "missing" | 
   return role.usable ? "ready" : "without_rights";
 }
 
-/** Reference of the order of a source that changed last; undefined when there is none. */
+/** The reference of a source's most recently changed order; undefined if there is none. */
 export async function readNewestReference(pool: Pool, sourceId: string): Promise<string | undefined> {
   const { rows } = await pool.query<{ reference: string }>(
     "select reference from mirror.orders where source_id = $1 order by version desc, reference desc limit 1",
@@ -45,7 +45,7 @@ export async function readNewestReference(pool: Pool, sourceId: string): Promise
   return rows[0]?.reference;
 }
 
-/** How many orders each source has, without those that are gone. Counts them all: for a person's look, not for a loop. */
+/** The number of orders per source, without deleted ones. It counts every row: use it for people, not in a loop. */
 export async function countMirroredOrders(pool: Pool): Promise<ReadonlyMap<string, number>> {
   const { rows } = await pool.query<{ source_id: string; orders: number }>(
     "select source_id, count(*)::float8 as orders from mirror.orders where gone_at is null group by source_id",

@@ -4,84 +4,87 @@ import type { PollTrouble } from "../domain/pollTrouble.ts";
 import { toInstant } from "../database/columns.ts";
 import type { Pool } from "../database/database.ts";
 
-/** Counting what waits goes no further than this, for each source by itself: the digits beyond it tell nobody more. */
+/** Counts of waiting entries stop here, separately for each source: more digits would not help anybody. */
 export const COUNT_MAX = 100_000;
 
 /**
- * Where a source stands: all that status, metrics, page, doctor, alerts and readiness say of it is made of this.
- * `safeThrough`, `polledThrough`, `historySince`, `provedUntil` and gaps are the provider's time; all other moments are
- * the database's.
+ * The state of a source. Status, metrics, ops page, doctor, alerts and readiness are all based on it. `safeThrough`,
+ * `polledThrough`, `historySince`, `provedUntil` and gaps are in the provider's time; all other times are the
+ * database's.
  */
 export interface Standing {
   readonly sourceId: string;
   readonly mode: Mode;
   readonly baseUrl: string;
-  /** The database's clock at the time of the look. */
+  /** The database's clock at the time of the reading. */
   readonly now: Instant;
   /** When the source was first configured here. */
   readonly createdAt: Instant;
-  /** Since when a person has polling at rest; null when it is polled. */
+  /** When a person paused polling; null if it is not paused. */
   readonly pausedAt: Instant | null;
-  /** The process that leads polling; null when none does. */
+  /** The process that leads polling; null if none does. */
   readonly leader: string | null;
-  /** Since when no process leads; null when one does. */
+  /** When the last leader ended; null if a process leads. */
   readonly leaderlessSince: Instant | null;
-  /** Start of what safeThrough speaks of; null when the source was never polled. */
+  /** Start of the period that safeThrough covers; null if the source was never polled. */
   readonly historySince: Instant | null;
-  /** End of the last window that was polled whole: the cursor. */
+  /** End of the last completely polled window: the cursor. */
   readonly polledThrough: Instant | null;
-  /** Every change from historySince to before this is in the mirror; null before the first proof. */
+  /** The mirror has every change from historySince until just before this; null before the first proof. */
   readonly safeThrough: Instant | null;
-  /** End of the last proved window, whatever lies before it. */
+  /** End of the last proved window, regardless of earlier gaps. */
   readonly provedUntil: Instant | null;
   readonly lastCycleEndedAt: Instant | null;
-  /** When the first of the cycles that have failed in a row ended; null when the last one did not fail. */
+  /** When the first of the current series of failed cycles ended; null if the last cycle succeeded. */
   readonly failingSince: Instant | null;
-  /** Why the last cycle failed; null when it did not. */
+  /** Why the last cycle failed; null if it succeeded. */
   readonly lastError: string | null;
   readonly trouble: PollTrouble | null;
-  /** Requests that the provider answered 429 in the last 10 minutes, and when the first of them was written down. */
+  /** Requests of the last 10 minutes that the provider answered with 429, and when the first was recorded. */
   readonly rateRefusals: number;
   readonly firstRateRefusalAt: Instant | null;
-  /** Spans of the last week that lie between proved windows and were not proved themselves. */
+  /** Unproved periods of the last week between proved windows. */
   readonly gaps: number;
   readonly oldestGap: { readonly since: Instant; readonly until: Instant } | null;
-  /** When the oldest gap became one: when something after it was first proved. */
+  /** When the oldest gap arose: when a later window was first proved. */
   readonly gapFoundAt: Instant | null;
-  /** Orders that safeThrough does not speak of; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
+  /** Orders that safeThrough excludes; see mirror.exceptions. Counting stops at COUNT_MAX + 1. */
   readonly exceptions: number;
-  /** When the first of them was found; null when there is none. */
+  /** When the first of them was found; null if there is none. */
   readonly oldestExceptionAt: Instant | null;
-  /** How often a proof was taken back, since the beginning, and when that was last. */
+  /** How often proofs have ever been withdrawn, and when last. */
   readonly breaches: number;
   readonly lastBreachAt: Instant | null;
-  /** The margins in force; null before they were first tuned, as with the next one. */
+  /** The margins in force; null before they were first tuned, like the next field. */
   readonly settleSeconds: number | null;
   readonly overlapSeconds: number | null;
-  /** Age at which the latest change of the last week was seen, of those that a read had missed; 0: none was late. */
+  /**
+   * Age at which the latest of the late changes of the last week was seen, those that a read had missed; 0: none was
+   * late.
+   */
   readonly lateTailSeconds: number | null;
   /** When the provider's behaviour was last found to have changed. */
   readonly behaviourChangedAt: Instant | null;
   /** Events without a decision. */
   readonly pending: number;
   readonly oldestPendingAt: Instant | null;
-  /** Open input in quarantine; counting stops at COUNT_MAX + 1, as for the refetches. */
+  /** Open quarantined input; counting stops at COUNT_MAX + 1, as it does for refetches. */
   readonly quarantined: number;
   readonly oldestQuarantinedAt: Instant | null;
   readonly refetches: number;
-  /** When an event last came; null when none ever did. */
+  /** When the last event arrived; null if none ever did. */
   readonly lastEventAt: Instant | null;
-  /** Changes that an event announced, in time or late, and that none did, since the beginning. */
+  /** Changes that an event announced, in time or late, and changes that no event announced, since the beginning. */
   readonly announcedEver: number;
   readonly lostEver: number;
-  /** The same of the last 24 hours; `late`: of the announced ones, those that a read had found before. */
+  /** The same for the last 24 hours; `late`: announced after a read had found the change. */
   readonly announced: number;
   readonly late: number;
   readonly lost: number;
   readonly firstLostAt: Instant | null;
   readonly lostSinceLastEvent: number;
   readonly firstLostSinceLastEventAt: Instant | null;
-  /** Changes that a read of the last hour found and whose event may still come. */
+  /** Changes found by reads of the last hour whose event may still arrive. */
   readonly awaited: number;
   /** Changes announced in this hour and the last one; `lateLately` as `late`. */
   readonly announcedLately: number;
@@ -90,14 +93,17 @@ export interface Standing {
   /** Events of the last 24 hours whose claim a read contradicted; counting stops at COUNT_MAX + 1. */
   readonly refutedClaims: number;
   readonly firstRefutedClaimAt: Instant | null;
-  /** Reference of an order of the last of them. */
+  /** The reference of an order affected by the last of them. */
   readonly refutedReference: string | null;
-  /** Signed calls of the webhook address that did not verify since the last event, within two days. */
+  /** Signed calls to the webhook address since the last event whose signature did not verify, within two days. */
   readonly refusedSinceLastEvent: number;
   readonly firstRefusedAt: Instant | null;
-  /** Changes that reads found after the first of these, at least a minute ago: their events should have come by now. */
+  /**
+   * Changes that reads found after the first of these calls, at least a minute ago: their events should have arrived by
+   * now.
+   */
   readonly foundSinceRefused: number;
-  /** Calls of the webhook address in the last 10 minutes. */
+  /** Calls to the webhook address in the last 10 minutes. */
   readonly calls: number;
   readonly slowCalls: number;
   readonly wrongSignatures: number;
@@ -107,7 +113,7 @@ export interface Standing {
   readonly firstNotStoredAt: Instant | null;
 }
 
-/** Rows of the inbox among which the last event is looked for; what is older was written down with the calls. */
+/** The last event is searched among this many rows of the inbox; for older events, the record of calls is used. */
 const EVENTS_SEARCHED = 5_000;
 const RECENT_MINUTES = 10;
 
@@ -238,7 +244,7 @@ cross join lateral (
 ) recent
 order by s.source_id`;
 
-/** Moments come as the digits of their nanoseconds. */
+/** Times arrive as decimal nanoseconds. */
 const MOMENTS = [
   "now",
   "createdAt",
@@ -271,7 +277,7 @@ type Moment = (typeof MOMENTS)[number];
 type StandingRow = Omit<Standing, Moment | "oldestGap"> &
   Record<Moment | "gapSince" | "gapUntil", string | null>;
 
-/** Every source that was ever configured, by name, or the one that is named, in one statement. */
+/** Every source that was ever configured, by name, or only the named one, in one statement. */
 export async function readStandings(pool: Pool, sourceId: string | null = null): Promise<Standing[]> {
   const { rows } = await pool.query<StandingRow>({
     name: "read-standings",

@@ -103,7 +103,7 @@ it("ends with 3 when a part of the period could not be proved whole", async () =
   await end(2);
   const watched = await run(["--watch", requestId]);
   expect(watched).toMatchObject({ code: 3, stdout: expect.stringContaining("Read 0 orders") });
-  expect(watched.stderr).toContain("2 parts could not be proved whole");
+  expect(watched.stderr).toContain("2 parts could not be proved complete");
   expect(await run(["--watch", requestId, "--json"])).toMatchObject({ code: 3 });
   await end(0);
   expect(await run(["--watch", requestId])).toMatchObject({ code: 0 });

@@ -42,7 +42,7 @@ async function setAccount(setting: string): Promise<void> {
 describe("a database that does not do what is needed is told with its cause and a fix", () => {
   it("an account without rights", TIMEOUT, async () => {
     const told = await migrate(newcomerUrl);
-    expect(told.sentence).toMatch(/gives this account too few rights: permission denied for \w+/);
+    expect(told.sentence).toMatch(/denies this account: permission denied for \w+/);
     expect(told.fix).toContain("as the owner of the database");
     expect(told.code).toBe(2);
   });
@@ -61,7 +61,7 @@ describe("a database that does not do what is needed is told with its cause and 
     await setAccount("connection limit 0");
     const told = await migrate(newcomerUrl);
     await setAccount("connection limit -1");
-    expect(told.sentence).toMatch(/takes no more connections\.$/);
+    expect(told.sentence).toMatch(/accepts no more connections\.$/);
     expect(told.code).toBe(75);
   });
 
@@ -69,7 +69,7 @@ describe("a database that does not do what is needed is told with its cause and 
     const { port, pathname } = new URL(database.url);
     const told = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`);
     expect(told.sentence).toContain("cannot be reached (");
-    expect(told.fix).toContain("In a password @ is written %40");
+    expect(told.fix).toContain("In a password, write @ as %40");
     expect(told.code).toBe(75);
   });
 

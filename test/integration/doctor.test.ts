@@ -246,7 +246,7 @@ describe("doctor", () => {
 
   it("names an address that redirects, accepts everything, or does not know the source", async () => {
     for (const [status, expected] of [
-      [308, /redirects.*→ Enter the address/],
+      [308, /redirects.*→ Enter the redirect/],
       [200, /accepts an unsigned call.*→ Correct the proxy/],
       [404, /answers 404.*→ Set the source's webhook secrets/],
       [502, /answers 502 instead of 401.*→ Look into the log/],
@@ -286,7 +286,7 @@ describe("doctor", () => {
     expect(troubles(findings)).toEqual([]);
     expect(findings.filter(({ check }) => check === "events")).toContainEqual(
       expect.objectContaining({
-        sentence: expect.stringContaining("1 calls of the last 10 min had a wrong"),
+        sentence: expect.stringContaining("1 calls in the last 10 min had a wrong"),
       }),
     );
   });
@@ -337,7 +337,7 @@ describe("doctor", () => {
     await pool.query(`update mirror.poll_state set last_error = null, trouble = null, failing_since = null,
       last_cycle_ended_at = now() - interval '1 hour'`);
     expect(troubles((await run()).findings)).toEqual([
-      expect.stringMatching(/^poller: No poll of live has ended, though host:1 leads\. → Restart/),
+      expect.stringMatching(/^poller: No poll of live has ended recently, although host:1 leads\. → Restart/),
     ]);
     await pool.query("update mirror.leases set expires_at = now() - interval '1 hour'");
     await pool.query("update mirror.sources set created_at = now() - interval '1 day'");

@@ -68,7 +68,7 @@ describe("what is not as this program expects is told, and stops what would make
     const edited = [{ ...FIRST, checksum: "another" }, SECOND];
     expect(await kindsOf(url, edited)).toEqual(["edited", "pending"]);
     await expect(migrate(url, { migrations: edited })).rejects.toThrow(
-      "ran the migration 0001_first with another text",
+      "ran a different text of the migration 0001_first",
     );
     expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["pending"]);
   });
@@ -77,7 +77,9 @@ describe("what is not as this program expects is told, and stops what would make
     const { url, query } = await makeEmptyDatabase();
     await migrate(url, { migrations: [FIRST] });
     await query("drop table order_mirror_migration_runs");
-    await expect(migrate(url, { migrations: [FIRST] })).rejects.toThrow("before order-mirror kept checksums");
+    await expect(migrate(url, { migrations: [FIRST] })).rejects.toThrow(
+      "before order-mirror stored checksums",
+    );
   });
 
   it("a migration that this program lacks", async () => {
@@ -139,7 +141,7 @@ describe("what is not as this program expects is told, and stops what would make
         "select name from order_mirror_migration_runs order by name limit 1",
       );
       await query(`update order_mirror_migration_runs set checksum = 'x' where name = '${String(name)}'`);
-      const sentence = `The database ran the migration ${String(name)} with another text`;
+      const sentence = `The database ran a different text of the migration ${String(name)}`;
       const env = { DELIVERY_BASE_URL: "http://127.0.0.1:9", DELIVERY_LIVE_API_KEY: "dos_live_0123456789" };
       for (const args of [["migrate"], ["worker"]]) {
         const { code, stderr } = await runCommand(args, { databaseUrl: url, env });

@@ -61,7 +61,7 @@ it("polls no more while paused, and resumes where it left off", async () => {
   const { stdout } = await runCommand(["status"], { databaseUrl: database.url });
   expect(stdout).toMatch(/polling +paused/);
 
-  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is now under way.\n" });
+  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is now running.\n" });
   const mirrored = async () => {
     await live.poller.runOnce();
     return (await pool.query("select from mirror.orders where reference = 'during'")).rowCount;

@@ -207,7 +207,7 @@ describe("order-mirror source adopt", () => {
     );
     await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
     await record(sourceAt(NEXT));
-    expect((await adopt()).stdout).toBe(`Source live belongs to ${NEXT} already.\n`);
+    expect((await adopt()).stdout).toBe(`Source live already belongs to ${NEXT}.\n`);
 
     const next = makeMemoryProvider();
     for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));

@@ -15,13 +15,15 @@ export interface LoginRights {
   readonly login: string;
   readonly isOwner: boolean;
   readonly groups: readonly string[];
-  /** Of the groups that it needs, those whose rights it does not have. */
+  /** The needed groups whose rights the login lacks. */
   readonly missingGroups: readonly Group[];
-  /** What the groups that it has should give it and do not, such as `insert on mirror.inbox`. */
+  /** Rights that its groups should grant but do not, such as `insert on mirror.inbox`. */
   readonly lacking: readonly string[];
 }
 
-/** What the login of `pool` may do, held against what config/postgres-roles.sql gives the groups in `needs`. */
+/**
+ * Compares the rights of the login of `pool` with those that config/postgres-roles.sql grants to the groups in `needs`.
+ */
 export async function examineLogin(pool: Pool, needs: readonly Group[]): Promise<LoginRights> {
   const login = await readLogin(pool);
   if (login.isOwner) return { ...login, missingGroups: [], lacking: [] };
@@ -33,7 +35,7 @@ export async function examineLogin(pool: Pool, needs: readonly Group[]): Promise
   return { ...login, missingGroups: needs.filter((group) => !login.groups.includes(group)), lacking };
 }
 
-/** What is wrong with a login, in sentences with their fix; empty when it may do all that it needs. */
+/** The problems of a login, each with its fix; empty if it has all the rights it needs. */
 export function tellLacking(rights: LoginRights): { readonly sentence: string; readonly fix: string }[] {
   const { login, missingGroups, lacking } = rights;
   const missing = missingGroups.map((group) => ({
@@ -43,13 +45,13 @@ export function tellLacking(rights: LoginRights): { readonly sentence: string; r
   if (lacking.length === 0) return missing;
   const more = lacking.length > NAMED_MAX ? ` and ${lacking.length - NAMED_MAX} more` : "";
   const sentence = `The login ${login} lacks rights: ${lacking.slice(0, NAMED_MAX).join(", ")}${more}.`;
-  const fix = "As the owner of the database: `order-mirror migrate --roles`, after every upgrade.";
+  const fix = "Run `order-mirror migrate --roles` as the owner of the database, after every upgrade.";
   return [...missing, { sentence, fix }];
 }
 
 const NAMED_MAX = 4;
 
-/** The groups that a process needs to be a member of, by what its configuration has it do. */
+/** The groups that a process must be a member of, given its configuration. */
 export function listNeededGroups(
   service: "up" | "web" | "worker" | "poller",
   does: { readonly writesThrough: boolean; readonly removesOld: boolean },

@@ -3,13 +3,13 @@ import type { Right } from "./roleRights.ts";
 
 export interface LoginFacts {
   readonly login: string;
-  /** It may do all that the owner of the schema may. */
+  /** It has all rights of the schema's owner. */
   readonly isOwner: boolean;
   /** The group roles of config/postgres-roles.sql whose rights it has. */
   readonly groups: readonly string[];
 }
 
-/** Who this login is to the mirror. */
+/** The current login and its rights. */
 export async function readLogin(pool: Pool): Promise<LoginFacts> {
   const { rows } = await pool.query<LoginFacts>(
     `select current_user as login,
@@ -25,7 +25,7 @@ export async function readLogin(pool: Pool): Promise<LoginFacts> {
   return row;
 }
 
-/** What of `rights` this login does not have, in words such as `insert on mirror.inbox`, each once. */
+/** The parts of `rights` that this login lacks, such as `insert on mirror.inbox`, without duplicates. */
 export async function listLacking(pool: Pool, rights: readonly Right[]): Promise<readonly string[]> {
   const { rows } = await pool.query<{ lacking: string }>(
     `with wanted as (

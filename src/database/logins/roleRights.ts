@@ -7,32 +7,32 @@ const FILE = fileURLToPath(new URL("../../../config/postgres-roles.sql", import.
 const STATEMENT = /^(grant|revoke) ([\s\S]+?) on ([\s\S]+?) (?:to|from) ([\s\S]+?);/gm;
 const WITH_COLUMNS = /^(\w+) \(([^)]+)\)$/;
 
-/** One privilege that config/postgres-roles.sql gives to a group role. */
+/** One privilege that config/postgres-roles.sql grants to a group role. */
 export interface Right {
   readonly role: string;
   readonly kind: "schema" | "table" | "sequence";
-  /** With its schema; `mirror.*` stands for all tables, or sequences, of the schema. */
+  /** With its schema; `mirror.*` means all tables or all sequences of the schema. */
   readonly object: string;
-  /** What `mirror.*` does not stand for. */
+  /** The exceptions of `mirror.*`. */
   readonly except: readonly string[];
   readonly privilege: string;
   /** Null: on the whole object. */
   readonly column: string | null;
 }
 
-/** The statements that give each process its rights. */
+/** The SQL that grants each process its rights. */
 export function readRolesFile(): Promise<string> {
   return readFile(FILE, "utf8");
 }
 
-/** Gives the group roles their rights; `always` also where they were given before, and may have been taken away. */
+/** Grants the group roles their rights. With `always`, also if they were granted before: they may have been revoked. */
 export async function makeRolesStep({ always }: { always: boolean }): Promise<Step> {
   const sql = await readRolesFile();
   const checksum = createHash("sha256").update(sql).digest("hex");
   return { name: "roles", checksum, always, run: (client) => client.query(sql) };
 }
 
-/** The rights that these statements leave each group role with. */
+/** The rights that each group role has after these statements. */
 export function parseRights(sql: string): readonly Right[] {
   let rights: Right[] = [];
   for (const [, verb, privileges = "", objects = "", roles = ""] of withoutComments(sql).matchAll(
@@ -67,19 +67,19 @@ function listObjects(objects: string): [Right["kind"], string[]] {
   return named === undefined ? ["table", splitList(objects)] : ["schema", splitList(named)];
 }
 
-/** `insert (a, b)` is insert on a and insert on b. */
+/** `insert (a, b)` means insert on a and insert on b. */
 function splitColumns(privilege: string): [string, string | null][] {
   const [, name, columns] = WITH_COLUMNS.exec(privilege) ?? [];
   if (name === undefined || columns === undefined) return [[privilege, null]];
   return splitList(columns).map((column) => [name, column]);
 }
 
-/** At commas outside brackets. */
+/** Splits at commas outside brackets. */
 function splitList(text: string): string[] {
   return text.split(/,(?![^(]*\))/).map((each) => each.trim().replaceAll(/\s+/g, " "));
 }
 
-/** What is left of `right`. */
+/** The rest of `right` after a revocation. */
 function takeAway(right: Right, revoked: Right): Right[] {
   const concerned =
     right.role === revoked.role &&

@@ -2,13 +2,13 @@ import { createHmac } from "node:crypto";
 import pg from "pg";
 import type { Group } from "./loginRights.ts";
 
-/** Any number will do, as long as nothing else in the database locks it. */
+/** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_003;
 
 /**
- * Makes a login with the rights of these groups, and returns the connection string with it. `ownerUrl` is that of a
- * superuser of a server of ours. The password follows from the superuser's, so that all processes know it and no file has
- * to keep it. Safe to call from several processes at once.
+ * Creates a login with the rights of these groups and returns its connection string. `ownerUrl` belongs to a superuser
+ * of our own server. The password is derived from the superuser's, so that all processes know it and no file has to
+ * store it. Several processes may call this concurrently.
  */
 export async function prepareLogin(
   ownerUrl: string,
@@ -36,5 +36,5 @@ export async function prepareLogin(
   return url.href;
 }
 
-/** The worker ends reports that run for too long. */
+/** The worker ends reports that run too long. */
 const TO_END_LONG_READS = ["pg_signal_backend", "pg_read_all_stats"];

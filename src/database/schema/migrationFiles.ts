@@ -3,20 +3,23 @@ import { readdir, readFile } from "node:fs/promises";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-/** The folder `migrations` beside `src` and `dist`. */
+/** The folder `migrations` next to `src` and `dist`. */
 const DIRECTORY = fileURLToPath(new URL("../../../migrations", import.meta.url));
 const FILE = /^\d{4}_[a-z0-9_]+\.sql$/;
-/** A migration that takes away what older programs use says which is the oldest that still runs: `-- oldest program 1.4.0`. */
+/**
+ * A migration that removes something that older programs use names the oldest program that still runs: `-- oldest
+ * program 1.4.0`.
+ */
 const OLDEST_PROGRAM = /^-- oldest program (\d+\.\d+\.\d+)$/m;
 
-/** A numbered file of SQL that brings the schema one step further. */
+/** A numbered SQL file that brings the schema one step forward. */
 export interface Migration {
-  /** The file's name without its extension. */
+  /** The file name without its extension. */
   readonly name: string;
   readonly sql: string;
-  /** SHA-256 of its text, in hex; line ends do not matter. */
+  /** SHA-256 of its text, in hex, independent of line endings. */
   readonly checksum: string;
-  /** The oldest version of the program that runs on the schema from then on; null: the one before this as well. */
+  /** The oldest program version that runs on the resulting schema; null: the version before this one still runs. */
   readonly oldestProgram: string | null;
 }
 

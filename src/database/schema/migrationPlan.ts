@@ -1,12 +1,12 @@
 import type { Migration } from "./migrationFiles.ts";
 
-/** What a lock on a table keeps others from while its migration runs. */
+/** What a table lock blocks while its migration runs. */
 export type Blocks = "reads and writes" | "writes" | "nothing";
-/** What is done under the lock: nothing that grows with the table, or reading, indexing or writing all of it. */
+/** The work under the lock: none that grows with the table, or reading, indexing or rewriting all of it. */
 export type Work = "none" | "scan" | "index" | "rewrite";
 
 export interface TableLock {
-  /** As the statement names it. */
+  /** As written in the statement. */
   readonly table: string;
   readonly blocks: Blocks;
   readonly work: Work;
@@ -15,16 +15,16 @@ export interface TableLock {
 export interface PlannedMigration {
   readonly name: string;
   readonly statements: number;
-  /** Locks on tables that were there before, the strongest of each; empty: it only adds what is new. */
+  /** Locks on existing tables, the strongest per table; empty: the migration only adds new objects. */
   readonly locks: readonly TableLock[];
-  /** Statements that this program cannot judge, by their first words. */
+  /** Statements that this program cannot assess, by their first words. */
   readonly unjudged: readonly string[];
 }
 
 const STRENGTH: readonly Blocks[] = ["nothing", "writes", "reads and writes"];
 const EFFORT: readonly Work[] = ["none", "scan", "index", "rewrite"];
 
-/** What each of these migrations locks, run in this order. */
+/** The locks of each of these migrations, run in this order. */
 export function planMigrations(migrations: readonly Migration[]): readonly PlannedMigration[] {
   const created = new Set<string>();
   return migrations.map(({ name, sql }) => {
@@ -60,7 +60,7 @@ function strongest(one: TableLock, other: TableLock = one): TableLock {
   return { table: one.table, blocks, work };
 }
 
-/** The statements of a file in lower case, with single spaces and without comments, strings and bodies of functions. @internal */
+/** The statements of a file in lower case, with single spaces and without comments, strings and function bodies. @internal */
 export function splitStatements(sql: string): readonly string[] {
   const bare = sql.replaceAll(/--[^\n]*|\/\*[\s\S]*?\*\/|'(?:[^']|'')*'|\$(\w*)\$[\s\S]*?\$\1\$/g, (found) =>
     /^(?:--|\/\*)/.test(found) ? " " : "''",
@@ -76,11 +76,11 @@ const REWRITES =
   /\btype\b|\bgenerated\b|\bserial\b|\bidentity\b|\bdefault (?:random|gen_random|clock_timestamp|nextval)/;
 const SCANS = /\bset not null\b|\badd (?:constraint|check|foreign key)\b|\bvalidate constraint\b/;
 const INDEXES = /\b(?:primary key|unique)\b/;
-/** They lock no table in a way that others notice. */
+/** These take no table lock that others notice. */
 const HARMLESS =
   /^(?:create (?:or replace )?(?:temporary )?(?:schema|view|function|procedure|type|sequence|role|domain|aggregate|table|unlogged)|comment|grant|revoke|alter default privileges|alter (?:function|procedure|role|sequence|view)|drop (?:function|procedure|view|sequence|type)|call|do|set|select|with)\b/;
 
-/** The locks of one statement, as splitStatements gives it; undefined when it is none that is known here. @internal */
+/** The locks of one statement from splitStatements; undefined if the statement is unknown. @internal */
 export function judgeStatement(statement: string): readonly TableLock[] | undefined {
   const referenced = [...statement.matchAll(REFERENCES)].map(([, table = ""]): TableLock => ({
     table,
@@ -108,12 +108,12 @@ function judgeOwn(statement: string): TableLock | undefined {
     };
   const [, written] =
     /^(?:insert into|update(?: only)?|delete from(?: only)?) ([\w.]+)/.exec(statement) ?? [];
-  // Rows that it changes are locked; others are not.
+  // Only the changed rows are locked.
   if (written !== undefined) return { table: written, blocks: "nothing", work: "scan" };
   const [, triggered] =
     /^create (?:or replace )?(?:constraint )?trigger .*? on ([\w.]+)/.exec(statement) ?? [];
   if (triggered !== undefined) return { table: triggered, blocks: "writes", work: "none" };
-  // The lock is on the index' table, which the statement does not name.
+  // The lock is on the index's table, which the statement does not name.
   const [, gone] =
     /^(?:drop index (?:if exists )?|drop table (?:if exists )?|truncate (?:table )?|lock table |drop trigger .*? on )([\w.]+)/.exec(
       statement,

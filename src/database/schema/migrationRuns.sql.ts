@@ -1,28 +1,28 @@
 import type pg from "pg";
 import type { Migration } from "./migrationFiles.ts";
 
-/** Any number will do, as long as nothing else in the database locks it. */
+/** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_002;
 
-/** What the database knows of one migration that was run, or begun, in it. */
+/** One migration that ran or started in this database. */
 export interface MigrationRun {
   readonly name: string;
-  /** Null: it ran before checksums were kept. */
+  /** Null: it ran before checksums were stored. */
   readonly checksum: string | null;
   readonly oldestProgram: string | null;
   readonly beganAt: Date | null;
-  /** True when it was committed. */
+  /** True once it was committed. */
   readonly ended: boolean;
-  /** True when it began, and its process was ended, or failed, before it was whole. */
+  /** True if it started but failed or was interrupted. */
   readonly halfRun: boolean;
 }
 
-/** Waits until no other session migrates this database, and holds them off until this session ends. */
+/** Waits until no other session migrates this database, and blocks others until this session ends. */
 export async function lockMigrations(client: pg.ClientBase): Promise<void> {
   await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
 }
 
-/** Whether a session migrates this database now. */
+/** Whether a session is migrating this database now. */
 export async function isMigrating(client: pg.ClientBase): Promise<boolean> {
   const { rows } = await client.query<{ migrating: boolean }>(
     `select exists (
@@ -35,7 +35,7 @@ export async function isMigrating(client: pg.ClientBase): Promise<boolean> {
   return rows[0]?.migrating === true;
 }
 
-/** Creates the table of runs. Call it under the lock. */
+/** Creates the table of runs. Call it while holding the lock. */
 export async function prepareRuns(client: pg.ClientBase): Promise<void> {
   await client.query(`
     create table if not exists order_mirror_migration_runs (
@@ -55,7 +55,7 @@ export async function prepareRuns(client: pg.ClientBase): Promise<void> {
     comment on column order_mirror_migration_runs.ended_at is 'When it was whole; null while it runs, and when its process was ended before.'`);
 }
 
-/** What ran here, in the order of the names; empty in a new database. */
+/** The recorded runs, ordered by name; empty in a new database. */
 export async function readRuns(client: pg.ClientBase): Promise<readonly MigrationRun[]> {
   const { rows: found } = await client.query<{ migrations: boolean; runs: boolean }>(
     `select to_regclass('order_mirror_migrations') is not null as migrations,
@@ -81,7 +81,7 @@ export async function readRuns(client: pg.ClientBase): Promise<readonly Migratio
   return rows;
 }
 
-/** Notes, before anything is done, that a migration begins. */
+/** Records that a migration starts; called before any change. */
 export async function beginRun(
   client: pg.ClientBase,
   { name, checksum, oldestProgram, program }: Omit<Migration, "sql"> & { readonly program: string },
@@ -94,7 +94,7 @@ export async function beginRun(
   );
 }
 
-/** Notes that a migration is whole. */
+/** Records that a migration is complete. */
 export async function endRun(client: pg.ClientBase, name: string): Promise<void> {
   await client.query("update order_mirror_migration_runs set ended_at = clock_timestamp() where name = $1", [
     name,

@@ -16,8 +16,8 @@ import type { SchemaState, StepName } from "./schemaState.ts";
 /**
  * Numbered .sql files as knex migrations, forward only.
  *
- * knex' own loader records the file's extension, so a database migrated from .ts in development refuses .js in
- * production; here the recorded name has none.
+ * knex's own loader records the file extension, so a database migrated from .ts in development would refuse .js in
+ * production; the name recorded here has no extension.
  */
 function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migration> {
   return {
@@ -26,7 +26,7 @@ function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migr
     getMigration: ({ sql }) =>
       Promise.resolve({
         up: (connection) => connection.raw(escapeBindings(sql)),
-        down: () => Promise.reject(new Error("migrations only go forward")),
+        down: () => Promise.reject(new Error("migrations only run forward")),
       }),
   };
 }
@@ -34,24 +34,24 @@ function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migr
 const makeConfig = (migrations: readonly Migration[]): Knex.MigratorConfig => ({
   migrationSource: makeSource(migrations),
   tableName: "order_mirror_migrations",
-  // A database may be ahead of this release, while an older one still runs beside the newer or after a roll-back.
+  // The database may be ahead of this release while an older release runs next to a newer one, or after a rollback.
   disableMigrationsListValidation: true,
 });
 
-/** What is done after the migrations, in the same order by all: once for each checksum, and after each migration. */
+/** A step after the migrations, in the same order everywhere: it runs once per checksum, and after each migration. */
 export interface Step {
   readonly name: StepName;
   readonly checksum: string;
-  /** True: each time. */
+  /** True: it runs every time. */
   readonly always?: boolean;
   /** `client` is a session of the migrating account, outside a transaction. */
   readonly run: (client: pg.Client) => Promise<unknown>;
 }
 
 /**
- * Brings the database to the newest schema; returns the names of the migrations that it ran, none if current.
+ * Brings the database to the newest schema; returns the names of the migrations it ran, none if the schema was current.
  *
- * Throws ConfigurationError when the schema is not the one that these migrations go on from.
+ * Throws ConfigurationError if the schema is not one that these migrations can continue from.
  */
 export async function migrate(
   databaseUrl: string,
@@ -59,8 +59,7 @@ export async function migrate(
 ): Promise<string[]> {
   const known = migrations ?? (await readMigrations());
   return withClient(databaseUrl, async (client) => {
-    // The session's lock keeps a second process waiting. So knex' own, which outlives a process that is killed, is
-    // nobody's now.
+    // The session lock makes a second process wait. A knex lock that still exists was left behind by a killed process.
     await lockMigrations(client);
     const runs = await readRuns(client);
     const state = await judgeSchema({ runs, migrating: false, version: VERSION, migrations: known });
@@ -87,7 +86,7 @@ async function runAll(
   databaseUrl: string,
   deps: { client: pg.Client; known: readonly Migration[]; pending: readonly Migration[] },
 ): Promise<void> {
-  // What failed is thrown, and reported by the caller.
+  // The caller reports errors.
   const log = { warn: () => undefined, error: () => undefined };
   const connection = knex({ client: "pg", connection: databaseUrl, pool: { min: 0, max: 1 }, log });
   const config = makeConfig(deps.known);
@@ -103,7 +102,7 @@ async function runAll(
   }
 }
 
-/** How the schema of `databaseUrl` stands to this program; changes nothing. */
+/** Compares the schema of `databaseUrl` with this program; changes nothing. */
 export async function examineSchema(
   databaseUrl: string,
   migrations?: readonly Migration[],
@@ -122,12 +121,12 @@ export async function examineSchema(
 
 export interface MigrationPlan {
   readonly migrations: readonly PlannedMigration[];
-  /** Of the tables that are locked. */
+  /** Sizes of the tables that are locked. */
   readonly sizes: ReadonlyMap<string, TableSize>;
   readonly findings: SchemaState["findings"];
 }
 
-/** What `migrate` would run now and what it would lock; changes nothing. */
+/** The pending migrations and their locks; changes nothing. */
 export async function planPending(databaseUrl: string): Promise<MigrationPlan> {
   const { pending, findings } = await examineSchema(databaseUrl);
   const migrations = planMigrations(pending);
@@ -141,7 +140,7 @@ async function withClient<Result>(
   use: (client: pg.Client) => Promise<Result>,
 ): Promise<Result> {
   const client = new pg.Client(databaseUrl);
-  // The error comes out of the query; without a listener a late one would end the process.
+  // The query rejects with the error; without a listener, a late error would end the process.
   client.on("error", () => undefined);
   await client.connect();
   try {
@@ -151,7 +150,7 @@ async function withClient<Result>(
   }
 }
 
-/** knex reads ? and :name in raw SQL as bindings; a migration has none. */
+/** knex treats ? and :name in raw SQL as bindings; migrations have none. */
 function escapeBindings(sql: string): string {
   return sql.replaceAll("?", "\\?");
 }

@@ -2,7 +2,7 @@ import { readMigrations } from "./migrationFiles.ts";
 import type { Migration } from "./migrationFiles.ts";
 import type { MigrationRun } from "./migrationRuns.sql.ts";
 
-/** What follows the migrations: BullMQ's own, and the rights of config/postgres-roles.sql. */
+/** The steps after the migrations: BullMQ's own migrations, and the rights of config/postgres-roles.sql. */
 export type StepName = "queue" | "roles";
 
 const STEPS: Readonly<Record<string, string>> = {
@@ -10,11 +10,11 @@ const STEPS: Readonly<Record<string, string>> = {
   roles: "Granting the rights of config/postgres-roles.sql",
 };
 
-/** A database's schema, held against the migrations of this program. */
+/** A database's schema, compared with the migrations of this program. */
 export interface SchemaState {
-  /** What this program would run, oldest first. */
+  /** The migrations that this program would run, oldest first. */
   readonly pending: readonly Migration[];
-  /** One sentence for each way in which it is not what this program expects; the worst first. */
+  /** One sentence per deviation from the expected schema; the worst first. */
   readonly findings: readonly SchemaFinding[];
 }
 
@@ -24,22 +24,22 @@ export interface SchemaFinding {
   readonly fix: string;
 }
 
-/** With these, no migration may run: what is there is not what the next one expects. */
+/** These block every migration: the schema is not the one that the next migration expects. */
 const MAY_NOT_MIGRATE = new Set(["edited", "missing", "too_new"]);
-/** With these a process works all the same. */
+/** A process starts in spite of these. */
 const MAY_START = new Set(["newer"]);
 
-/** What keeps `migrate` from running; undefined when nothing does. */
+/** The finding that blocks `migrate`; undefined if none does. */
 export function findObstacle({ findings }: SchemaState): SchemaFinding | undefined {
   return findings.find(({ kind }) => MAY_NOT_MIGRATE.has(kind));
 }
 
-/** What keeps a process from starting; undefined when nothing does. */
+/** The finding that blocks the start of a process; undefined if none does. */
 export function findStartObstacle({ findings }: SchemaState): SchemaFinding | undefined {
   return findings.find(({ kind }) => !MAY_START.has(kind));
 }
 
-/** Holds what ran in a database against what this program, of that version, would run. */
+/** Compares what ran in a database with what this program, at this version, would run. */
 export async function judgeSchema(found: {
   readonly runs: readonly MigrationRun[];
   readonly migrating: boolean;
@@ -77,10 +77,10 @@ function tellEdited(edited: readonly MigrationRun[]): SchemaFinding {
   const names = listNames(edited);
   const unknown = edited.every(({ checksum }) => checksum === null);
   const sentence = unknown
-    ? `The database ran ${names} before order-mirror kept checksums, so nobody can say whether its schema is the one that this program expects.`
-    : `The database ran ${names} with another text than this program has, so its schema is not the one that this program expects.`;
+    ? `The database ran ${names} before order-mirror stored checksums, so its schema cannot be compared with the one that this program expects.`
+    : `The database ran a different text of ${names} than this program has, so its schema is not the one that this program expects.`;
   const fix =
-    "Run the program that migrated this database, or give this one an empty database: it fills itself from the provider.";
+    "Run the program version that migrated this database, or use an empty database: it fills itself from the provider.";
   return { kind: "edited", sentence, fix };
 }
 
@@ -88,12 +88,12 @@ function tellMissing(missing: readonly MigrationRun[]): SchemaFinding[] {
   if (missing.length === 0) return [];
   const sentence = `The database ran ${listNames(missing)}, which this program lacks although it has later migrations.`;
   return [
-    { kind: "missing", sentence, fix: "Install order-mirror again; its folder `migrations` is not whole." },
+    { kind: "missing", sentence, fix: "Reinstall order-mirror; its folder `migrations` is incomplete." },
   ];
 }
 
 function tellTooNew({ name, oldestProgram }: MigrationRun, version: string): SchemaFinding {
-  const sentence = `The database ran ${name} of a newer release, after which order-mirror ${version} can no longer work with it.`;
+  const sentence = `The database ran ${name} of a newer release, so order-mirror ${version} can no longer work with it.`;
   return {
     kind: "too_new",
     sentence,
@@ -104,7 +104,7 @@ function tellTooNew({ name, oldestProgram }: MigrationRun, version: string): Sch
 function tellNewer(newer: readonly MigrationRun[]): SchemaFinding {
   const sentence = `The database was migrated by a newer release (${newer.map(({ name }) => name).join(", ")}).`;
   const fix =
-    "This release runs on it too, during the upgrade and after going back; finish the upgrade when you can.";
+    "This release also runs on it, during an upgrade and after a rollback; finish the upgrade when you can.";
   return { kind: "newer", sentence, fix };
 }
 
@@ -114,11 +114,11 @@ function tellUnfinished({ name, beganAt }: MigrationRun, migrating: boolean): Sc
   if (migrating) {
     return {
       kind: "running",
-      sentence: `${what} began${since} and is still running.`,
-      fix: "Wait until it has ended.",
+      sentence: `${what} started${since} and is still running.`,
+      fix: "Wait until it ends.",
     };
   }
-  const sentence = `${what} began${since} and did not end: its process was ended, or it failed.`;
+  const sentence = `${what} started${since} and did not finish: it failed or was interrupted.`;
   const command = name === "roles" ? "order-mirror migrate --roles" : "order-mirror migrate";
   return { kind: "half_run", sentence, fix: `Run \`${command}\` again.` };
 }

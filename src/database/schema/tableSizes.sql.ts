@@ -2,11 +2,11 @@ import type pg from "pg";
 
 export interface TableSize {
   readonly bytes: number;
-  /** As Postgres counted last. */
+  /** As of Postgres' last count. */
   readonly rows: number;
 }
 
-/** How big these tables are, indexes included; those that are missing are left out. */
+/** The sizes of these tables, including indexes; missing tables are left out. */
 export async function readTableSizes(
   client: pg.ClientBase,
   tables: readonly string[],

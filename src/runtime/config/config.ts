@@ -18,24 +18,24 @@ export type { SourceConfig } from "./sources.ts";
 
 const SHOWN_LENGTH_MAX = 80;
 
-/** Everything that can be set from outside, parsed, checked and frozen. */
+/** All settings, parsed, checked and frozen. */
 export interface Config {
   /** Null: the embedded Postgres under `dataDir`. */
   readonly databaseUrl: string | null;
-  /** Set when `databaseUrl` leads to a pooler in transaction mode: Postgres itself. */
+  /** The direct address of Postgres, if `databaseUrl` points to a pooler in transaction mode. */
   readonly databaseDirectUrl: string | null;
-  /** A replica for the read API; null: there is none. */
+  /** A replica for the read API; null: none. */
   readonly databaseReadUrl: string | null;
   readonly dataDir: string;
-  /** Empty: the queue is in Postgres. Several: nodes of a cluster. */
+  /** Empty: the queue is in Postgres. Several: the nodes of a cluster. */
   readonly redisUrls: readonly string[];
   readonly host: string;
   readonly port: number;
-  /** Of a listener of its own for webhooks; null: they come to `port`. */
+  /** Port of a separate listener for webhooks; null: webhooks use `port`. */
   readonly webhookPort: number | null;
   readonly connectionsMax: number;
   readonly connectionsPerAddressMax: number;
-  /** Of a worker or poller of its own; null: it serves nothing. */
+  /** Health port of a separate worker or poller; null: none. */
   readonly healthPort: number | null;
   /** How many of the last refused webhook requests are kept under `dataDir`. */
   readonly captureRefused: number;
@@ -44,7 +44,7 @@ export interface Config {
   readonly pollSettleSeconds: number;
   readonly pollOverlapSeconds: number;
   readonly pollPace: "cycle" | "request";
-  /** Share of the provider's rate limits that is ours, 0 to 1. */
+  /** Our share of the provider's rate limits, 0 to 1. */
   readonly rateShare: number;
   /** ISO 8601 duration or instant; see resolveSince. */
   readonly backfillSince: string;
@@ -56,23 +56,23 @@ export interface Config {
   readonly opsPassword: string | null;
   readonly opsViewerPassword: string | null;
   readonly metricsToken: string | null;
-  /** How people sign on to the ops pages by another program; null: by the passwords only. */
+  /** Single sign-on to the ops pages; null: passwords only. */
   readonly signOn: SignOn | null;
-  /** Where no token or password is set, requests from this machine need none. */
+  /** If no token or password is set, requests from this machine need none. */
   readonly localTrust: boolean;
-  /** What others call the web process, the first for links; empty: HOST. */
+  /** Public addresses of the web process; the first is used in links. Empty: HOST. */
   readonly publicUrls: readonly string[];
-  /** Where alerts go; null: nowhere. */
+  /** Where alerts are sent; null: nowhere. */
   readonly alertWebhook: { readonly url: string; readonly secret: string } | null;
   readonly writeThrough: boolean;
-  /** Writes beside those of the contract; see forwardedPaths.ts. */
+  /** Writes to forward in addition to those of the contract; see forwardedPaths.ts. */
   readonly writeThroughPaths: readonly string[];
-  /** How long things are kept: ISO 8601 durations; null: for ever. */
+  /** Retention as ISO 8601 durations; null: forever. */
   readonly eventsKeptFor: string | null;
   readonly historyKeptFor: string | null;
   readonly changesKeptFor: string | null;
   readonly changesWaitDays: number;
-  /** Endpoints of the business's own that are notified of changes. */
+  /** The business's own endpoints that are notified of changes. */
   readonly outgoingWebhooks: readonly OutgoingWebhook[];
   readonly sandboxPort: number;
   readonly sandboxSeed: number;
@@ -82,20 +82,20 @@ export interface Config {
 
 export interface ConfigChecks {
   readonly checkScheme: CheckScheme;
-  /** The `.env` file; null for none. Default: `.env` in the current folder, where there is one. */
+  /** The `.env` file; null for none. Default: `.env` in the current folder, if it exists. */
   readonly envFile?: string | null;
 }
 
 export interface ConfigRow {
   readonly name: string;
-  /** Of a secret only its length. */
+  /** For a secret, only its length. */
   readonly value: string;
   readonly source: "environment" | "file" | ".env" | "default";
 }
 
 /**
- * Reads the configuration. No source at all is fine here: see requireSources.
- * Throws ConfigurationError with one line per problem; no line holds a secret.
+ * Reads the configuration. It may have no source; see requireSources. Throws ConfigurationError with one line per
+ * problem; no line contains a secret.
  */
 export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Config {
   const environment = readEnvironment(env, checks.envFile === undefined ? ENV_FILE : checks.envFile);
@@ -103,17 +103,17 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   const values = parseValues(environment.found, problems);
   const sources: NamedSource[] = [];
   const outgoing: OutgoingWebhook[] = [];
-  // A secret whose file cannot be read would be reported a second time, as a source that lacks it.
+  // If a secret's file cannot be read, its source would be reported a second time, as lacking the secret.
   if (environment.problems.length === 0) {
     sources.push(...readVariableSources(values, problems), ...readFileSources(values, problems));
     problems.push(...listSourceProblems(sources, values, checks.checkScheme));
     const file = values.OUTGOING_WEBHOOKS_FILE;
-    // Without any, this is the demo or a command beside it, whose sources are named after the modes.
+    // Without sources this is the demo or a command next to it, whose sources are named after the modes.
     const sourceIds = sources.length === 0 ? MODES : sources.map(({ sourceId }) => sourceId);
     outgoing.push(...readOutgoingFile({ file, sourceIds, checkScheme: checks.checkScheme, problems }));
   }
   if (values.OPS_PASSWORD !== null && values.OPS_PASSWORD === values.OPS_VIEWER_PASSWORD) {
-    problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Viewers need a password of their own.");
+    problems.push("OPS_VIEWER_PASSWORD is the same as OPS_PASSWORD. Give viewers a different password.");
   }
   for (const name of ["DATABASE_DIRECT_URL", "DATABASE_READ_URL"] as const) {
     if (values[name] !== null && values.DATABASE_URL === null)
@@ -126,19 +126,22 @@ export function loadConfig(env: NodeJS.Dict<string>, checks: ConfigChecks): Conf
   return freeze(makeConfig(values, sources, outgoing));
 }
 
-/** Which sources' keys of the provider a process needs: of all, of those that it passes writes on to, or of none. */
+/** The sources for which a process needs the provider's keys: all, those whose writes it forwards, or none. */
 export type KeysFor = "reading" | "writing" | "nothing";
 
 /**
- * Throws ConfigurationError, with the fix, when no source is configured, or when one has no key that is needed. Keys belong
- * only where they are used: whoever holds one can order couriers.
+ * Throws ConfigurationError, with a fix, if no source is configured, or if one lacks a key that is needed. A key
+ * belongs only where it is used: whoever holds one can order couriers.
  */
 export function requireSources(config: Config, keysFor: KeysFor): void {
   const { sources, apiTokens, writeThrough } = config;
   if (sources.length === 0) {
-    throw new ConfigurationError("No source is configured: there is no key of the provider, and no secret.", {
-      fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
-    });
+    throw new ConfigurationError(
+      "No source is configured: neither a provider key nor a webhook secret is set.",
+      {
+        fix: "Set DELIVERY_BASE_URL and DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or SOURCES_FILE. To look around without an account, run `order-mirror demo`.",
+      },
+    );
   }
   const writes = new Set(
     writeThrough ? apiTokens.filter((token) => token.mayWrite).map((token) => token.sourceId) : [],
@@ -148,14 +151,14 @@ export function requireSources(config: Config, keysFor: KeysFor): void {
   const lacking = sources.filter((source) => source.apiKey === null && needsKey(source));
   if (lacking.length === 0) return;
   throw new ConfigurationError(
-    `There is no key of the provider for ${lacking.map(({ sourceId }) => sourceId).join(", ")}.`,
+    `The provider key is missing for ${lacking.map(({ sourceId }) => sourceId).join(", ")}.`,
     {
       fix: "Set DELIVERY_LIVE_API_KEY or DELIVERY_TEST_API_KEY, or apiKey in SOURCES_FILE. Only `worker`, and `web` without WRITE_THROUGH, need no key.",
     },
   );
 }
 
-/** The configuration in force, variable by variable, and where each value comes from; then the sources of the file. */
+/** The configuration in force: each variable with its origin, then the sources of the file. */
 export function describeConfig(
   config: Config,
   env: NodeJS.Dict<string>,
@@ -198,7 +201,7 @@ function describeSource({
   return { name: `source ${sourceId}`, value: parts.join("; "), source: "file" };
 }
 
-/** Values of all variables; one that is not in order is reported, and has its default meanwhile. */
+/** Values of all variables; an invalid one is reported and replaced by its default. */
 function parseValues(found: ReadonlyMap<VariableName, FoundText>, problems: string[]): Values {
   const values: Record<string, unknown> = {};
   for (const name of VARIABLE_NAMES) {
@@ -263,7 +266,7 @@ function makeConfig(
     sandboxPort: values.SANDBOX_PORT,
     sandboxSeed: values.SANDBOX_SEED,
     logLevel: values.LOG_LEVEL,
-    // Logs of commands and roles go to stderr, so that stdout stays for data.
+    // Logs go to stderr, so that stdout carries data only.
     logFormat: values.LOG_FORMAT ?? (process.stderr.isTTY ? "pretty" : "json"),
   };
 }
@@ -276,8 +279,8 @@ function listAlertProblems(values: Values, checkScheme: CheckScheme): string[] {
   const { ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret } = values;
   if (url === null && secret === null) return [];
   if (secret === null)
-    return ["ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET. Alerts are signed; set both or none."];
-  if (url === null) return ["ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL. Set both or none."];
+    return ["ALERT_WEBHOOK_URL is set without ALERT_WEBHOOK_SECRET. Alerts are signed; set both or neither."];
+  if (url === null) return ["ALERT_WEBHOOK_SECRET is set without ALERT_WEBHOOK_URL. Set both or neither."];
   return checkScheme("standard-webhooks", [secret]).map((problem) => `ALERT_WEBHOOK_SECRET: ${problem}`);
 }
 

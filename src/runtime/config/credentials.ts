@@ -8,7 +8,7 @@ import { describeReadError } from "./environment.ts";
 
 const FILE = "credentials.json";
 const SECRET_BYTES = 24;
-/** Of who is neither the owner of the file nor root. */
+/** Permission bits of everybody but the owner of the file. */
 const OTHERS = 0o077;
 
 const storedSchema = z.strictObject({
@@ -20,20 +20,20 @@ const storedSchema = z.strictObject({
 });
 type Stored = z.output<typeof storedSchema>;
 
-/** What was made because nobody had configured it; absent what was not made now. */
+/** Credentials that were created because none were configured; those that were not created now are absent. */
 export type MadeCredentials = Partial<Stored> & Required<Pick<Stored, "apiTokens">>;
 
 interface Provided {
   readonly config: Config;
-  /** Undefined: nothing was missing, or it was all made at an earlier start. */
+  /** Undefined: nothing was missing, or all of it was created at an earlier start. */
   readonly made: MadeCredentials | undefined;
   readonly file: string;
 }
 
 /**
- * `config` with the tokens and passwords that nobody configured: made at the first start and kept in DATA_DIR, in a file
- * that only this account can read. So nothing is open to everybody before somebody has thought of it. With LOCAL_TRUST
- * nothing is made. Throws ConfigurationError when the file cannot be written or others can read it.
+ * Adds the tokens and passwords that are not configured: they are created at the first start and kept in DATA_DIR, in a
+ * file that only this account can read. So nothing is open by default. With LOCAL_TRUST nothing is created. Throws
+ * ConfigurationError if the file cannot be written or others can read it.
  */
 export function provideCredentials(config: Config): Provided {
   const file = path.resolve(config.dataDir, FILE);
@@ -46,12 +46,14 @@ export function provideCredentials(config: Config): Provided {
   return { config: withStored(config, all), made: hasMade ? made : undefined, file };
 }
 
-/** Without METRICS_TOKEN alone nothing is made: then nobody reads the metrics, which is no reason to need a file. */
+/**
+ * A missing METRICS_TOKEN alone creates nothing: nobody can then read the metrics, and that does not justify a file.
+ */
 function isLacking(config: Config): boolean {
   return config.apiTokens.length === 0 || needsOpsPassword(config);
 }
 
-/** Where people sign on by another program, nobody has asked for a password that they share. */
+/** With single sign-on, nobody needs a shared password. */
 function needsOpsPassword({ opsPassword, signOn }: Config): boolean {
   return opsPassword === null && signOn === null;
 }
@@ -69,7 +71,7 @@ function makeMissing(config: Config, stored: Stored): MadeCredentials {
   };
 }
 
-/** What is configured wins; a password for viewers only is none for operators, who get one then. */
+/** Configured values win. A password for viewers alone still leaves operators without one, so one is created. */
 function withStored(config: Config, stored: Stored): Config {
   const { apiTokens, opsPassword, opsViewerPassword, metricsToken } = config;
   const made = needsOpsPassword(config) ? stored : undefined;
@@ -94,7 +96,7 @@ function readStored(file: string): Stored {
   try {
     if (process.platform !== "win32" && (statSync(file).mode & OTHERS) !== 0) {
       throw new ConfigurationError(`Other accounts can read ${file}, which holds passwords.`, {
-        fix: `Run chmod 600 ${file}; remove the file instead if somebody may have read it, and new ones are made.`,
+        fix: `Run chmod 600 ${file}. If somebody may have read it, remove the file instead: new credentials are then created.`,
       });
     }
     return storedSchema.parse(JSON.parse(readFileSync(file, "utf8")));
@@ -102,24 +104,24 @@ function readStored(file: string): Stored {
     if (error instanceof ConfigurationError) throw error;
     if (["ENOENT", "ENOTDIR"].includes((error as NodeJS.ErrnoException).code ?? "")) return { apiTokens: {} };
     const broken = error instanceof SyntaxError || error instanceof z.ZodError;
-    const reason = broken ? "is not what was written there" : describeReadError(error);
+    const reason = broken ? "does not have the expected content" : describeReadError(error);
     throw new ConfigurationError(`The file ${file} ${reason}.`, {
-      fix: "Correct it, or remove it: new tokens and passwords are made then.",
+      fix: "Correct it, or remove it: new tokens and passwords are then created.",
     });
   }
 }
 
-/** Whole or not at all: the file takes its place when it is complete. */
+/** Written to a draft and renamed, so that the file is never incomplete. */
 function store(file: string, stored: Stored): void {
   const draft = `${file}.${process.pid}`;
   try {
     mkdirSync(path.dirname(file), { recursive: true });
     writeFileSync(draft, `${JSON.stringify(stored, null, 2)}\n`, { mode: 0o600 });
-    // A file of an earlier start that broke off keeps its mode when it is written again.
+    // A draft left by an interrupted start keeps its mode when it is overwritten.
     chmodSync(draft, 0o600);
     renameSync(draft, file);
   } catch (error) {
-    throw new ConfigurationError(`The tokens and passwords that were made cannot be kept in ${file}.`, {
+    throw new ConfigurationError(`The new tokens and passwords cannot be stored in ${file}.`, {
       cause: error,
       fix: "Set API_TOKENS and OPS_PASSWORD, or make DATA_DIR a folder that this account can write to.",
     });

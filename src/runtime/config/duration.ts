@@ -2,7 +2,7 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { instantFromMillis, millisFromInstant, parseInstant } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
-/** A calendar duration; every part is a whole number, 0 when left out. */
+/** A calendar duration; each part is a whole number, 0 if absent. */
 export interface Duration {
   readonly months: number;
   readonly days: number;
@@ -17,7 +17,7 @@ const MINUTE_SECONDS = 60;
 const HOUR_SECONDS = 3_600;
 const DAY_MS = 86_400_000;
 
-/** The ISO 8601 duration that `text` names, such as `P30D`, `P1Y6M` or `PT12H`; undefined for anything else. */
+/** Parses an ISO 8601 duration such as `P30D`, `P1Y6M` or `PT12H`; returns undefined for anything else. */
 export function parseDuration(text: string): Duration | undefined {
   const parts = ISO_8601_DURATION.exec(text);
   if (!parts) return undefined;
@@ -32,8 +32,8 @@ export function parseDuration(text: string): Duration | undefined {
 }
 
 /**
- * `now` less `duration`, in UTC: months first, where a day that the month does not have becomes its last, then days
- * and seconds. Never before 1970. Exact to milliseconds, which is enough for where a backfill ends.
+ * `now` minus `duration`, in UTC: first months (a day that the month lacks becomes its last day), then days and
+ * seconds. Never before 1970. Exact to milliseconds, enough for the start of a backfill.
  */
 function subtractDuration(now: Instant, { months, days, seconds }: Duration): Instant {
   const date = new Date(millisFromInstant(now));
@@ -47,8 +47,8 @@ function subtractDuration(now: Instant, { months, days, seconds }: Duration): In
 }
 
 /**
- * The instant that BACKFILL_SINCE means at `now`: a duration counts back from it, an instant is taken as it is.
- * Throws ConfigurationError for text that is neither.
+ * The instant that BACKFILL_SINCE means at `now`: a duration counts back from it, an instant is used as is. Throws
+ * ConfigurationError for any other text.
  */
 export function resolveSince(text: string, now: Instant): Instant {
   if (text.startsWith("P")) {
@@ -58,7 +58,7 @@ export function resolveSince(text: string, now: Instant): Instant {
     try {
       return parseInstant(text);
     } catch {
-      // Said below, in words that fit both forms.
+      // The error below covers both forms.
     }
   }
   throw new ConfigurationError(`${JSON.stringify(text)} is neither an ISO 8601 duration nor an instant.`, {

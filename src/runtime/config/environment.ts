@@ -5,7 +5,7 @@ import { findMisspelt } from "../../domain/misspelt.ts";
 import { describeVariable, VARIABLE_NAMES } from "./variables.ts";
 import type { VariableName } from "./variables.ts";
 
-/** Where a value comes from. `file`: from NAME_FILE, or from the file of sources. */
+/** The origin of a value. `file`: from NAME_FILE, or from the file of sources. */
 type Origin = "environment" | "file" | ".env" | "default";
 
 export interface FoundText {
@@ -14,24 +14,24 @@ export interface FoundText {
 }
 
 export interface Environment {
-  /** Trimmed texts of the variables that are set; an empty one counts as not set. */
+  /** Trimmed texts of the variables that are set; an empty text counts as not set. */
   readonly found: ReadonlyMap<VariableName, FoundText>;
-  /** Sentences that name the variable and never its content. */
+  /** Sentences that name the variable but never its content. */
   readonly problems: readonly string[];
-  /** Sentences about variables that nothing reads and that are nearly one of ours. */
+  /** Sentences about unknown variables whose names almost match one of ours. */
   readonly remarks: readonly string[];
 }
 
-/** What this process was started with; nothing else reads it. */
+/** The environment of this process; nothing else reads it. */
 export const ENVIRONMENT: NodeJS.Dict<string> = process.env;
 
-/** The variables that `.env` files are read for, unless another name is given. */
+/** The default name of the `.env` file. */
 export const ENV_FILE = ".env";
 const SECRET_FILE_BYTES_MAX = 65_536;
 
 /**
- * Texts of all variables: the environment wins over the `.env` file, and a secret may stand in the file that
- * NAME_FILE names. A missing `.env` is fine. `envFile` null reads none.
+ * Texts of all variables. The environment wins over the `.env` file, and NAME_FILE may name a file that holds a secret.
+ * A missing `.env` is fine. With `envFile` null, none is read.
  */
 export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null): Environment {
   const problems: string[] = [];
@@ -61,30 +61,30 @@ export function readEnvironment(env: NodeJS.Dict<string>, envFile: string | null
   return { found, problems, remarks: listMisspelt([...Object.keys(env), ...Object.keys(dotenv)]) };
 }
 
-/** A remark and no problem: the variable may be another program's. */
+/** A remark, not a problem: the variable may belong to another program. */
 function listMisspelt(names: readonly string[]): string[] {
   const known = VARIABLE_NAMES.flatMap((name) =>
     describeVariable(name).secret ? [name, `${name}_FILE`] : [name],
   );
   return findMisspelt(new Set(names), known).map(
-    ({ name, meant }) => `${name} is set, and nothing reads it. Is ${meant} meant?`,
+    ({ name, meant }) => `${name} is set, but nothing reads it. Did you mean ${meant}?`,
   );
 }
 
-/** The text of one variable, whether or not the others are in order; undefined when it is not set. */
+/** The text of one variable, even if others are invalid; undefined if it is not set. */
 export function findText(name: VariableName, env: NodeJS.Dict<string> = ENVIRONMENT): string | undefined {
   return readEnvironment(env, ENV_FILE).found.get(name)?.text;
 }
 
-/** False where NO_COLOR is set to anything (no-color.org). */
+/** False if NO_COLOR is set to anything (no-color.org). */
 export function wantsColor(env: NodeJS.Dict<string> = ENVIRONMENT): boolean {
   return (env["NO_COLOR"] ?? "") === "";
 }
 
-/** The trimmed content of a file that holds a secret, or why it has none, as the end of "the file …". */
+/** The trimmed content of a file with a secret, or the reason why it has none, worded to follow "the file …". */
 export function readSecretFile(file: string): { text: string } | { problem: string } {
   try {
-    if (statSync(file).size > SECRET_FILE_BYTES_MAX) return { problem: "is too big for a secret" };
+    if (statSync(file).size > SECRET_FILE_BYTES_MAX) return { problem: "is too large for a secret" };
     const text = readFileSync(file, "utf8").trim();
     return text === "" ? { problem: "is empty" } : { text };
   } catch (error) {
@@ -92,14 +92,14 @@ export function readSecretFile(file: string): { text: string } | { problem: stri
   }
 }
 
-/** Of who is neither the owner of the file nor in its group. */
+/** Permission bit of accounts that are neither the owner of the file nor in its group. */
 const OTHERS_READ = 0o004;
-/** Files that hold secrets, beside those that NAME_FILE names and `.env`. */
+/** Files with secrets, in addition to `.env` and those in NAME_FILE variables. */
 const LISTS_WITH_SECRETS = ["SOURCES_FILE", "OUTGOING_WEBHOOKS_FILE"] as const;
-/** Docker mounts secrets here for everybody in the container, who is only we. */
+/** Docker mounts secrets here, readable by everybody in the container, which is only us. */
 const MOUNTED_SECRETS = "/run/secrets/";
 
-/** The files with secrets that every account of this machine can read. */
+/** The files with secrets that every account on this machine can read. */
 export function listReadableSecrets(env: NodeJS.Dict<string>, envFile: string | null): string[] {
   const { found } = readEnvironment(env, envFile);
   const dotenv = readEnvFile(envFile, []);
@@ -116,16 +116,16 @@ export function listReadableSecrets(env: NodeJS.Dict<string>, envFile: string | 
 
 function isReadableByOthers(file: string): boolean {
   if (process.platform === "win32" || file.startsWith(MOUNTED_SECRETS)) return false;
-  // So Kubernetes mounts secrets, for everybody in the container.
+  // Kubernetes mounts secrets this way, readable by everybody in the container.
   if (existsSync(path.join(path.dirname(file), "..data"))) return false;
   return ((statSync(file, { throwIfNoEntry: false })?.mode ?? 0) & OTHERS_READ) !== 0;
 }
 
-/** Why a file could not be read, as the end of "the file …". */
+/** Why a file could not be read, worded to follow "the file …". */
 export function describeReadError(error: unknown): string {
   const { code } = error as NodeJS.ErrnoException;
   if (code === "ENOENT") return "does not exist";
-  if (code === "EACCES") return "this account may not read";
+  if (code === "EACCES") return "is not readable by this account";
   if (code === "EISDIR") return "is a folder";
   return `cannot be read (${code ?? "unknown reason"})`;
 }

@@ -4,7 +4,10 @@ import { z } from "zod";
 import { describeSchemaIssue } from "../../domain/schemaIssue.ts";
 import { describeReadError, readSecretFile } from "./environment.ts";
 
-/** The elements of the JSON list in a file that a variable names; none, and a problem for each mistake, when it is not in order. */
+/**
+ * The elements of the JSON list in the file that a variable names. If the file is invalid, returns no elements and adds
+ * a problem for each mistake.
+ */
 export function readListFile<Element extends z.ZodType>(options: {
   variable: string;
   file: string;
@@ -17,7 +20,7 @@ export function readListFile<Element extends z.ZodType>(options: {
   try {
     json = JSON.parse(readFileSync(file, "utf8"));
   } catch (error) {
-    // What JSON.parse says quotes the file, which holds keys.
+    // The message of JSON.parse quotes the file, which holds keys.
     const reason = error instanceof SyntaxError ? "is not valid JSON" : describeReadError(error);
     problems.push(`${variable} names ${place}, which ${reason}.`);
     return [];
@@ -26,12 +29,12 @@ export function readListFile<Element extends z.ZodType>(options: {
   if (result.success) return result.data;
   for (const issue of result.error.issues) {
     const where = issue.path.length === 0 ? "" : ` at ${issue.path.join(".")}`;
-    problems.push(`${variable} names ${place}, which does not fit${where}: ${issue.message}.`);
+    problems.push(`${variable} names ${place}, which is invalid${where}: ${issue.message}.`);
   }
   return [];
 }
 
-/** Reads the files that elements of a list name instead of a secret, from the folder of the list. */
+/** Reads the secrets that elements of a list give as file names, relative to the folder of the list. */
 export function makeSecretReader(context: { folder: string; place: string; problems: string[] }) {
   const { folder, place, problems } = context;
   return (name: string, file: string | undefined): string | undefined => {

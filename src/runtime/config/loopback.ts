@@ -3,22 +3,22 @@ import { isIPv6 } from "node:net";
 
 const LOOPBACK = /^(?:::ffff:)?127\.\d{1,3}\.\d{1,3}\.\d{1,3}$|^::1$/i;
 
-/** Headers by which a proxy says that it stands between the client and us. */
+/** Headers that a proxy adds between the client and us. */
 const PROXY_HEADER =
   /^(?:forwarded|via|x-forwarded.*|x-real-ip|x-client-ip|true-client-ip|cf-connecting-ip)$/;
 
-/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, undefined included. */
+/** True for 127.0.0.0/8, ::1 and their IPv6-mapped forms; false for anything else, including undefined. */
 export function isLoopback(address: string | undefined): boolean {
   return address !== undefined && LOOPBACK.test(address);
 }
 
 /**
- * True when the request was made by a program on this machine, to this machine by name.
+ * True if a program on this machine made the request, addressed to this machine by name.
  *
- * The socket's address decides; a header can only take the right away. A proxy on this machine makes every
- * client of the internet look local, so a request that names a proxy is not local. Neither is one whose Host is
- * another name: a web page elsewhere could have that name resolve to 127.0.0.1 and read the answers. A proxy that says
- * nothing of itself is not recognised: so nothing trusts this but what LOCAL_TRUST lets.
+ * The socket's address decides; headers can only deny. A proxy on this machine makes every client look local, so a
+ * request with a proxy header is not local. Neither is a request with another Host: a foreign web page could resolve
+ * its own name to 127.0.0.1 and read the answers. A proxy that sends no such header is not recognised, so only
+ * LOCAL_TRUST relies on this.
  */
 export function isLocalRequest(request: IncomingMessage): boolean {
   if (!isLoopback(request.socket.remoteAddress)) return false;
@@ -26,13 +26,13 @@ export function isLocalRequest(request: IncomingMessage): boolean {
   return namesThisMachine(request.headers.host);
 }
 
-/** True when `host`, with or without a port, is a name of this machine that needs no look-up to trust. */
+/** True if `host`, with or without a port, is a name of this machine that can be trusted without a look-up. */
 export function namesThisMachine(host: string | undefined): boolean {
   const name = hostNameOf(host);
   return name === "localhost" || name?.endsWith(".localhost") === true || isLoopback(name);
 }
 
-/** The name or address in `host`, with or without a port, in its normal form; undefined when it is neither. */
+/** The name or address in `host`, with or without a port, in normal form; undefined if it is neither. */
 export function hostNameOf(host: string | undefined): string | undefined {
   if (host === undefined) return undefined;
   const url = `http://${isIPv6(host) ? `[${host}]` : host}`;

@@ -8,13 +8,13 @@ import { namesThisMachine } from "./loopback.ts";
 import type { CheckScheme } from "./sourceChecks.ts";
 import { list, webAddress } from "./variableSchemas.ts";
 
-/** An endpoint of the business's own that is notified of changes. */
+/** One of the business's own endpoints, which is notified of changes. */
 export interface OutgoingWebhook {
   readonly endpointId: string;
   readonly url: string;
-  /** Whether it may have an address of a private network. */
+  /** Whether its address may be in a private network. */
   readonly allowPrivate: boolean;
-  /** Each signs every message, as Standard Webhooks do: `whsec_…` by HMAC, `whsk_…` by ed25519. */
+  /** Each secret signs every message, as in Standard Webhooks: `whsec_…` with HMAC, `whsk_…` with ed25519. */
   readonly secrets: readonly string[];
   readonly sourceIds: readonly string[];
   /** Null: all. */
@@ -25,7 +25,7 @@ export interface OutgoingWebhook {
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
 const STATUS_LENGTH_MAX = 255;
-/** A seed of 32 bytes, or that and the public key. */
+/** A seed of 32 bytes, or the seed followed by the public key. */
 const SIGNING_KEY = /^whsk_(?:[A-Za-z0-9+/]{43}=?|[A-Za-z0-9+/]{86}(?:==)?)$/;
 
 const webhookSchema = z.strictObject({
@@ -41,7 +41,7 @@ const webhookSchema = z.strictObject({
   statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).optional(),
 });
 
-/** The endpoints that OUTGOING_WEBHOOKS_FILE lists. Files that they name are looked for from the folder of that file. */
+/** The endpoints in OUTGOING_WEBHOOKS_FILE. File names in it are relative to its folder. */
 export function readOutgoingFile(deps: {
   file: string | null;
   sourceIds: readonly string[];
@@ -55,12 +55,12 @@ export function readOutgoingFile(deps: {
   return listed.flatMap((webhook) => {
     const place = `${VARIABLE}, endpoint ${webhook.name},`;
     const before = problems.length;
-    if (names.has(webhook.name)) problems.push(`${place} is listed twice. Give each a name of its own.`);
+    if (names.has(webhook.name)) problems.push(`${place} is listed twice. Use different names.`);
     names.add(webhook.name);
     for (const source of webhook.sources.filter((name) => !sourceIds.includes(name)))
       problems.push(`${place} names the source ${source}, which is not configured.`);
     if ((webhook.secret === undefined) === (webhook.secretFile === undefined))
-      problems.push(`${place} needs secret or secretFile, and one of them only.`);
+      problems.push(`${place} needs either secret or secretFile.`);
     const address = findEndpointProblem(webhook);
     if (address !== undefined) problems.push(`${place} ${address}`);
     const read = makeSecretReader({ folder: path.dirname(file), place, problems });
@@ -82,7 +82,7 @@ export function readOutgoingFile(deps: {
   });
 }
 
-/** Several secrets are for replacing one: receivers accept a message that one of theirs has signed. */
+/** Several secrets allow rotation: receivers accept a message if one of their secrets signed it. */
 function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme): string[] {
   const keys = secrets.filter((secret) => secret.startsWith("whsk_"));
   const others = secrets.filter((secret) => !keys.includes(secret));
@@ -93,7 +93,10 @@ function listSecretProblems(secrets: readonly string[], checkScheme: CheckScheme
   ];
 }
 
-/** Orders hold names and addresses of people, so they go out encrypted, and into a private network only by its name. */
+/**
+ * Orders contain names and addresses of people, so they are sent encrypted, and into a private network only if its host
+ * is named.
+ */
 function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhookSchema>): string | undefined {
   const url = new URL(text);
   if (url.protocol === "http:" && !namesThisMachine(url.host))
@@ -103,6 +106,6 @@ function findEndpointProblem({ url: text, privateHost }: z.output<typeof webhook
   const literal = literalAddress(url);
   const isRefused = privateHost === undefined && !namesThisMachine(url.host) && literal !== undefined;
   return isRefused && isPrivateAddress(literal)
-    ? "url is an address of a private network. Name it in privateHost as well, if it is meant."
+    ? "url is an address in a private network. If that is intended, name its host in privateHost as well."
     : undefined;
 }

@@ -3,18 +3,18 @@ import { isLoopback } from "./loopback.ts";
 import { list, text } from "./variableSchemas.ts";
 import type { Variable } from "./variableSchemas.ts";
 
-/** Whom a role is given to: a group or a person of the sign-on, everywhere or for one source. */
+/** The holder of a role: a group or a person of the sign-on, for all sources or for one. */
 export interface Grant {
-  /** Name of a group or a person; `*` is everybody who signed on. */
+  /** Name of a group or a person; `*` is everybody who has signed on. */
   readonly name: string;
   /** Null: for all sources. */
   readonly sourceId: string | null;
 }
 
-/** How people sign on by another program; null where they do not. */
+/** How people sign on with another program; null if they do not. */
 export interface SignOn {
   readonly proxy: {
-    /** Addresses whose headers are believed, and networks as 10.0.0.0/8. */
+    /** Addresses whose headers are trusted, and networks such as 10.0.0.0/8. */
     readonly addresses: readonly string[];
     readonly userHeader: string;
     readonly groupsHeader: string;
@@ -25,7 +25,7 @@ export interface SignOn {
     readonly clientSecret: string;
     readonly groupsClaim: string;
     readonly scope: string;
-    /** Public address of the web process, where the provider sends people back to. */
+    /** Public address of the web process, to which the provider redirects people. */
     readonly publicUrl: string;
   } | null;
   readonly operators: readonly Grant[];
@@ -61,44 +61,44 @@ const issuer = text.refine(
   "must be an address that starts with https://",
 );
 
-/** Variables of single sign-on for the ops pages. Where none is set, there is none. */
+/** Variables of single sign-on for the ops pages. If none is set, single sign-on is off. */
 export const SIGN_ON_VARIABLES = {
   OPS_PROXY_ADDRESSES: {
     schema: networks,
     default: null,
-    unset: "no header is believed",
+    unset: "no header is trusted",
     meaning:
-      "addresses of the proxy that signs people on for the ops pages, as it connects to us, comma separated; it must remove OPS_USER_HEADER and OPS_GROUPS_HEADER from what clients send; none: no header is believed",
+      "addresses from which the sign-on proxy of the ops pages connects to us, comma separated; it must remove OPS_USER_HEADER and OPS_GROUPS_HEADER from what clients send; none: no header is trusted",
   },
   OPS_USER_HEADER: {
     schema: headerName,
     default: "x-forwarded-user",
     meaning:
-      "header in which that proxy names the person: X-Forwarded-User or X-Forwarded-Email (oauth2-proxy), Remote-User (Authelia), Cf-Access-Authenticated-User-Email (Cloudflare Access)",
+      "header in which that proxy sends the person's name: X-Forwarded-User or X-Forwarded-Email (oauth2-proxy), Remote-User (Authelia), Cf-Access-Authenticated-User-Email (Cloudflare Access)",
   },
   OPS_GROUPS_HEADER: {
     schema: headerName,
     default: "x-forwarded-groups",
-    meaning: "header in which that proxy names the person's groups, comma separated",
+    meaning: "header in which that proxy sends the person's groups, comma separated",
   },
   OIDC_ISSUER: {
     schema: issuer,
     default: null,
     unset: "no OpenID Connect",
     meaning:
-      "issuer of OpenID Connect that people log in to the ops pages with; needs OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and PUBLIC_URL; the redirect address is PUBLIC_URL/ops/login/oidc/done",
+      "OpenID Connect issuer for logging in to the ops pages; needs OIDC_CLIENT_ID, OIDC_CLIENT_SECRET and PUBLIC_URL; the redirect address is PUBLIC_URL/ops/login/oidc/done",
   },
   OIDC_CLIENT_ID: { schema: text, default: null, meaning: "name of this client at the issuer" },
   OIDC_CLIENT_SECRET: {
     schema: text,
     default: null,
     secret: true,
-    meaning: "secret of this client; another one ends all sessions",
+    meaning: "secret of this client; changing it ends all sessions",
   },
   OIDC_SCOPE: {
     schema: text.refine((value) => value.split(" ").includes("openid"), "must contain openid"),
     default: "openid email profile",
-    meaning: "scopes that are asked for; some issuers give groups for one of their own",
+    meaning: "scopes to request; some issuers send groups only for a scope of their own",
   },
   OIDC_GROUPS_CLAIM: {
     schema: text,
@@ -108,20 +108,20 @@ export const SIGN_ON_VARIABLES = {
   OPS_OPERATORS: {
     schema: grants,
     default: null,
-    unset: "nobody, by single sign-on",
+    unset: "nobody, with single sign-on",
     meaning:
-      "groups or persons of the single sign-on that are operators, comma separated; GROUP|SOURCE: may act on that source only; none: nobody",
+      "operators of single sign-on: groups or persons, comma separated; GROUP|SOURCE: may act on that source only; none: nobody",
   },
   OPS_VIEWERS: {
     schema: grants,
     default: null,
-    unset: "nobody, by single sign-on",
+    unset: "nobody, with single sign-on",
     meaning:
-      "groups or persons of the single sign-on that may look, comma separated; *: everybody who signed on; none: nobody",
+      "viewers of single sign-on: groups or persons, comma separated; *: everybody who has signed on; none: nobody",
   },
 } as const satisfies Record<string, Variable>;
 
-/** True for an address, and for a network in CIDR notation that leaves somebody out. */
+/** True for an address, and for a network in CIDR notation unless it covers every address. */
 function isNetwork(value: string): boolean {
   const [address = "", prefix, ...rest] = value.split("/");
   const family = isIP(address);
@@ -146,7 +146,7 @@ export function makeAddressCheck(addresses: readonly string[]): (address: string
   };
 }
 
-/** What the variables hold once they are parsed. */
+/** The parsed values of the variables. */
 interface SignOnValues {
   readonly PUBLIC_URL: readonly string[] | null;
   readonly OPS_PROXY_ADDRESSES: readonly string[] | null;
@@ -161,7 +161,7 @@ interface SignOnValues {
   readonly OPS_VIEWERS: readonly Grant[] | null;
 }
 
-/** Single sign-on as the variables say it; null when they say nothing of it. */
+/** Single sign-on as configured; null if it is not. */
 export function makeSignOn(values: SignOnValues): SignOn | null {
   const { OPS_PROXY_ADDRESSES: addresses, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET } = values;
   const publicUrl = values.PUBLIC_URL?.[0];
@@ -185,7 +185,7 @@ export function makeSignOn(values: SignOnValues): SignOn | null {
   return { proxy, openIdConnect, operators: values.OPS_OPERATORS ?? [], viewers: values.OPS_VIEWERS ?? [] };
 }
 
-/** What is half set, and so would leave out somebody or let in somebody whom nobody thought of. */
+/** Incomplete or contradictory settings that would exclude somebody or admit somebody by accident. */
 export function listSignOnProblems(values: SignOnValues, sourceIds: readonly string[]): string[] {
   const { OPS_PROXY_ADDRESSES, OIDC_ISSUER, OIDC_CLIENT_ID, OIDC_CLIENT_SECRET } = values;
   const { OPS_OPERATORS, OPS_VIEWERS, PUBLIC_URL } = values;
@@ -196,12 +196,14 @@ export function listSignOnProblems(values: SignOnValues, sourceIds: readonly str
     for (const [name, value] of Object.entries(client))
       if (value === null) problems.push(`${name} is not set, but ${set[0]?.[0]} is. Set all three or none.`);
     if (PUBLIC_URL === null)
-      problems.push("OIDC_ISSUER is set without PUBLIC_URL. People are sent back to PUBLIC_URL; set it.");
+      problems.push(
+        "OIDC_ISSUER is set without PUBLIC_URL. People are redirected back to PUBLIC_URL; set it.",
+      );
   }
   const signsOn = OPS_PROXY_ADDRESSES !== null || set.length > 0;
   const grants = { OPS_OPERATORS, OPS_VIEWERS };
   if (signsOn && OPS_OPERATORS === null && OPS_VIEWERS === null)
-    problems.push("Single sign-on is set, but no one may enter. Set OPS_OPERATORS or OPS_VIEWERS.");
+    problems.push("Single sign-on is set, but nobody may log in. Set OPS_OPERATORS or OPS_VIEWERS.");
   for (const [name, given] of Object.entries(grants)) {
     if (given === null) continue;
     if (!signsOn)
@@ -213,6 +215,6 @@ export function listSignOnProblems(values: SignOnValues, sourceIds: readonly str
     }
   }
   if (OPS_OPERATORS?.some(({ name }) => name === "*") === true)
-    problems.push("OPS_OPERATORS is *. Name the groups or persons that may act.");
+    problems.push("OPS_OPERATORS is *. Name the groups or persons who may act.");
   return problems;
 }

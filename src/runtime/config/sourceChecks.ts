@@ -4,14 +4,14 @@ import type { NamedSource } from "./sources.ts";
 import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Values } from "./variables.ts";
 
-/** What is wrong with a scheme and its secrets, a sentence each; `url` is the endpoint's public address, if known. */
+/** The problems of a scheme and its secrets, one sentence each; `url` is the endpoint's public address, if known. */
 export type CheckScheme = (schemeText: string, secrets: readonly string[], url?: string) => string[];
 
 /** The spec, "Authentication": a key is `<prefix>_test_…` or `<prefix>_live_…`. */
 const KEY_MODE = /^.+?_(live|test)_./;
 const POLITE_INTERVAL_SECONDS = 30;
 
-/** Everything about the sources that no single variable can tell. A sentence each; none holds a secret. */
+/** Problems of the sources that cannot be seen in a single variable, one sentence each; none contains a secret. */
 export function listSourceProblems(
   sources: readonly NamedSource[],
   values: Values,
@@ -56,9 +56,9 @@ function findKeyProblem({ apiKey, mode, names }: NamedSource): string | undefine
   const keyMode = KEY_MODE.exec(apiKey)?.[1];
   if (keyMode === mode) return undefined;
   if (keyMode === undefined) {
-    return `${names.apiKey} is no key of the provider: those have _${mode}_ after their prefix. Copy it once more.`;
+    return `${names.apiKey} is not a provider key: keys have _${mode}_ after their prefix. Copy it again.`;
   }
-  return `${names.apiKey} holds a ${keyMode} key, but belongs to ${mode} mode. Exchange it for a ${mode} key.`;
+  return `${names.apiKey} belongs to ${mode} mode but holds a ${keyMode} key. Replace it with a ${mode} key.`;
 }
 
 function listTwins(sources: readonly NamedSource[]): string[] {
@@ -67,7 +67,7 @@ function listTwins(sources: readonly NamedSource[]): string[] {
   for (const source of sources) {
     if (seen.has(source.sourceId)) {
       problems.push(
-        `There are two sources ${source.sourceId}. Give each sourceId once; live and test are also the names of the DELIVERY_ variables' sources.`,
+        `There are two sources named ${source.sourceId}. Use each sourceId once; the DELIVERY_ variables also create the sources live and test.`,
       );
     }
     seen.set(source.sourceId, source);
@@ -85,7 +85,7 @@ function listTwins(sources: readonly NamedSource[]): string[] {
   return problems;
 }
 
-/** The provider keeps the secrets of the modes apart; the same one on both would let a test event pass as live. */
+/** The provider issues separate secrets per mode; a shared one would let a test event pass as live. */
 function listSharedSecrets(sources: readonly NamedSource[]): string[] {
   const owners = new Map<string, { mode: Mode; name: string }>();
   const problems: string[] = [];
@@ -94,7 +94,7 @@ function listSharedSecrets(sources: readonly NamedSource[]): string[] {
       const owner = owners.get(secret);
       if (owner && owner.mode !== mode) {
         problems.push(
-          `${names.webhookSecrets} shares a secret with ${owner.name}, which is of the other mode. Copy each endpoint's own secret.`,
+          `${names.webhookSecrets} shares a secret with ${owner.name}, which belongs to the other mode. Copy each endpoint's own secret.`,
         );
       }
       owners.set(secret, owner ?? { mode, name: names.webhookSecrets });
@@ -104,7 +104,7 @@ function listSharedSecrets(sources: readonly NamedSource[]): string[] {
 }
 
 function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS, WRITE_THROUGH }: Values): string[] {
-  // Without sources the product can only be a demo, which brings live and test.
+  // Without sources the product can only run the demo, which has live and test.
   const known = sources.length === 0 ? ["live", "test"] : sources.map(({ sourceId }) => sourceId);
   const problems: string[] = [];
   const seen = new Set<string>();
@@ -115,12 +115,12 @@ function listTokenProblems(sources: readonly NamedSource[], { API_TOKENS, WRITE_
         `${name} is for the source ${sourceId}, which does not exist. Write TOKEN@SOURCE with one of ${known.join(", ")}.`,
       );
     }
-    if (seen.has(token)) problems.push(`${name} stands there twice. Give each token once.`);
+    if (seen.has(token)) problems.push(`${name} is listed twice. List each token once.`);
     seen.add(token);
   }
   if (WRITE_THROUGH && !API_TOKENS?.some(({ mayWrite }) => mayWrite)) {
     problems.push(
-      "WRITE_THROUGH is on, but no token may write. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
+      "WRITE_THROUGH is on, but no token has write access. Add one to API_TOKENS as TOKEN@SOURCE+write, or turn it off.",
     );
   }
   return problems;
@@ -131,6 +131,6 @@ function listIntervalProblems(sources: readonly NamedSource[], { POLL_INTERVAL_S
   if (POLL_INTERVAL_SECONDS >= POLITE_INTERVAL_SECONDS) return [];
   if (sources.every(({ baseUrl }) => isOnThisMachine(baseUrl))) return [];
   return [
-    `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; shorter is for a provider on this machine.`,
+    `POLL_INTERVAL_SECONDS is under ${POLITE_INTERVAL_SECONDS}, which the provider does not allow. Leave it at 30; use less only for a provider on this machine.`,
   ];
 }

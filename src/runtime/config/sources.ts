@@ -10,24 +10,24 @@ export interface SourceConfig {
   readonly mode: Mode;
   /** Sources with the same organization and mode share the provider's rate limits. */
   readonly organization: string;
-  /** Without a slash at its end. */
+  /** Without a trailing slash. */
   readonly baseUrl: string;
-  /** What identifies the provider where its address does not, as that of the demo's sandbox may change. */
+  /** Identifies the provider if its address does not: the address of the demo's sandbox may change. */
   readonly provider?: string;
-  /** Null where this process needs none: see requireSources. */
+  /** Null if this process needs none; see requireSources. */
   readonly apiKey: string | null;
-  /** All valid; none: this source is polled only. */
+  /** All are valid; empty: this source is polled only. */
   readonly webhookSecrets: readonly string[];
   /** Name of a preset, or the JSON of a scheme. */
   readonly webhookScheme: string;
 }
 
-/** A source, and what its parts are called where they were written. */
+/** A source, with the names that its settings have where they were written. */
 export interface NamedSource extends SourceConfig {
   readonly names: Readonly<Record<"baseUrl" | "apiKey" | "webhookSecrets" | "webhookScheme", string>>;
 }
 
-/** The address that the provider has for a source's events; undefined where no public address is configured. */
+/** The webhook address of a source as entered at the provider; undefined if no public address is configured. */
 export function webhookUrl(publicUrls: readonly string[], sourceId: string): string | undefined {
   const [base] = publicUrls;
   return base === undefined ? undefined : `${trimAddress(base)}/webhooks/${sourceId}`;
@@ -35,25 +35,25 @@ export function webhookUrl(publicUrls: readonly string[], sourceId: string): str
 
 const DEFAULT_ORGANIZATION = "default";
 
-/** The key of a source that requireSources has looked at. */
+/** The key of a source that requireSources has checked. */
 export function keyOf({ sourceId, apiKey }: SourceConfig): string {
   if (apiKey === null) throw new TypeError(`the source ${sourceId} has no key`);
   return apiKey;
 }
 
-/** The variable whose presence makes the source of that mode. */
+/** The variable that creates the source of that mode. */
 export function keyVariable(mode: Mode): "DELIVERY_LIVE_API_KEY" | "DELIVERY_TEST_API_KEY" {
   return mode === "live" ? "DELIVERY_LIVE_API_KEY" : "DELIVERY_TEST_API_KEY";
 }
 
-/** The variable of the secrets, whose presence makes a source as well: it then is for receiving and reading. */
+/** The variable of the webhook secrets. It also creates the source, for receiving and reading only. */
 export function secretsVariable(
   mode: Mode,
 ): "DELIVERY_LIVE_WEBHOOK_SECRETS" | "DELIVERY_TEST_WEBHOOK_SECRETS" {
   return mode === "live" ? "DELIVERY_LIVE_WEBHOOK_SECRETS" : "DELIVERY_TEST_WEBHOOK_SECRETS";
 }
 
-/** The sources `live` and `test` of the DELIVERY_ variables: one exists when its key or its secrets are set. */
+/** The sources `live` and `test` of the DELIVERY_ variables. Each exists if its key or its secrets are set. */
 export function readVariableSources(values: Values, problems: string[]): NamedSource[] {
   return MODES.flatMap((mode) => {
     const keyName = keyVariable(mode);

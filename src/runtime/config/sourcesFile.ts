@@ -24,7 +24,7 @@ const sourceSchema = z.strictObject({
 });
 type ListedSource = z.output<typeof sourceSchema>;
 
-/** The sources that SOURCES_FILE lists. Files that they name are looked for from the folder of that file. */
+/** The sources in SOURCES_FILE. File names in it are relative to its folder. */
 export function readFileSources(values: Values, problems: string[]): NamedSource[] {
   const file = values.SOURCES_FILE;
   if (file === null) return [];
@@ -37,8 +37,7 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
     const baseUrl = source.baseUrl ?? values.DELIVERY_BASE_URL;
     const before = problems.length;
     refuseDoubles(source, place, problems);
-    if (baseUrl === null)
-      problems.push(`${place} has no baseUrl. Give it, or set DELIVERY_BASE_URL for all.`);
+    if (baseUrl === null) problems.push(`${place} has no baseUrl. Add it, or set DELIVERY_BASE_URL for all.`);
     if (problems.length > before || baseUrl === null) return [];
     return {
       sourceId: source.sourceId,
@@ -61,7 +60,7 @@ export function readFileSources(values: Values, problems: string[]): NamedSource
 function refuseDoubles(source: ListedSource, place: string, problems: string[]): void {
   for (const name of ["apiKey", "webhookSecrets"] as const) {
     if (source[name] !== undefined && source[`${name}File`] !== undefined) {
-      problems.push(`${place} has ${name} and ${name}File. Keep one of them.`);
+      problems.push(`${place} has both ${name} and ${name}File. Keep one of them.`);
     }
   }
 }

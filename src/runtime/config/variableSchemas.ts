@@ -5,18 +5,18 @@ import { findPathProblem } from "../http/forwardedPaths.ts";
 
 /** One environment variable of the product. */
 export interface Variable {
-  /** Its text, trimmed and not empty, to its value. Messages continue "NAME …". */
+  /** Parses the text, trimmed and not empty. Messages are worded to follow "NAME …". */
   readonly schema: z.ZodType<unknown, string>;
-  /** The text that stands in when it is not set; null when nothing does. */
+  /** The text to use if it is not set; null if there is none. */
   readonly default: string | null;
-  /** True when it may not be shown; it can then also be given as NAME_FILE. */
+  /** True if its value must not be shown; NAME_FILE can then supply it. */
   readonly secret?: true;
-  /** What holds when it is not set and has no default. */
+  /** What applies if it is not set and has no default. */
   readonly unset?: string;
   readonly meaning: string;
 }
 
-// Schemas of the variables' texts. Their messages continue "NAME …" and hold nothing of the text.
+// Schemas of the variables' texts. Messages are worded to follow "NAME …" and do not quote the text.
 
 export const HOUR_SECONDS = 3_600;
 export const DAY_SECONDS = 86_400;
@@ -25,7 +25,7 @@ const PASSWORD_LENGTH_MIN = 12;
 const POSTGRES_PROTOCOLS = ["postgres:", "postgresql:"];
 const SENTINEL_PROTOCOL = "redis+sentinel:";
 const REDIS_PROTOCOLS = ["redis:", "rediss:", SENTINEL_PROTOCOL];
-/** What a bearer token may consist of (RFC 6750, section 2.1). */
+/** The characters of a bearer token (RFC 6750, section 2.1). */
 const TOKEN = /^[A-Za-z0-9._~+/=-]+$/;
 const HOST_NAME = /^(?!-)[A-Za-z0-9-]{1,63}(?:\.[A-Za-z0-9-]{1,63})*$/;
 
@@ -51,7 +51,7 @@ export function seconds(min: number, max: number) {
     .refine((value) => value >= min && value <= max, message);
 }
 
-/** Values between commas or on lines of their own: files of secrets tend to have one a line. */
+/** Values separated by commas or lines: files with secrets often have one per line. */
 export const list = z.string().transform((value) =>
   value
     .split(/[,\n]/)
@@ -65,14 +65,17 @@ const isUrl = (value: string, protocols: readonly string[]) =>
 export const databaseUrl = text
   .refine(
     (value) => isUrl(value, POSTGRES_PROTOCOLS),
-    "must look like postgres://user:password@host:5432/database; in a password @ is written %40, : %3A, / %2F and # %23",
+    "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F and # as %23",
   )
   .transform(nameVerification);
 
-/** The modes of TLS that the driver takes for verify-full, and warns of in eight lines each time. */
+/** TLS modes that the driver treats as verify-full, with a warning of eight lines each time. */
 const TAKEN_FOR_VERIFY_FULL = ["prefer", "require", "verify-ca"];
 
-/** The address with the mode of TLS that holds: whatever encrypts verifies as well, unless `uselibpqcompat` says otherwise. */
+/**
+ * The address with the TLS mode that is in force: every encrypted mode also verifies, unless `uselibpqcompat` says
+ * otherwise.
+ */
 function nameVerification(value: string): string {
   const url = new URL(value);
   const mode = url.searchParams.get("sslmode");
@@ -96,23 +99,23 @@ function findRedisProblem(urls: readonly string[]): string | undefined {
   }
   const [{ protocol, pathname }, ...others] = urls.map((url) => new URL(url)) as [URL, ...URL[]];
   if (others.some((other) => other.protocol !== protocol)) {
-    return "mixes redis://, rediss:// and redis+sentinel://; all addresses begin alike";
+    return "mixes redis://, rediss:// and redis+sentinel://; use the same scheme for all addresses";
   }
   if (protocol === SENTINEL_PROTOCOL) {
     const isNamed = /^\/[^/]+$/.test(pathname) && others.every((other) => other.pathname === pathname);
     return isNamed
       ? undefined
-      : "must end in the name of the master, the same at each sentinel: …:26379/NAME";
+      : "must end in the name of the master, the same for each sentinel: …:26379/NAME";
   }
   if (others.length > 0 && urls.some((url) => !["", "/", "/0"].includes(new URL(url).pathname))) {
-    return "names a database number, but a cluster has only database 0; leave it away";
+    return "names a database number, but a cluster has only database 0; remove it";
   }
   return undefined;
 }
 
 const MAY_WRITE = "+write";
 
-/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` may write as well. */
+/** `TOKEN` is for the source `live`, `TOKEN@SOURCE` for that source; `TOKEN@SOURCE+write` also has write access. */
 export const tokens = list
   .transform((entries) =>
     entries.map((entry) => {
@@ -128,7 +131,7 @@ export const tokens = list
     for (const [index, { token }] of entries.entries()) {
       if (token.length >= TOKEN_LENGTH_MIN && TOKEN.test(token)) continue;
       const rule = `has a token (number ${index + 1}) that is not at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -`;
-      context.addIssue({ code: "custom", message: `${rule}; make one with: openssl rand -hex 24` });
+      context.addIssue({ code: "custom", message: `${rule}; create one with: openssl rand -hex 24` });
     }
   });
 
@@ -151,12 +154,12 @@ export const forwardedPaths = list.superRefine((patterns, context) => {
 
 export const password = text.refine(
   (value) => value.length >= PASSWORD_LENGTH_MIN,
-  `must have at least ${PASSWORD_LENGTH_MIN} characters; make one with: openssl rand -hex 12`,
+  `must have at least ${PASSWORD_LENGTH_MIN} characters; create one with: openssl rand -hex 12`,
 );
 
 export const metricsToken = text.refine(
   (value) => value.length >= TOKEN_LENGTH_MIN && TOKEN.test(value),
-  `must be at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -; make one with: openssl rand -hex 24`,
+  `must be at least ${TOKEN_LENGTH_MIN} letters, digits or . _ ~ + / = -; create one with: openssl rand -hex 24`,
 );
 
 export const backfillSince = text.refine((value) => {
@@ -167,7 +170,7 @@ export const backfillSince = text.refine((value) => {
   }
 }, "must be an ISO 8601 duration such as P30D, or an instant such as 2026-01-31T00:00:00Z");
 
-/** Long enough for everything that looks back: repairs, nightly comparisons, readers that were away. */
+/** Long enough for everything that looks back: repairs, nightly comparisons, readers that were disconnected. */
 const KEPT_DAYS_MIN = 7;
 const DAY_NANOS = 86_400_000_000_000n;
 
@@ -179,5 +182,5 @@ export const keptFor = text.refine((value) => {
 
 export const host = text.refine(
   (value) => isIP(value) !== 0 || HOST_NAME.test(value),
-  "must be an address or a name of this machine, without protocol and port",
+  "must be an address or a host name of this machine, without protocol and port",
 );

@@ -27,7 +27,7 @@ const CONNECTIONS_LIMIT = 1_000_000;
 const SEED_MAX = 2 ** 31 - 1;
 const INTERVAL_SECONDS_MIN = 0.1;
 
-/** Every variable that the product reads, in the order in which people meet them. */
+/** Every variable that the product reads, in the order in which people need them. */
 export const VARIABLES = {
   DELIVERY_BASE_URL: {
     schema: text,
@@ -39,14 +39,14 @@ export const VARIABLES = {
     default: null,
     secret: true,
     meaning:
-      "live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; it or the secrets make the source live",
+      "live key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source live",
   },
   DELIVERY_TEST_API_KEY: {
     schema: text,
     default: null,
     secret: true,
     meaning:
-      "test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; it or the secrets make the source test",
+      "test key of the provider, for `up`, `poller`, and `web` with WRITE_THROUGH; the key or the secrets create the source test",
   },
   DELIVERY_LIVE_WEBHOOK_SECRETS: {
     schema: list,
@@ -78,7 +78,7 @@ export const VARIABLES = {
   SOURCES_FILE: {
     schema: text,
     default: null,
-    meaning: "JSON file that lists sources, for several organizations; read again at SIGHUP",
+    meaning: "JSON file that lists sources, for several organizations; read again on SIGHUP",
   },
   DATABASE_URL: {
     schema: databaseUrl,
@@ -93,14 +93,14 @@ export const VARIABLES = {
     secret: true,
     unset: "DATABASE_URL is Postgres itself",
     meaning:
-      "Postgres itself, when DATABASE_URL leads to a pooler in transaction mode; for migrations and the queue",
+      "direct address of Postgres, if DATABASE_URL is a pooler in transaction mode; for migrations and the queue",
   },
   DATABASE_READ_URL: {
     schema: databaseUrl,
     default: null,
     secret: true,
     unset: "DATABASE_URL",
-    meaning: "one replica that answers orders, branches and exports of the read API; none: DATABASE_URL does",
+    meaning: "a replica for the orders, branches and exports of the read API; none: DATABASE_URL",
   },
   DATA_DIR: {
     schema: text,
@@ -113,7 +113,7 @@ export const VARIABLES = {
     secret: true,
     unset: "queue in Postgres",
     meaning:
-      "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: in Postgres",
+      "Redis of the queue, comma separated for a cluster or sentinels (redis+sentinel://host/NAME); none: queue in Postgres",
   },
   HOST: {
     schema: host,
@@ -128,50 +128,51 @@ export const VARIABLES = {
   WEBHOOK_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
     default: null,
-    unset: "that of PORT",
-    meaning: "port of a listener of its own for /webhooks, which PORT then does not answer; none: PORT",
+    unset: "same as PORT",
+    meaning: "separate port for /webhooks, which PORT then does not answer; none: PORT",
   },
   CONNECTIONS_MAX: {
     schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
     default: "4096",
-    meaning: "connections that a port accepts at a time",
+    meaning: "maximum number of connections per port",
   },
   CONNECTIONS_PER_ADDRESS_MAX: {
     schema: wholeNumberVariable(1, CONNECTIONS_LIMIT),
     default: "1024",
-    meaning: "connections that a port accepts from one address at a time; behind a proxy all come from one",
+    meaning:
+      "maximum number of connections per port from one address; behind a proxy, all come from the same address",
   },
   HEALTH_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
     default: null,
     unset: "not served",
-    meaning: "port of a worker or poller of its own for /livez, /readyz and /metrics; none: not served",
+    meaning: "port for /livez, /readyz and /metrics of a separate worker or poller; none: not served",
   },
   POLL_INTERVAL_SECONDS: {
     schema: seconds(INTERVAL_SECONDS_MIN, HOUR_SECONDS),
     default: "30",
-    meaning: "how often the provider is polled; under 30 only for a provider on this machine",
+    meaning: "polling interval; under 30 only for a provider on this machine",
   },
   POLL_SETTLE_SECONDS: {
     schema: seconds(0, HOUR_SECONDS),
     default: "5",
-    meaning: "how long a change may take to show in the provider's list, at first; tuned by itself",
+    meaning:
+      "how long a change may take to appear in the provider's list; initial value, tuned automatically",
   },
   POLL_OVERLAP_SECONDS: {
     schema: seconds(0, DAY_SECONDS),
     default: "60",
-    meaning: "how far each poll reaches back behind the last one, at first; tuned by itself",
+    meaning: "how far each poll reaches back behind the last one; initial value, tuned automatically",
   },
   POLL_PACE: {
     schema: oneOf(["cycle", "request"]),
     default: "cycle",
-    meaning: "what the interval spaces out: whole cycles, or single list reads (request)",
+    meaning: "what the interval applies to: whole cycles (cycle), or each list read (request)",
   },
   RATE_SHARE_PERCENT: {
     schema: wholeNumberVariable(1, 100),
     default: "90",
-    meaning:
-      "share of the organization's rate limits that is ours, in percent; its other software has the rest",
+    meaning: "our share of the organization's rate limits, in percent; the rest is for its other software",
   },
   BACKFILL_SINCE: {
     schema: backfillSince,
@@ -185,57 +186,58 @@ export const VARIABLES = {
     default: null,
     secret: true,
     unset: "no alerts are sent",
-    meaning: "address that alerts are sent to, firing and resolved; none: none are sent",
+    meaning: "address to which alerts are sent, firing and resolved; none: no alerts are sent",
   },
   ALERT_WEBHOOK_SECRET: {
     schema: text,
     default: null,
     secret: true,
-    meaning: "secret that alerts are signed with (Standard Webhooks, whsec_…)",
+    meaning: "secret with which alerts are signed (Standard Webhooks, whsec_…)",
   },
   WRITE_THROUGH: {
     schema: oneOf(["true", "false"]).transform((value) => value === "true"),
     default: "false",
-    meaning: "pass writes on to the provider, for tokens with +write",
+    meaning: "forward writes to the provider, for tokens with +write",
   },
   WRITE_THROUGH_PATHS: {
     schema: forwardedPaths,
     default: null,
     unset: "the writes of the provider's contract",
     meaning:
-      "further writes that are forwarded, comma separated, as PUT /v1/orders/{reference}/address; never keys or webhooks",
+      "further writes to forward, comma separated, such as PUT /v1/orders/{reference}/address; never keys or webhooks",
   },
   EVENTS_KEPT_FOR: {
     schema: keptFor,
     default: null,
-    unset: "kept for ever",
+    unset: "kept forever",
     meaning:
-      "how long events are kept whole, from when they were received: ISO 8601 duration; none: for ever",
+      "how long events are kept in full, from when they were received: ISO 8601 duration; none: forever",
   },
   HISTORY_KEPT_FOR: {
     schema: keptFor,
     default: null,
-    unset: "kept for ever",
+    unset: "kept forever",
     meaning:
-      "how long observations of orders are kept, beside the one that each order shows: ISO 8601 duration; none: for ever",
+      "how long observations of orders are kept, except each order's current one: ISO 8601 duration; none: forever",
   },
   CHANGES_KEPT_FOR: {
     schema: keptFor,
     default: null,
-    unset: "kept for ever",
-    meaning: "how long the change feed can be read back: ISO 8601 duration; none: for ever",
+    unset: "kept forever",
+    meaning: "how long the change feed is kept: ISO 8601 duration; none: forever",
   },
   CHANGES_WAIT_DAYS: {
     schema: wholeNumberVariable(0, CHANGES_WAIT_DAYS_MAX),
     default: "7",
     meaning:
-      "how many days longer than CHANGES_KEPT_FOR a change is kept that an endpoint of OUTGOING_WEBHOOKS_FILE was not notified of yet",
+      "days by which CHANGES_KEPT_FOR is extended for a change that an endpoint of OUTGOING_WEBHOOKS_FILE has not been notified of yet",
   },
   OUTGOING_WEBHOOKS_FILE: {
     schema: text,
     default: null,
     unset: "no webhooks are sent",
-    meaning: "JSON file that lists endpoints of your own that are notified of changes; none: none are sent",
+    meaning:
+      "JSON file that lists your own endpoints that are notified of changes; none: no webhooks are sent",
   },
   SANDBOX_PORT: {
     schema: wholeNumberVariable(0, PORT_MAX),
@@ -245,7 +247,7 @@ export const VARIABLES = {
   SANDBOX_SEED: {
     schema: wholeNumberVariable(0, SEED_MAX),
     default: "1",
-    meaning: "seed of the sandbox: the same seed makes the same orders",
+    meaning: "seed of the sandbox: the same seed creates the same orders",
   },
   LOG_LEVEL: {
     schema: oneOf(LOG_LEVELS),
@@ -262,7 +264,7 @@ export const VARIABLES = {
 
 export type VariableName = keyof typeof VARIABLES;
 
-/** What the variables hold once they are parsed; null where nothing was set and nothing stands in. */
+/** The parsed values of the variables; null if not set and without a default. */
 export type Values = {
   readonly [Name in VariableName]:
     | z.output<(typeof VARIABLES)[Name]["schema"]>
@@ -271,7 +273,7 @@ export type Values = {
 
 export const VARIABLE_NAMES = Object.keys(VARIABLES) as readonly VariableName[];
 
-/** The variable as the table describes it, whichever it is. */
+/** The table entry of a variable. */
 export function describeVariable(name: VariableName): Variable {
   return VARIABLES[name];
 }

@@ -279,11 +279,11 @@ describe("a key's mode", () => {
     ["my_own_live_a", true, /never/],
     // The first of the two counts: the rest is the secret, which may hold anything.
     ["dos_live_test_a", true, /never/],
-    ["dos_test_live_a", false, /holds a test key, but belongs to live mode/],
-    ["dos_test_a", false, /holds a test key, but belongs to live mode/],
-    ["dos_live_", false, /is no key of the provider/],
-    ["live_a", false, /is no key of the provider/],
-    ["doslivea", false, /is no key of the provider/],
+    ["dos_test_live_a", false, /belongs to live mode but holds a test key/],
+    ["dos_test_a", false, /belongs to live mode but holds a test key/],
+    ["dos_live_", false, /is not a provider key/],
+    ["live_a", false, /is not a provider key/],
+    ["doslivea", false, /is not a provider key/],
   ])("%s", (key, good, message) => {
     const problems = problemsOf({ ...LIVE, DELIVERY_LIVE_API_KEY: key });
     const refusal: unknown = expect.stringMatching(message);
@@ -342,7 +342,7 @@ it.each<[string, Env, RegExp]>([
   [
     "a sign-on that lets nobody in",
     { OPS_PROXY_ADDRESSES: "10.0.0.5" },
-    /^Single sign-on is set, but no one may enter/,
+    /^Single sign-on is set, but nobody may log in/,
   ],
   [
     "operators without a sign-on",
@@ -376,7 +376,7 @@ it.each<[string, Env, RegExp]>([
     { API_TOKENS: `${TOKEN}@acme` },
     /is for the source acme/,
   ],
-  ["a token twice", { API_TOKENS: `${TOKEN},${TOKEN}@test` }, /token 2, stands there twice/],
+  ["a token twice", { API_TOKENS: `${TOKEN},${TOKEN}@test` }, /token 2, is listed twice/],
   [
     "short polling of a provider elsewhere",
     { ...LIVE, POLL_INTERVAL_SECONDS: "29.9" },
@@ -426,7 +426,7 @@ it("gives a token the right to write where that is said", () => {
 
 it("does not pass writes on for nobody", () => {
   expect(problemsOf({ ...LIVE, API_TOKENS: TOKEN, WRITE_THROUGH: "true" })).toEqual([
-    expect.stringMatching(/^WRITE_THROUGH is on, but no token may write\./),
+    expect.stringMatching(/^WRITE_THROUGH is on, but no token has write access\./),
   ]);
 });
 
@@ -460,7 +460,7 @@ describe("secrets in files", () => {
     expect(problemsOf({ OPS_PASSWORD_FILE: folder })).toEqual([expect.stringContaining("is a folder")]);
     expect(problemsOf({ OPS_PASSWORD_FILE: write(" \n") })).toEqual([expect.stringContaining("is empty")]);
     expect(problemsOf({ OPS_PASSWORD_FILE: write("x".repeat(65_537)) })).toEqual([
-      expect.stringContaining("is too big for a secret"),
+      expect.stringContaining("is too large for a secret"),
     ]);
   });
 
@@ -532,9 +532,13 @@ describe("the file of sources", () => {
   });
 
   it.each<[string, object[], RegExp]>([
-    ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources acme-live/],
+    ["two sources of one id", [listed, { ...listed, apiKey: "dos_live_b" }], /two sources named acme-live/],
     ["one key in two sources", [listed, { ...listed, sourceId: "b" }], /is the same key as/],
-    ["a key of the other mode", [{ ...listed, mode: "test" }], /source acme-live, apiKey holds a live key/],
+    [
+      "a key of the other mode",
+      [{ ...listed, mode: "test" }],
+      /source acme-live, apiKey belongs to test mode but holds a live key/,
+    ],
     ["a key and a file of it", [{ ...listed, apiKeyFile: "x" }], /Keep one of them/],
     [
       "a file that is missing",
@@ -558,7 +562,7 @@ describe("the file of sources", () => {
 
   it("refuses a source that has the id of one made by a key variable", () => {
     expect(problemsOf({ ...LIVE, ...sourcesFile({ ...listed, sourceId: "live" }) })).toEqual([
-      expect.stringContaining("two sources live"),
+      expect.stringContaining("two sources named live"),
     ]);
   });
 
@@ -573,7 +577,7 @@ describe("the file of sources", () => {
     const broken = problemsOf({ SOURCES_FILE: write('[{"apiKey":"canary" x]') });
     expect(broken).toEqual([expect.stringContaining("is not valid JSON")]);
     expect(broken.join()).not.toContain("canary");
-    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual([expect.stringContaining("does not fit")]);
+    expect(problemsOf({ SOURCES_FILE: write("{}") })).toEqual([expect.stringContaining("which is invalid")]);
   });
 });
 
@@ -590,13 +594,13 @@ it("asks for a key only where it is used", () => {
   expect(keyless.sources).toMatchObject([{ sourceId: "live", apiKey: null, webhookSecrets: [SECRET] }]);
   expect(() => requireSources(keyless, "nothing")).not.toThrow();
   expect(() => requireSources(keyless, "writing")).not.toThrow();
-  expect(() => requireSources(keyless, "reading")).toThrow("There is no key of the provider for live.");
+  expect(() => requireSources(keyless, "reading")).toThrow("The provider key is missing for live.");
   const writing = {
     ...keyless,
     writeThrough: true,
     apiTokens: [{ token: TOKEN, sourceId: "live", mayWrite: true }],
   };
-  expect(() => requireSources(writing, "writing")).toThrow("There is no key of the provider for live.");
+  expect(() => requireSources(writing, "writing")).toThrow("The provider key is missing for live.");
   const { apiKey: _apiKey, ...unlocked } = listed;
   expect(load(sourcesFile(unlocked)).sources).toMatchObject([{ sourceId: "acme-live", apiKey: null }]);
 });
@@ -690,15 +694,15 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       { ...endpoint, sources: ["test"] },
       /endpoint erp, names the source test/,
     ],
-    ["no secret", { ...endpoint, secret: undefined }, /needs secret or secretFile/],
+    ["no secret", { ...endpoint, secret: undefined }, /needs either secret or secretFile/],
     ["a key that signs nothing", { ...endpoint, secret: `${SECRET},whsk_short` }, /whsk_ must be 32 or 64/],
     ["a secret of another format", { ...endpoint, secret: "not base64" }, /endpoint erp, secret: /],
-    ["an address that is none", { ...endpoint, url: "erp" }, /does not fit at 0\.url/],
+    ["an address that is none", { ...endpoint, url: "erp" }, /which is invalid at 0\.url/],
     ["http to another machine", { ...endpoint, url: "http://erp.example" }, /url must start with https:\/\//],
     [
       "a private address",
       { ...endpoint, url: "https://10.1.2.3/x" },
-      /url is an address of a private network/,
+      /url is an address in a private network/,
     ],
     ["a link-local address", { ...endpoint, url: "https://169.254.169.254/" }, /private network/],
     ["a private address of IPv6", { ...endpoint, url: "https://[fd00::1]/" }, /private network/],
@@ -706,10 +710,10 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     [
       "a kind of change that there is not",
       { ...endpoint, events: ["order.lost"] },
-      /does not fit at 0\.events\.0/,
+      /which is invalid at 0\.events\.0/,
     ],
-    ["a name for a file", { ...endpoint, name: "../erp" }, /does not fit at 0\.name/],
-    ["something unknown", { ...endpoint, secrets: [] }, /does not fit/],
+    ["a name for a file", { ...endpoint, name: "../erp" }, /which is invalid at 0\.name/],
+    ["something unknown", { ...endpoint, secrets: [] }, /which is invalid/],
   ])("refuses %s", (_, listed, problem) => {
     const problems = problemsOf(outgoing(listed));
     expect(problems).toEqual([expect.stringMatching(problem)]);

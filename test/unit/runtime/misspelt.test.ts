@@ -14,7 +14,7 @@ describe("a variable that nothing reads is named with the one that was meant", (
     ["API_TOKEN_FILE", "API_TOKENS_FILE"],
     ["DELIVERY_URL", "DELIVERY_BASE_URL"],
   ])("%s: %s", (name, meant) => {
-    expect(remarksOn(name)).toEqual([`${name} is set, and nothing reads it. Is ${meant} meant?`]);
+    expect(remarksOn(name)).toEqual([`${name} is set, but nothing reads it. Did you mean ${meant}?`]);
   });
 });
 

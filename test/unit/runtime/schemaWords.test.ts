@@ -38,7 +38,7 @@ it.each([
 });
 
 it.each([
-  [{}, /does not fit: must be a list/],
+  [{}, /which is invalid: must be a list/],
   [[{}], /at 0\.\w+: is missing/],
   [[{ sourceId: 1 }], /must be text/],
 ])("a file of sources %j", (content, sentence) => {
@@ -64,6 +64,6 @@ it("an address of Postgres that says how the server is verified warns of nothing
   ];
   for (const address of untouched) expect(addressOf(address)).toBe(address);
   expect(problemsOf({ DATABASE_URL: "postgres://me:p#ss@db.example/mirror" })).toMatch(
-    /in a password @ is written %40/,
+    /in a password, write @ as %40/,
   );
 });
