@@ -31,20 +31,20 @@ import { guardWrites } from "./auth/writeGuard.ts";
 export interface OpsDeps {
   readonly pool: Pool;
   readonly queue: BoardQueue;
-  /** Shown beside the other where there is one. */
+  /** Shown next to the other queue, if it exists. */
   readonly outgoingQueue?: BoardQueue | undefined;
   readonly config: Pick<Config, "opsPassword" | "opsViewerPassword" | "localTrust"> &
     Partial<Pick<Config, "sources" | "signOn">>;
   readonly loginCode?: LoginCode | undefined;
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** The rate of order lists that is ours; the spec's where absent. */
+  /** Our rate of order lists; default: the spec's. */
   readonly listRate?: RateRule;
-  /** Makes workers look at these positions at once; without it the overdue check finds them within seconds. */
+  /** Wakes the workers for these positions; without it the overdue check finds them within seconds. */
   readonly notify?: (seqs: readonly number[]) => void;
-  /** What the whole process says of the mirror's state; one of the page's own where absent. */
+  /** The process's health reader; without it the pages have their own. */
   readonly health?: HealthReader;
-  /** Aborted when the process begins to shut down: pages that are being updated are let go then. */
+  /** Aborted when the process starts to shut down; open streams then end. */
   readonly signal?: AbortSignal;
 }
 
@@ -53,8 +53,8 @@ const LIST_RATE: RateRule = { requestsMax: 20, windowMs: 10_000 };
 const QUEUES_PATH = "/ops/queues";
 
 /**
- * bull-board is a script application: its own scripts run, and its components put style elements into the page.
- * Nothing comes from elsewhere, so the fonts that its page asks Google for are not loaded.
+ * bull-board is a script application: its own scripts run, and its components add style elements to the page.
+ * Everything else is blocked, including the fonts that its page requests from Google.
  */
 const BOARD_POLICY = [
   "default-src 'none'",
@@ -112,7 +112,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     setHeaders(BOARD_POLICY),
     makeQueueAudit({ pool, logger }),
     (request, response, next) => {
-      // The queues are of all sources.
+      // The queues belong to all sources.
       const role = mayActOn(response, null) ? viewerOf(response).role : "viewer";
       return boards[role](request, response, next);
     },
@@ -129,7 +129,7 @@ function setHeaders(policy: string): RequestHandler {
     response.set({
       "Content-Security-Policy": policy,
       "Cache-Control": "no-store",
-      // With "no-referrer" browsers send "Origin: null" with our own forms, and guardWrites would refuse them.
+      // With "no-referrer", browsers send "Origin: null" with our own forms, and guardWrites would refuse them.
       "Referrer-Policy": "same-origin",
       "X-Content-Type-Options": "nosniff",
     });
@@ -145,7 +145,7 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);
     if (status !== undefined && !response.headersSent) {
-      response.status(status).type("text/plain").send("This form cannot be read.\n");
+      response.status(status).type("text/plain").send("The form could not be read.\n");
       return;
     }
     logger.error({ err: error }, "ops page failed");
@@ -154,11 +154,11 @@ function makeErrorPage(logger: Logger): ErrorRequestHandler {
       response.status(503).set("Retry-After", "5").type("html").send(renderUnavailable());
       return;
     }
-    response.status(500).type("text/plain").send("Something went wrong; the log says what.\n");
+    response.status(500).type("text/plain").send("Something went wrong; the log has the details.\n");
   };
 }
 
-/** A body that is too long or no form is the sender's fault: nobody has to look at the log for it. */
+/** A body that is too long or malformed is the sender's fault, so it is not logged as an error. */
 function statusOfBadForm(error: unknown): number | undefined {
   const status = (error as { status?: unknown } | null)?.status;
   return typeof status === "number" && status >= 400 && status < 500 ? status : undefined;

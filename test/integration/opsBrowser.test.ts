@@ -131,7 +131,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await keyboard.press("Enter");
       await page.waitForURL("**/ops");
       await keyboard.press("Tab");
-      expect(await page.locator(":focus").textContent()).toBe("Skip to the page");
+      expect(await page.locator(":focus").textContent()).toBe("Skip to content");
       expect((await page.locator(":focus").boundingBox())?.x).toBeGreaterThanOrEqual(0);
       await focusOn("Order reference, external id or event id");
       await keyboard.type("ORD-1001");
@@ -139,7 +139,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.waitForURL(`**${ORDER}`);
       await focusOn("Read again from the provider");
       await keyboard.press("Enter");
-      await page.getByRole("status").getByText("To be read again").waitFor();
+      await page.getByRole("status").getByText("Waiting for a re-read").waitFor();
       expect(await countRefetches()).toBe(1);
       await focusOn("Log out");
       await keyboard.press("Enter");
@@ -154,12 +154,12 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
       await page.goto(ORDER);
       await page.getByLabel("Password").fill("a guess");
       await page.getByRole("button", { name: "Log in" }).click();
-      await page.getByRole("alert").getByText("nobody's password").waitFor();
+      await page.getByRole("alert").getByText("Wrong password").waitFor();
       await page.getByLabel("Password").fill(PASSWORDS.operator);
       await page.getByRole("button", { name: "Log in" }).click();
       await page.waitForURL(`**${ORDER}`);
       await page.getByRole("button", { name: "Read again from the provider" }).click();
-      await page.getByRole("status").getByText("To be read again").waitFor();
+      await page.getByRole("status").getByText("Waiting for a re-read").waitFor();
       expect(await countRefetches()).toBe(1);
       await page.getByRole("link", { name: "Overview" }).click();
       const main = page.locator("main");
@@ -200,12 +200,12 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await logIn(page, "operator", "/ops/quarantine");
     await page.getByRole("link", { name: "1", exact: true }).click();
     expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
-    await page.getByRole("button", { name: /^Retry/ }).click();
+    await page.getByRole("button", { name: "Process again" }).click();
     await page.waitForURL("**/ops/actions");
     expect(await audited()).toMatch(/operator\s+retry/);
     await page.goto("/ops/quarantine");
     await page.locator("main td a").first().click();
-    await page.getByLabel("Because").fill("the provider knows of it");
+    await page.getByLabel("Reason").fill("the provider knows of it");
     await page.getByRole("button", { name: "Dismiss" }).click();
     await page.waitForURL("**/ops/actions");
     expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
@@ -213,9 +213,9 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         insert into mirror.quarantine (source_id, via, reason, reference)
         select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);
     await page.goto("/ops/quarantine?reason=unreadable_order");
-    await page.getByRole("link", { name: "Retry or dismiss all of these" }).click();
+    await page.getByRole("link", { name: "Process all of these again" }).click();
     await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
-    await page.getByRole("button", { name: "Retry 250" }).click();
+    await page.getByRole("button", { name: "Process 250 again" }).click();
     await page.waitForURL("**/ops/actions");
     expect(await audited()).toContain("250");
     const left = await ops.database.pool.query(

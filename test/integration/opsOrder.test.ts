@@ -49,8 +49,8 @@ describe("an order's page", () => {
       ([word]) => word,
     );
     expect(verdicts).toEqual(["APPLIED", "APPLIED", "APPLIED", "STALE"]);
-    expect(text).toContain("A newer state was known already.");
-    expect(text).toContain("LOST Its event never came: lost, and repaired by this read.");
+    expect(text).toContain("A newer state was already known.");
+    expect(text).toContain("LOST Its event never arrived: lost, and repaired by this read.");
     expect(text).toMatch(/status : "created" → "assigned"/);
   });
 
@@ -78,7 +78,7 @@ describe("an order's page", () => {
 describe("the request to read an order again", () => {
   it("waits for the poller, and is in the audit log", async () => {
     expect(await read(`${ADDRESS}/refetch`, { method: "POST" })).toMatchObject({ status: 303, to: ADDRESS });
-    expect((await read(ADDRESS)).text).toMatch(/To be read again: asked for \d s ago;/);
+    expect((await read(ADDRESS)).text).toMatch(/Waiting for a re-read: requested \d s ago;/);
     const { rows } = await database.pool.query(
       "select role, action, source_id, target, affected from mirror.ops_actions",
     );

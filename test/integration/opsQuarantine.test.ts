@@ -89,7 +89,7 @@ describe("the quarantine's pages", () => {
     ]);
     const some = await read("/ops/quarantine?reason=not_json&source=live");
     expect([...some.page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual(["2"]);
-    expect((await read("/ops/quarantine?state=dismissed")).text).toContain("There is none.");
+    expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing here.");
   });
 
   it("resume where a page ends", async () => {
@@ -156,8 +156,8 @@ describe("an operator", () => {
   it("is told exactly how many there are before all are retried, and no later one is touched", async () => {
     const { text, page } = await read("/ops/quarantine/all");
     expect(text).toContain("Exactly 3 in quarantine");
-    expect(text).toContain("2 events would be decided on again.");
-    expect(text).toContain("1 came by a read and name no order");
+    expect(text).toContain("2 events would be processed again.");
+    expect(text).toContain("1 came from reads and name no order");
     const through = /name="through" value="(\d+)"/.exec(page)?.[1] ?? "";
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, reference, raw) values ('live', 'poll', 'wrong_mode', 'ORD-5', 'later')`);

@@ -252,6 +252,6 @@ describe("OpenID Connect", () => {
     const { issuer, url } = await startBoth();
     await issuer.close();
     const answer = await openBrowser().get(`${url}/ops/login/oidc`);
-    expect([answer.status, answer.body]).toEqual([401, expect.stringContaining("did not succeed")]);
+    expect([answer.status, answer.body]).toEqual([401, expect.stringContaining("sign-on failed")]);
   });
 });

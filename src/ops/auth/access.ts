@@ -1,9 +1,9 @@
 import type { Grant, SignOn } from "../../runtime/config/signOnVariables.ts";
 import type { Viewer } from "./viewer.ts";
 
-/** A person as single sign-on names one. */
+/** A person as named by single sign-on. */
 export interface Person {
-  /** For the audit log, and to be granted a role by. */
+  /** For the audit log and for granting roles. */
   readonly name: string;
   readonly groups: readonly string[];
 }
@@ -11,8 +11,8 @@ export interface Person {
 const EVERYBODY = "*";
 
 /**
- * As whom a person may enter: the greatest role that is granted to the name or to a group. An operator of some sources only
- * may act on these, and look at everything. Undefined: no role was granted.
+ * The access of a person: the highest role granted to the name or to a group. An operator of some sources may act on
+ * those only, and see everything. Undefined: no role was granted.
  */
 export function findAccess(
   { operators, viewers }: Pick<SignOn, "operators" | "viewers">,

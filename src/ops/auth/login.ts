@@ -20,10 +20,10 @@ import { enter } from "./viewer.ts";
 export interface LoginDeps {
   readonly pool: Pool;
   readonly passwords: PasswordByRole;
-  /** How people sign on by another program; null: by the passwords only. */
+  /** How people sign on with another program; null: passwords only. */
   readonly signOn: SignOn | null;
   readonly sessions: Sessions;
-  /** With no password and no sign-on at all, programs on this machine are the operator. */
+  /** Without any password or sign-on, programs on this machine are the operator. */
   readonly localTrust: boolean;
   /** Logs the first operator in; undefined: passwords only. */
   readonly loginCode?: LoginCode | undefined;
@@ -32,20 +32,20 @@ export interface LoginDeps {
 }
 
 const BASIC = /^Basic +([A-Za-z0-9+/=]+) *$/i;
-const WRONG = "This is nobody's password.";
-const SPENT = "This link was used before, or is too old. Log in with the password.";
+const WRONG = "Wrong password.";
+const SPENT = "This link has been used or has expired. Log in with the password.";
 const BLOCKED = "Too many wrong passwords. Try again in a minute.";
-const FAILED = "Single sign-on did not succeed. Try again; the log of the web process says why.";
+const FAILED = "Single sign-on failed. Try again; the log of the web process has the reason.";
 const OVERVIEW = "/ops";
 
 /**
- * Lets in who logged in: people whom the proxy of the single sign-on names, people with a session, and programs by HTTP Basic
- * as `operator` or `viewer`; a role without a password does not exist. With no way in at all nobody gets in (403) but, with
- * `localTrust`, programs on this machine, which are the operator. Otherwise browsers are led to the login, programs get 401,
- * and after too many wrong passwords 429.
+ * Admits people named by the sign-on proxy, people with a session, and programs with HTTP Basic as `operator` or
+ * `viewer`. A role without a password does not exist. If nothing is configured, nobody is admitted (403), except that
+ * with `localTrust` programs on this machine are the operator. Otherwise browsers are redirected to the login; programs
+ * get 401, and 429 after too many wrong passwords.
  *
- * Basic stays because `curl --user` is what people reach for at night; browsers are never asked for it, since they
- * cannot log out of it and send it along with what other sites make them do.
+ * Basic stays because `curl --user` is convenient in an emergency. Browsers are never asked for it: they cannot log out
+ * of it, and they would attach it to requests that other sites trigger.
  */
 export function makeLogin(deps: LoginDeps): Router {
   const { passwords, signOn, sessions, localTrust, loginCode } = deps;
@@ -66,7 +66,7 @@ export function makeLogin(deps: LoginDeps): Router {
   return router.use(makeProxyEntrance({ ...deps, signOn }, letInByOwn));
 }
 
-/** Lets in who has a session or sends a right password. */
+/** Admits anybody with a session or a correct password. */
 function makeOwnEntrance({
   sessions,
   tryPassword,
@@ -106,7 +106,7 @@ interface Credentials {
   readonly password: string;
 }
 
-/** The role of the password; none when it is wrong, or while the address must wait after too many wrong ones. */
+/** The role of the password; none if it is wrong, or while the address must wait after too many wrong ones. */
 type TryPassword = (
   request: Request,
   password: string,
@@ -120,7 +120,7 @@ interface RouteDeps {
   readonly ways: LoginWays;
 }
 
-/** The form, its target, and the way out. A wrong password shows the form again, with status 401. */
+/** The login form, its target, and the logout. A wrong password shows the form again, with status 401. */
 function makeLoginRoutes({ sessions, tryPassword, loginCode, ways }: RouteDeps): Router {
   const router = Router();
   router.get("/login", async (request, response) => {
@@ -169,14 +169,17 @@ const letInThisMachine: RequestHandler = (request, response, next) => {
   return refuse(
     response,
     403,
-    "Only from this machine, as long as there is neither OPS_PASSWORD nor single sign-on.",
+    "Only from this machine, because neither OPS_PASSWORD nor single sign-on is set.",
   );
 };
 
 const refuseAll: RequestHandler = (_request, response) =>
-  refuse(response, 403, "Nobody can log in, as there is neither OPS_PASSWORD nor single sign-on.");
+  refuse(response, 403, "Nobody can log in, because neither OPS_PASSWORD nor single sign-on is set.");
 
-/** A person's browser is led to the form; a script of a page gets a bare 401, as a challenge opens a dialog. */
+/**
+ * A person's browser is redirected to the form; a page's script gets a bare 401, because a challenge would open a
+ * dialog.
+ */
 function askToLogIn(request: Request, response: Response): void {
   if ((request.headers.accept ?? "").includes("text/html")) {
     const isPage = request.method === "GET" || request.method === "HEAD";
@@ -190,7 +193,7 @@ function askToLogIn(request: Request, response: Response): void {
   refuse(response, 401, "Log in as operator or viewer.");
 }
 
-/** Where to go after the login: an address of the ops pages, never one of another host. */
+/** The target after the login: always an address of the ops pages, never of another host. */
 function readTarget(value: unknown): string {
   return typeof value === "string" && /^\/ops(?:[/?]|$)/.test(value) ? value : OVERVIEW;
 }

@@ -5,7 +5,7 @@ import { digestSecret, matchesDigest } from "../../runtime/secretDigest.ts";
 const CODE_BYTES = 32;
 const LIFE_MS = 3_600_000;
 
-/** A word that logs in as operator once, within an hour: for the link that the first start prints. */
+/** A code that logs in as operator once, within an hour: for the link that the first start prints. */
 export interface LoginCode {
   readonly code: string;
   /** True for the code, the first time. */

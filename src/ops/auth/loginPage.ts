@@ -2,13 +2,13 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderPage } from "../html/page.ts";
 
-/** How people may log in. */
+/** The available ways to log in. */
 export interface LoginWays {
   readonly hasPasswords: boolean;
   readonly hasOpenIdConnect: boolean;
 }
 
-/** The ways to log in, each of which then leads to `next`. `trouble` says what was wrong with the last attempt. */
+/** The login page; each way then leads to `next`. `trouble` says what was wrong with the last attempt. */
 export function renderLogin(login: { next: string; trouble?: string; ways: LoginWays }): string {
   const { next, trouble, ways } = login;
   const { hasPasswords, hasOpenIdConnect } = ways;
@@ -16,7 +16,7 @@ export function renderLogin(login: { next: string; trouble?: string; ways: Login
     ${trouble === undefined ? "" : html`<p class="alert" role="alert">${trouble}</p>`}
     ${hasOpenIdConnect ? html`<p><a href="/ops/login/oidc?next=${encodeURIComponent(next)}">Log in with single sign-on</a></p>` : ""}
     ${hasPasswords ? renderForm(next) : ""}
-    ${hasPasswords || hasOpenIdConnect ? "" : html`<p>Come through the proxy that signs people on: this address does not.</p>`}`;
+    ${hasPasswords || hasOpenIdConnect ? "" : html`<p>Use the address of the sign-on proxy; this address has no login.</p>`}`;
   return renderPage({ title: "Log in", body });
 }
 
@@ -36,6 +36,7 @@ function renderForm(next: string): Html {
       <button>Log in</button>
     </form>
     <p class="dim">
-      The operator's password (OPS_PASSWORD) may change things; the viewer's (OPS_VIEWER_PASSWORD) may look.
+      With the operator's password (OPS_PASSWORD) you can make changes; with the viewer's
+      (OPS_VIEWER_PASSWORD) you can only look.
     </p>`;
 }

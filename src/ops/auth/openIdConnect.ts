@@ -22,9 +22,9 @@ type Settings = NonNullable<SignOn["openIdConnect"]>;
 export interface OpenIdConnectDeps {
   readonly settings: Settings;
   readonly logger: Logger;
-  /** Lets the person in, or refuses, and answers. */
+  /** Admits or refuses the person, and answers. */
   readonly admit: (request: Request, response: Response, person: Person, next: string) => Promise<void>;
-  /** Answers that the login did not succeed. */
+  /** Answers that the login failed. */
   readonly fail: (response: Response) => void;
   readonly readTarget: (value: unknown) => string;
 }
@@ -35,7 +35,7 @@ const LOGIN_MS = 600_000;
 const TIMEOUT_SECONDS = 5;
 const CALLBACK = "/ops/login/oidc/done";
 
-/** What the browser keeps between going to the issuer and coming back: the answer must belong to this very question. */
+/** Kept in the browser during the visit to the issuer: the answer must belong to this request. */
 const startedSchema = z.strictObject({
   state: z.string(),
   nonce: z.string(),
@@ -44,8 +44,8 @@ const startedSchema = z.strictObject({
 });
 
 /**
- * `/login/oidc` leads to the issuer, `/login/oidc/done` is where it sends people back to: code flow with PKCE, state and nonce.
- * The issuer is asked for its addresses at the first login, and again when that failed.
+ * `/login/oidc` redirects to the issuer; `/login/oidc/done` is the redirect address. Code flow with PKCE, state and
+ * nonce. The issuer's metadata is loaded at the first login, and again after a failure.
  */
 export function makeOpenIdConnectRoutes(deps: OpenIdConnectDeps): Router {
   const { settings, logger, admit, fail, readTarget } = deps;
@@ -108,7 +108,7 @@ function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Prom
   return () => {
     found ??= discovery(new URL(issuer), clientId, clientSecret, undefined, {
       timeout: TIMEOUT_SECONDS,
-      // The configuration allows http for an issuer on this machine only.
+      // The configuration allows http only for an issuer on this machine.
       ...(issuer.startsWith("http:") && { execute: [allowInsecureRequests] }),
     }).catch((error: unknown) => {
       found = undefined;
@@ -135,18 +135,18 @@ async function exchange(
     idTokenExpected: true,
   });
   const claims = tokens.claims();
-  if (claims === undefined) throw new TypeError("the issuer gave no ID token");
+  if (claims === undefined) throw new TypeError("the issuer sent no ID token");
   const { groupsClaim } = settings;
   const hasAll = claims[groupsClaim] !== undefined && claims["email"] !== undefined;
   const canAsk = configuration.serverMetadata().userinfo_endpoint !== undefined;
-  // Some issuers keep what does not fit for this second question.
+  // Some issuers return large claims only from this endpoint.
   const more = hasAll || !canAsk ? {} : await fetchUserInfo(configuration, tokens.access_token, claims.sub);
   return describePerson({ ...more, ...claims }, groupsClaim);
 }
 
 /**
- * By the address when the issuer has verified it; otherwise by the issuer's own name for the person, since people may choose the
- * others themselves, those of somebody else included.
+ * Names the person by the e-mail address if the issuer has verified it; otherwise by the issuer's own identifier.
+ * People can choose the other claims, even somebody else's.
  */
 function describePerson(claims: IDToken, groupsClaim: string): Person {
   const { sub, email, email_verified: isVerified } = claims;

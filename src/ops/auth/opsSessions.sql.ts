@@ -1,22 +1,22 @@
 import type { Pool } from "../../database/database.ts";
 import type { OpsRole } from "../lists/opsActions.sql.ts";
 
-/** Who is logged in. */
+/** The person or role that is logged in. */
 export interface SessionOwner {
   readonly role: OpsRole;
-  /** As OpenID Connect named the person; null: whoever knows the password of the role. */
+  /** The name from OpenID Connect; null: anybody who knows the role's password. */
   readonly person: string | null;
-  /** Sources that an operator may act on; null: all. */
+  /** The sources that an operator may act on; null: all. */
   readonly sources: readonly string[] | null;
 }
 
-/** A session that a browser may have, as its cookie would hash under the role's password. */
+/** A possible session of a browser: the hash of its cookie under the role's password. */
 export interface SessionKey {
   readonly role: OpsRole;
   readonly tokenHash: Buffer;
 }
 
-/** Begins a session and writes that into the audit log: both or neither. Sessions that are over are swept out. */
+/** Starts a session and records that in the audit log: both or neither. Deletes expired sessions. */
 export async function insertSession(
   pool: Pool,
   { role, person, sources, tokenHash, lifeSeconds }: SessionOwner & SessionKey & { lifeSeconds: number },
@@ -39,8 +39,8 @@ export interface FoundSession extends SessionOwner {
 }
 
 /**
- * The session that one of the keys opens; undefined when none does, it is over, or nobody used it for `idleSeconds`. That it
- * was used is noted once a minute, so that reading a page is not a write each time.
+ * The session that one of the keys opens; undefined if none does, or if it has expired or been idle for `idleSeconds`.
+ * Its use is recorded once a minute, so that not every page view is a write.
  */
 export async function findSession(
   pool: Pool,
@@ -64,7 +64,7 @@ export async function findSession(
   return rows[0];
 }
 
-/** Which of the sessions go on, in hexadecimal; that somebody asked is no use of them. */
+/** Which of the sessions are still valid, in hexadecimal; this check does not count as use. */
 export async function findOpenSessions(
   pool: Pool,
   { hashes, idleSeconds }: { hashes: readonly string[]; idleSeconds: number },
@@ -78,7 +78,10 @@ export async function findOpenSessions(
   return new Set(rows.map(({ hash }) => hash));
 }
 
-/** Ends the session that one of the keys opens, and writes that into the audit log; no such session: does nothing. */
+/**
+ * Ends the session that one of the keys opens and records that in the audit log; without such a session it does
+ * nothing.
+ */
 export async function deleteSession(pool: Pool, keys: readonly SessionKey[]): Promise<void> {
   await pool.query(
     `with ended as (

@@ -5,12 +5,12 @@ export type Role = "operator" | "viewer";
 
 export const OPS_ROLES: readonly Role[] = ["operator", "viewer"];
 
-/** What each role logs in with; null: that role does not exist. */
+/** Each role's password; null: the role does not exist. */
 export type PasswordByRole = Readonly<Record<Role, string | null>>;
 
 /**
- * The role whose password it is, of those asked for; undefined when it is none of them. All are compared, whichever
- * matches, with a stand-in where a role has none: the time does not tell which roles exist.
+ * The role that the password belongs to, among those asked for; undefined if none. It compares all of them, with a
+ * placeholder for roles without a password, so that the time does not reveal which roles exist.
  */
 export function makePasswordCheck(passwords: PasswordByRole) {
   const nothing = digestSecret("");

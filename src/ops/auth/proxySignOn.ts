@@ -4,12 +4,12 @@ import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import type { Person } from "./access.ts";
 
 const NAME_LENGTH_MAX = 255;
-/** Several headers of one name may come as one with a comma between. */
+/** Several headers of one name may arrive joined by commas. */
 const NAME = /^[^\p{Cc},]+$/u;
 
 /**
- * The person whom the proxy names in its headers; undefined when the request does not come from it, or names nobody. A header
- * that is there twice names nobody: one of the two would be a client's.
+ * The person named in the proxy's headers; undefined if the request does not come from the proxy or names nobody. A
+ * repeated header names nobody: one of the two could be the client's.
  */
 export function makeProxySignOn({ addresses, userHeader, groupsHeader }: NonNullable<SignOn["proxy"]>) {
   const isProxy = makeAddressCheck(addresses);

@@ -1,8 +1,8 @@
 import type { RequestHandler } from "express";
 import { isSameOrigin } from "../../runtime/http/sameOrigin.ts";
 
-/** Refuses (403) what another site's page made a browser send. */
+/** Refuses (403) requests that another site's page made the browser send. */
 export const refuseOtherSites: RequestHandler = (request, response, next) => {
   if (isSameOrigin(request)) return next();
-  response.status(403).type("text/plain").send("This came from another site.\n");
+  response.status(403).type("text/plain").send("This request came from another site.\n");
 };

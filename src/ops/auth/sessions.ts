@@ -7,12 +7,12 @@ import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
 import type { Viewer } from "./viewer.ts";
 
-/** Who logged in with a browser, by a cookie that only this browser and this host know. */
+/** Browser sessions, identified by a cookie that only this browser and this host know. */
 export interface Sessions {
-  /** Begins one under a new token and ends the one that the browser had: a token planted beforehand opens nothing. */
+  /** Starts a session under a new token and ends the browser's previous one: a token planted beforehand is useless. */
   begin(request: Request, response: Response, owner: SessionOwner): Promise<void>;
   find(request: Request): Promise<Viewer | undefined>;
-  /** Those of the sessions of viewers that go on. */
+  /** Which of these sessions are still valid. */
   findOpen(sessions: readonly string[]): Promise<ReadonlySet<string>>;
   end(request: Request, response: Response): Promise<void>;
 }
@@ -20,30 +20,33 @@ export interface Sessions {
 interface SessionsDeps {
   readonly pool: Pool;
   readonly passwords: PasswordByRole;
-  /** Of OpenID Connect; null: nobody logs in by it. */
+  /** The secret of OpenID Connect; null: it is not used. */
   readonly clientSecret: string | null;
 }
 
-/** A shift: whoever is on call logs in once. */
+/** One shift: people on call log in once. */
 const LIFE_SECONDS = 12 * 3_600;
 const IDLE_SECONDS = 2 * 3_600;
 const TOKEN_BYTES = 32;
 const TOKEN = /^[\w-]{43}$/;
 
-/** Over https no other host and no plain-http page can set or read it; the prefix makes browsers see to that. */
+/**
+ * The `__Host-` prefix makes browsers ensure that no other host and no plain-http page can set or read it over https.
+ */
 const SECURE_COOKIE = "__Host-order_mirror";
-/** Over plain http, on this machine or in a network without TLS, where browsers refuse the other one. */
+/** For plain http, on this machine or in a network without TLS, where browsers refuse the other cookie. */
 const PLAIN_COOKIE = "order_mirror";
 
 /**
- * Lax and not Strict: a link to an order in a chat or an alert opens the page instead of the login. It is not what
- * keeps other sites from acting: all actions are POST, and guardWrites looks where they come from.
+ * Lax, not Strict: a link in a chat or an alert opens the page instead of the login. This does not let other sites act:
+ * all actions are POST, and guardWrites checks their origin.
  */
 const COOKIE: CookieOptions = { httpOnly: true, sameSite: "lax", path: "/" };
 
 /**
- * Sessions kept in Postgres, for all web processes. What is stored is an HMAC of the token under the role's password, or under
- * the secret that OpenID Connect knows us by: the table alone opens nothing, and with a new secret the old sessions are over.
+ * Sessions stored in Postgres, shared by all web processes. The table holds an HMAC of the token under the role's
+ * password, or under our OpenID Connect secret: the table alone opens nothing, and changing the secret ends the
+ * sessions.
  */
 export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): Sessions {
   const makeKey = (role: Role, secret: string | null, token: string): SessionKey[] =>
@@ -82,8 +85,9 @@ export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): S
 }
 
 /**
- * As the browser sees it, whatever stands between: it sends its page's origin with every form. With a link it sends none;
- * then a proxy's word is taken, as the worst that a false one does is a cookie that the browser refuses.
+ * Decides from the browser's point of view: it sends its page's origin with every form, whatever is in between. With a
+ * link it sends none; then the proxy's header decides, because a wrong one at worst makes the browser refuse the
+ * cookie.
  */
 function isHttps({ headers }: Request): boolean {
   return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";

@@ -14,9 +14,12 @@ interface SignOnDeps {
   readonly logger: Logger;
 }
 
-const NO_ROLE = "You are signed on, but no role here was given to you or to a group of yours.";
+const NO_ROLE = "You are signed on, but neither you nor one of your groups has a role here.";
 
-/** Lets in whom the proxy names, as what was granted (403: nothing was); leaves others to `otherwise`. */
+/**
+ * Admits a person named by the proxy, with the granted role (403: none was granted); leaves other requests to
+ * `otherwise`.
+ */
 export function makeProxyEntrance({ signOn, logger }: SignOnDeps, otherwise: RequestHandler): RequestHandler {
   if (signOn.proxy === null) return otherwise;
   const findPerson = makeProxySignOn(signOn.proxy);
@@ -28,7 +31,7 @@ export function makeProxyEntrance({ signOn, logger }: SignOnDeps, otherwise: Req
   };
 }
 
-/** The login by OpenID Connect, where it is configured: it begins a session with what was granted (403: nothing was). */
+/** The login with OpenID Connect, if configured: starts a session with the granted role (403: none was granted). */
 export function makeSignOnRoutes(
   deps: SignOnDeps & {
     readonly sessions: Sessions;

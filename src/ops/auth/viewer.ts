@@ -1,41 +1,41 @@
 import type { Response } from "express";
 import type { Role } from "./passwords.ts";
 
-/** Who looks at a page. */
+/** The person or program that views a page. */
 export interface Viewer {
   readonly role: Role;
-  /** As single sign-on named the person; null: whoever knows the password of the role, or is trusted for being here. */
+  /** The name from single sign-on; null: anybody who knows the role's password, or a trusted local program. */
   readonly person: string | null;
-  /** Sources that an operator may act on, and only on them; null: on all, and on what is of none. */
+  /** The only sources that an operator may act on; null: all, including actions without a source. */
   readonly sources: readonly string[] | null;
-  /** The session of the browser, which can be ended; a program, and a person whom a proxy names, have none. */
+  /** The browser's session, which can be ended; programs and people named by a proxy have none. */
   readonly session?: string;
 }
 
-/** As whom something is done, for the audit log. */
+/** The actor in the audit log. */
 type Actor = Pick<Viewer, "role" | "person">;
 
 const NOBODY: Viewer = { role: "viewer", person: null, sources: null };
 
-/** Lets the request in. */
+/** Admits the request. */
 export function enter(response: Response, viewer: Viewer, next: () => void): void {
   response.locals["viewer"] = viewer;
   next();
 }
 
-/** Who looks at this page. */
+/** The viewer of this page. */
 export function viewerOf(response: Response): Viewer {
   const viewer = response.locals["viewer"] as Viewer | undefined;
   return viewer ?? NOBODY;
 }
 
-/** Whether this operator may act on a source; null: on all of them at once. */
+/** Whether this operator may act on a source; null: on all of them together. */
 export function mayActOn(response: Response, sourceId: string | null): boolean {
   const { sources } = viewerOf(response);
   return sources === null || (sourceId !== null && sources.includes(sourceId));
 }
 
-/** As whom this request acts. */
+/** The actor of this request. */
 export function actorOf(response: Response): Actor {
   const { role, person } = viewerOf(response);
   return { role, person };

@@ -33,7 +33,7 @@ interface Place {
   readonly operation: Operation;
 }
 
-/** The document for people: every endpoint with its parameters, bodies and answers, and every schema. */
+/** The API documentation for people: every endpoint with parameters, bodies and answers, and every schema. */
 export function renderDocs({ info, paths, components }: ApiDocument): string {
   const places = Object.entries(paths).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): Place => ({ method, path, operation })),

@@ -11,7 +11,7 @@ interface Asset {
   readonly body: string;
 }
 
-/** The address holds what is in the file, so browsers may keep it for ever and never see an old one. */
+/** The address contains a hash of the file, so browsers may cache it forever and never use an old version. */
 function makeAsset(name: string, type: string, body: string): Asset {
   const version = createHash("sha256").update(body).digest("hex").slice(0, 12);
   return { path: `/ops/assets/${version}-${name}`, type, body };
@@ -26,7 +26,7 @@ export const OVERVIEW_SCRIPT_ASSET = makeAsset("overview.js", "text/javascript",
 export const CHART_ASSET = makeAsset("chart.js", "text/javascript", CHART);
 export const CHART_STYLE_ASSET = makeAsset("chart.css", "text/css", CHART_STYLE);
 
-/** Styles and scripts of our pages: for everybody, as the login page needs them and they tell nothing. */
+/** Styles and scripts of our pages: public, because the login page needs them and they contain nothing secret. */
 export function makeAssetRouter(): Router {
   const router = Router();
   for (const { path, type, body } of [STYLE_ASSET, OVERVIEW_SCRIPT_ASSET, CHART_ASSET, CHART_STYLE_ASSET]) {

@@ -3,7 +3,7 @@ import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 
-/** Our pages load styles and scripts from here, and nothing from elsewhere; nothing is inline. */
+/** Our pages load styles and scripts only from this host; nothing is inline. */
 export const PAGE_POLICY = [
   "default-src 'none'",
   "style-src 'self'",
@@ -18,15 +18,15 @@ export const PAGE_POLICY = [
 export interface PageParts {
   readonly title: string;
   readonly body: Html;
-  /** Absent on pages for people who are not logged in: they get neither search nor ways to other pages. */
+  /** Absent on pages before the login, which have neither search nor navigation. */
   readonly viewer?: Viewer;
-  /** What was searched for. */
+  /** The search text. */
   readonly query?: string;
-  /** The overview keeps itself up to date and draws charts. */
+  /** The page keeps itself up to date and draws charts. */
   readonly updates?: boolean;
 }
 
-/** A whole document. The empty icon keeps browsers from asking for one. */
+/** A whole document. The empty icon keeps browsers from requesting one. */
 export function renderPage({ title, body, viewer, query = "", updates = false }: PageParts): string {
   return html`<!doctype html>
     <html lang="en">
@@ -52,7 +52,7 @@ const OVERVIEW_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path
 
 function renderTop({ role, person, session }: Viewer, query: string): Html {
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
-  return html`<a class="skip" href="#main">Skip to the page</a>
+  return html`<a class="skip" href="#main">Skip to content</a>
     <header class="top">
       <a class="name" href="/ops">order-mirror</a>
       <nav aria-label="Pages">

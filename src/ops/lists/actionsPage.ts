@@ -5,12 +5,12 @@ import { LIST_LINES, renderList } from "./listPage.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress, renderInstant } from "../overview/phrases.ts";
 
-/** Who did what on the ops pages and by commands, newest first. */
+/** The actions on the ops pages and of commands, newest first. */
 export function renderActions(actions: readonly RecordedAction[], viewer: Viewer): string {
   const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
   return renderList({
     title: "Audit log",
-    note: "Everything that was done on these pages and by commands. What was begun is noted before it is done.",
+    note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
     columns: ["When, UTC", "Who", "As", "Action", "Source", "What", "How many", "Said"],
     rows: actions.map((action) => [
       renderInstant(action.at),
@@ -30,7 +30,7 @@ export function renderActions(actions: readonly RecordedAction[], viewer: Viewer
 
 function describeExtent({ action, affected }: RecordedAction): string {
   if (affected !== null) return affected.toLocaleString("en-US");
-  return action === "log_in" || action === "log_out" ? "–" : "not known to have ended";
+  return action === "log_in" || action === "log_out" ? "–" : "end not recorded";
 }
 
 const ONE_QUARANTINED = /^quarantine (\d+)$/;

@@ -7,7 +7,9 @@ import { actorOf } from "../auth/viewer.ts";
 const READING = new Set(["GET", "HEAD"]);
 const TARGET_LENGTH_MAX = 200;
 
-/** Writes what an operator does in bull-board into the audit log, before it is done; its end once it was answered. */
+/**
+ * Records an operator's actions in bull-board in the audit log: the start before the action, the end after the answer.
+ */
 export function makeQueueAudit({ pool, logger }: { pool: Pool; logger: Logger }): RequestHandler {
   return async (request, response, next) => {
     if (READING.has(request.method)) return next();
@@ -21,7 +23,7 @@ export function makeQueueAudit({ pool, logger }: { pool: Pool; logger: Logger })
     response.once("finish", () => {
       const affected = response.statusCode < 400 ? 1 : 0;
       endAction(pool, { actionId, affected }).catch((error: unknown) => {
-        logger.warn({ err: error }, "the end of an action on the queues could not be noted");
+        logger.warn({ err: error }, "the end of an action on the queues could not be recorded");
       });
     });
     next();

@@ -3,16 +3,16 @@ import type { Html } from "../../runtime/http/html.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 
-/** How many lines a list has at most. */
+/** The maximum number of lines in a list. */
 export const LIST_LINES = 200;
 
 export interface ListContext {
   readonly viewer: Viewer;
-  /** Null: of every source. */
+  /** Null: every source. */
   readonly sourceId: string | null;
 }
 
-/** A page with one table, which scrolls by itself where the window is narrow. */
+/** A page with one table, which scrolls horizontally in a narrow window. */
 export function renderList(list: {
   title: string;
   note: string;
@@ -21,7 +21,7 @@ export function renderList(list: {
   context: ListContext;
   /** Between the note and the table. */
   before?: Html;
-  /** Instead of the sentence that says that not all are shown. */
+  /** Replaces the sentence about omitted rows. */
   after?: Html;
 }): string {
   const { title, note, columns, rows, context, before = html``, after } = list;
@@ -30,7 +30,7 @@ export function renderList(list: {
     rows.length < LIST_LINES ? html`` : html`<p class="dim">Only the first ${LIST_LINES} are shown.</p>`;
   const body = html`<h1>${title} <span class="dim">${scope}</span></h1>
     <p>${note}</p>
-    ${before}${rows.length === 0 ? html`<p>There is none.</p>` : renderTable({ title, columns, rows })}${after ?? cut}`;
+    ${before}${rows.length === 0 ? html`<p>Nothing here.</p>` : renderTable({ title, columns, rows })}${after ?? cut}`;
   return renderPage({ title, body, viewer: context.viewer });
 }
 

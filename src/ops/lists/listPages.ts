@@ -25,7 +25,7 @@ const linkOrder = (order: { sourceId: string; reference: string }) =>
 export function renderLostEvents(events: readonly LostEvent[], context: ListContext): string {
   return renderList({
     title: "Lost events, last 24 h",
-    note: "Changes that a read brought, and no event. Lost: it did not come within the grace period, though the provider announces that status. Waiting: it may still come.",
+    note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
     columns: ["Order", "Source", "Status", "Event", "Found by", "Found, UTC", "After the change"],
     rows: events.map((event) => [
       linkOrder(event),
@@ -43,7 +43,7 @@ export function renderLostEvents(events: readonly LostEvent[], context: ListCont
 export function renderSlowEvents(events: readonly SlowEvent[], context: ListContext): string {
   return renderList({
     title: "Slowest events, last hour",
-    note: "Events that changed an order, of the last decisions, by how long after the change they were decided on.",
+    note: "Events among the latest decisions that changed an order, sorted by the time from the change to the decision.",
     columns: ["Order", "Source", "Event", "Type", "Decided, UTC", "After the change"],
     rows: events.map(({ sourceId, reference, eventId, eventType, seenAt, lagSeconds }) => [
       reference === null ? "–" : linkOrder({ sourceId, reference }),
@@ -60,7 +60,7 @@ export function renderSlowEvents(events: readonly SlowEvent[], context: ListCont
 export function renderWaiting(events: readonly WaitingEvent[], context: ListContext): string {
   return renderList({
     title: "Waiting, now",
-    note: "Events that were received and await a decision. What waits for minutes needs a worker that runs.",
+    note: "Received events that await a decision. If an event waits for minutes, no worker is running.",
     columns: ["Event", "Source", "Received"],
     rows: events.map(({ eventId, sourceId, ageSeconds }) => [eventId, sourceId, describeAge(ageSeconds)]),
     context,
@@ -69,9 +69,9 @@ export function renderWaiting(events: readonly WaitingEvent[], context: ListCont
 
 export function renderRefetches(refetches: readonly WaitingRefetch[], context: ListContext): string {
   return renderList({
-    title: "To be read again, now",
-    note: "Orders that the poller reads again one by one, in this order, beside everything else. One that cannot be read waits longer each time.",
-    columns: ["Order", "Source", "Why", "Tried", "Asked for", "Last error"],
+    title: "Waiting for a re-read, now",
+    note: "Orders that the poller reads again one by one, in this order, next to its other work. After each failure the wait becomes longer.",
+    columns: ["Order", "Source", "Why", "Tried", "Requested", "Last error"],
     rows: refetches.map((refetch) => [
       linkOrder(refetch),
       refetch.sourceId,
@@ -87,7 +87,7 @@ export function renderRefetches(refetches: readonly WaitingRefetch[], context: L
 export function renderSentRequests(sent: readonly SentRequests[], context: ListContext): string {
   return renderList({
     title: "Requests to the provider, last two days",
-    note: "Of all processes, by the minute in which they were written down. Every one counts against the policy sustained as well.",
+    note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the policy sustained.",
     columns: ["Minute, UTC", "Source", "Rate policy", "For", "Requests"],
     rows: sent.map(({ minute, sourceId, policy, purpose, requests }) => [
       new Date(minute * 1_000).toISOString().slice(5, 16).replace("T", " "),
@@ -102,8 +102,8 @@ export function renderSentRequests(sent: readonly SentRequests[], context: ListC
 
 export function renderWalks(walks: readonly WalkedWindow[], context: ListContext): string {
   return renderList({
-    title: "Windows read last",
-    note: "Windows of updatedAt that were read whole from the provider. Proved ones move safe through.",
+    title: "Windows read most recently",
+    note: "Windows of updatedAt that were read completely from the provider. Proved windows advance safe through.",
     columns: ["Source", "Sweep", "From", "To (exclusive)", "Proved", "Requests", "Orders", "Read"],
     rows: walks.map((walk) => [
       walk.sourceId,
@@ -122,7 +122,7 @@ export function renderWalks(walks: readonly WalkedWindow[], context: ListContext
 export function renderTaskList(tasks: readonly Task[], context: ListContext): string {
   return renderList({
     title: "Backfills and verifications, all time",
-    note: "Periods of updatedAt that were asked to be read or compared. A difference was repaired when it was found.",
+    note: "Periods of updatedAt for which a read or a comparison was requested. Differences are repaired when they are found.",
     columns: [
       "What",
       "Source",
@@ -131,7 +131,7 @@ export function renderTaskList(tasks: readonly Task[], context: ListContext): st
       "State",
       "Orders",
       "Differences",
-      "Asked for",
+      "Requested",
       "Last error",
     ],
     rows: tasks.map((task) => [

@@ -5,24 +5,24 @@ import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
 
 export type OpsRole = "operator" | "viewer";
 
-/** As whom something is done. */
+/** Who acts. */
 interface Actor {
-  /** `command`: at the command line. */
+  /** `command`: on the command line. */
   readonly role: OpsRole | "command";
-  /** Null: whoever knows the password of the role. */
+  /** Null: anybody who knows the role's password. */
   readonly person: string | null;
 }
 
-/** Something done on the ops pages, or by a command. */
+/** An action on the ops pages or by a command. */
 export interface OpsAction extends Actor {
   readonly action: string;
-  /** Null: of every source. */
+  /** Null: every source. */
   readonly sourceId: string | null;
-  /** What it concerns, without personal data. */
+  /** What it affects, without personal data. */
   readonly target: string;
 }
 
-/** Writes into the audit log what is about to be done; returns the row's number, for endAction. */
+/** Records an action in the audit log before it is carried out; returns the row's number, for endAction. */
 export async function beginAction(pool: Pool, action: OpsAction): Promise<string> {
   const { rows } = await pool.query<{ action_id: string }>(
     `insert into mirror.ops_actions (role, person, action, source_id, target) values ($1, $2, $3, $4, $5)
@@ -34,7 +34,7 @@ export async function beginAction(pool: Pool, action: OpsAction): Promise<string
   return row.action_id;
 }
 
-/** Notes how many things an action that was begun has concerned in the end. */
+/** Records how many entries an action has affected. */
 export async function endAction(
   pool: Pool,
   { actionId, affected }: { actionId: string; affected: number },
@@ -42,7 +42,7 @@ export async function endAction(
   await pool.query("update mirror.ops_actions set affected = $2 where action_id = $1", [actionId, affected]);
 }
 
-/** Requests that an order be read again, and writes that into the audit log: both or neither. */
+/** Requests a re-read of an order and records it in the audit log: both or neither. */
 export async function requestRefetch(
   pool: Pool,
   { actor, sourceId, reference }: { actor: Actor; sourceId: string; reference: string },
@@ -61,8 +61,8 @@ export async function requestRefetch(
 }
 
 /**
- * Leaves what is in quarantine, up to the number `throughId`, as it is, for a reason that a person gave, and writes
- * that into the audit log: both or neither. Returns how many. They stay, and can be looked at, but count no more.
+ * Dismisses quarantined input up to the number `throughId`, for a reason given by a person, and records that in the
+ * audit log: both or neither. Returns the number of entries. They are kept and remain visible, but no longer count.
  */
 export async function dismissQuarantined(
   pool: Pool,
@@ -95,11 +95,11 @@ export interface RecordedAction {
   readonly sourceId: string | null;
   readonly target: string | null;
   readonly note: string | null;
-  /** Null: it was begun, and how it ended is not known. */
+  /** Null: it started, but its end was not recorded. */
   readonly affected: number | null;
 }
 
-/** The newest actions with a number below `before` (null: all), newest first. */
+/** The newest actions numbered below `before` (null: all), newest first. */
 export async function readActions(
   pool: Pool,
   { before, limit }: { before: string | null; limit: number },

@@ -1,27 +1,27 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 
-/** The lists behind the figures of the overview. */
+/** A query for one of the lists behind the figures of the overview. */
 export interface ListQuery {
-  /** Null: of every source. */
+  /** Null: every source. */
   readonly sourceId: string | null;
   readonly limit: number;
 }
 
-/** A change that should have been announced. */
+/** A change without an event that should have announced it. */
 export interface LostEvent {
   readonly sourceId: string;
   readonly reference: string;
   readonly status: string;
   readonly via: string;
-  /** `waiting`: its event may still come. */
+  /** `waiting`: its event may still arrive. */
   readonly state: "waiting" | "lost";
   readonly foundAt: Instant;
   /** From the change to the read that found it. */
   readonly delaySeconds: number;
 }
 
-/** Changes that a read of the last 24 h found and no event has announced, newest first. */
+/** Changes that reads of the last 24 h found and no event announced, newest first. */
 export async function readLostEvents(pool: Pool, { sourceId, limit }: ListQuery): Promise<LostEvent[]> {
   const { rows } = await pool.query<Omit<LostEvent, "foundAt"> & { foundAt: string }>(
     `select u.source_id as "sourceId", u.reference, u.status, u.via, u.state, mirror.nanos_of(u.found_at) as "foundAt",
@@ -58,18 +58,18 @@ export async function readWaitingEvents(pool: Pool, { sourceId, limit }: ListQue
   return rows;
 }
 
-/** An order that is to be read again. */
+/** An order waiting for a re-read. */
 export interface WaitingRefetch {
   readonly sourceId: string;
   readonly reference: string;
   readonly reason: string;
   readonly attempts: number;
-  /** Null when the last read did not fail. */
+  /** Null if the last read did not fail. */
   readonly lastError: string | null;
   readonly ageSeconds: number;
 }
 
-/** In the order in which the poller takes them. */
+/** In the order in which the poller processes them. */
 export async function readWaitingRefetches(
   pool: Pool,
   { sourceId, limit }: ListQuery,
@@ -117,7 +117,7 @@ export interface WalkedWindow {
   readonly endedAgeSeconds: number;
 }
 
-/** Windows in the order in which they were read, the last one first. */
+/** Windows in the order of their reading, the latest first. */
 export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Promise<WalkedWindow[]> {
   const { rows } = await pool.query<Omit<WalkedWindow, "since" | "until"> & { since: string; until: string }>(
     `select source_id as "sourceId", sweep, since, until, proved, requests, orders,
@@ -128,7 +128,7 @@ export async function readWalks(pool: Pool, { sourceId, limit }: ListQuery): Pro
   return rows.map((row) => ({ ...row, since: BigInt(row.since), until: BigInt(row.until) }));
 }
 
-/** A backfill or a verification, whatever became of it. */
+/** A backfill or a verification, in any state. */
 export interface Task {
   readonly kind: "backfill" | "verification";
   readonly id: string;
@@ -143,7 +143,7 @@ export interface Task {
   readonly lastError: string | null;
 }
 
-/** The last ones asked for first. */
+/** The latest request first. */
 export async function readTasks(pool: Pool, { sourceId, limit }: ListQuery): Promise<Task[]> {
   const { rows } = await pool.query<Omit<Task, "since" | "until"> & { since: string; until: string }>(
     `select kind, request_id::text as id, source_id as "sourceId", since, until, state, orders::float8,

@@ -14,41 +14,41 @@ import { redactDocument } from "../orders/snapshotDiff.ts";
 export const PAGE_ROWS = 50;
 export const BECAUSE_LENGTH_MAX = 500;
 
-/** Which part of the quarantine a page is about; null leaves a condition out. */
+/** The part of the quarantine that a page shows; null means no restriction. */
 export interface QuarantineView {
   readonly state: QuarantineState;
   readonly sourceId: string | null;
   readonly reason: string | null;
 }
 
-/** Each word that a row may have been quarantined for, what it means, and what mends it. */
+/** Each quarantine reason, with its meaning and remedy. */
 const REASONS: Readonly<Record<string, { readonly why: string; readonly mend: string }>> = {
   wrong_mode: {
-    why: "A live order came to a test source, or the other way round; the two must never mix.",
-    mend: "Correct the address at the provider, or the key of the source. A retry of the same input fails again.",
+    why: "A live order arrived for a test source, or the other way round; the two must never mix.",
+    mend: "Correct the address at the provider, or the key of the source. Processing the same input again fails.",
   },
   not_json: {
-    why: "The body is no JSON in UTF-8, though its signature is right.",
-    mend: "Ask the provider what it sent. A retry fails again; dismiss it with what you learned.",
+    why: "The signature is right, but the body is not JSON in UTF-8.",
+    mend: "Ask the provider what it sent. Processing it again fails; dismiss it with a note of the answer.",
   },
   not_an_envelope: {
-    why: "The body is JSON, and no event with an order in it.",
-    mend: "Ask the provider what it sent. Retry after an update of this program that knows the shape.",
+    why: "The body is JSON, but not an event with an order.",
+    mend: "Ask the provider what it sent. Process it again after an update of this program that knows the format.",
   },
   unreadable_order: {
-    why: "A field without which an order cannot be compared is missing, or is not what it should be.",
-    mend: "Retry after an update of this program, or read the order again on its page.",
+    why: "A field that is needed to compare orders is missing or invalid.",
+    mend: "Process it again after an update of this program, or read the order again on its page.",
   },
   unreadable_singly: {
-    why: "The provider's answer to reading this order alone could not be used, again and again; it is beside this.",
-    mend: "Ask the provider about this order. It is tried again every six hours, and leaves the quarantine once it is read.",
+    why: "The single read of this order keeps failing; the provider's answer is shown here.",
+    mend: "Ask the provider about this order. It is retried every six hours, and leaves the quarantine once it can be read.",
   },
   refused_by_database: {
-    why: "Postgres refused the content; its code is beside this.",
-    mend: "Look the code up, mend the cause, and retry.",
+    why: "Postgres refused the content; its error code is shown here.",
+    mend: "Look up the code, fix the cause, and process it again.",
   },
 };
-const UNKNOWN_REASON = { why: "This version of the program does not know the word.", mend: "Retry it." };
+const UNKNOWN_REASON = { why: "This program version does not know this reason.", mend: "Process it again." };
 
 export function renderQuarantine(page: {
   rows: readonly Quarantined[];
@@ -64,13 +64,15 @@ export function renderQuarantine(page: {
       : html`<p><a href="/ops/quarantine${writeView(view, { before: oldest.quarantineId })}">Older</a></p>`;
   const all =
     view.state === "open" && rows.length > 0 && viewer.role === "operator"
-      ? html`<p><a href="/ops/quarantine/all${writeView(view)}">Retry or dismiss all of these…</a></p>`
+      ? html`<p>
+          <a href="/ops/quarantine/all${writeView(view)}">Process all of these again, or dismiss them…</a>
+        </p>`
       : html``;
   const reasons = Object.keys(REASONS);
   return renderList({
     title: `Quarantine, ${view.state}`,
-    note: "Authenticated input that could not be applied: kept whole, and nothing of it is lost.",
-    columns: ["Number", "When, UTC", "Source", "Order", "Seen by", "Why", "What exactly"],
+    note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
+    columns: ["Number", "When, UTC", "Source", "Order", "Seen by", "Why", "Detail"],
     rows: rows.map(listRow),
     context: { viewer, sourceId: view.sourceId },
     before: html`<form class="row" action="/ops/quarantine" aria-label="Filter of the quarantine">
@@ -114,19 +116,19 @@ function renderChoice(choice: {
   >`;
 }
 
-/** One of the quarantine: what it is, why it is here, what came, and what can be done. */
+/** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
 export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { why, mend } = REASONS[reason] ?? UNKNOWN_REASON;
   const order =
     reference === null
-      ? html`names none`
+      ? html`none named`
       : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
   const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
     <dl class="facts">
       ${renderFact("Source", html`${sourceId}`)} ${renderFact("Order", order)}
       ${renderFact("Seen by", html`${via}`)}
-      ${renderFact("Event", html`${eventId ?? "none: a read of ours brought it"}`)}
+      ${renderFact("Event", html`${eventId ?? "none: it came from a read"}`)}
       ${renderFact("Since, UTC", renderInstant(quarantinedAt))}
     </dl>
     <h2>Why</h2>
@@ -135,9 +137,11 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
     </p>
     <p>${mend}</p>
     ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" ? renderDeeds(input) : html``}
-    <h2>What came <span class="dim">values that may be personal data are not shown</span></h2>
+    <h2>Content <span class="dim">values that may be personal data are hidden</span></h2>
     ${renderBody(input)}
-    <p><a href="/ops/quarantine${writeView({ state: input.state, sourceId, reason })}">All like this</a></p>`;
+    <p>
+      <a href="/ops/quarantine${writeView({ state: input.state, sourceId, reason })}">All of this kind</a>
+    </p>`;
   return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer });
 }
 
@@ -150,20 +154,22 @@ function renderFact(term: string, value: Html): Html {
 
 function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {
   if (state === "open") return html``;
-  return html`<p>Dismissed ${renderInstant(dismissedAt)} UTC, because: ${dismissedBecause ?? "–"}</p>`;
+  return html`<p>Dismissed ${renderInstant(dismissedAt)} UTC. Reason: ${dismissedBecause ?? "–"}</p>`;
 }
 
 function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
   const retryable = eventId !== null || reference !== null;
   const fields = renderHidden({ id: quarantineId, through: quarantineId });
-  const retry = eventId === null ? "Read the order again" : "Retry: have it decided on again";
-  return html`<h2>What to do</h2>
+  const retry = eventId === null ? "Read the order again" : "Process again";
+  return html`<h2>Actions</h2>
     ${
       retryable
         ? html`<form method="post" action="/ops/quarantine/retry" class="row">
             ${fields}<button>${retry}</button>
           </form>`
-        : html`<p>It names no order that could be read again; the next walk over it reads it by itself.</p>`
+        : html`<p>
+            It names no order, so it cannot be read again alone; the next walk over it does so automatically.
+          </p>`
     }
     ${renderDismissal({ fields, button: "Dismiss" })}`;
 }
@@ -172,23 +178,23 @@ function renderDismissal({ fields, button }: { fields: Html; button: string }): 
   return html`<form method="post" action="/ops/quarantine/dismiss" class="row">
     ${fields}
     <label
-      >Because
+      >Reason
       <input name="because" required maxlength="${BECAUSE_LENGTH_MAX}" size="40" autocomplete="off" />
     </label>
     <button>${button}</button>
-    <span class="dim">It stays and can be looked at, but nobody is notified of it any more.</span>
+    <span class="dim">It stays visible, but no longer raises alerts.</span>
   </form>`;
 }
 
 function renderBody({ body, eventId }: QuarantinedInput): Html {
   const fields = redactDocument(body.toString(), eventId === null ? "order" : "event");
   const size = `${describeCount(body.length)} bytes`;
-  if (fields === null) return html`<p>${size} that are no JSON object: none of it can be shown.</p>`;
+  if (fields === null) return html`<p>${size} that are not a JSON object; none of it can be shown.</p>`;
   return html`<p class="dim">${size}</p>
     ${renderFields(fields)}`;
 }
 
-/** Before anything is done to many: how many exactly, and what would become of them. */
+/** Confirmation before an action on many entries: the exact number, and the effect. */
 export function renderConfirmation(page: {
   count: QuarantineCount;
   view: QuarantineView;
@@ -198,7 +204,7 @@ export function renderConfirmation(page: {
   const { events, reads, unnamed, throughId, reasons } = count;
   const total = events + reads + unnamed;
   const scope = [view.sourceId ?? "all sources", view.reason ?? "all reasons"].join(", ");
-  const back = html`<p><a href="/ops/quarantine${writeView(view)}">Back, nothing is done</a></p>`;
+  const back = html`<p><a href="/ops/quarantine${writeView(view)}">Cancel</a></p>`;
   const fields = renderHidden({
     source: view.sourceId ?? "",
     reason: view.reason ?? "",
@@ -206,16 +212,15 @@ export function renderConfirmation(page: {
   });
   const retried = (events + reads).toLocaleString("en-US");
   const deeds = html`<ul>
-      <li>${events.toLocaleString("en-US")} events would be decided on again.</li>
-      <li>${reads.toLocaleString("en-US")} came by a read: their orders would be read again.</li>
-      <li>${unnamed.toLocaleString("en-US")} came by a read and name no order: a retry leaves them here.</li>
+      <li>${events.toLocaleString("en-US")} events would be processed again.</li>
+      <li>${reads.toLocaleString("en-US")} came from reads: their orders would be read again.</li>
+      <li>${unnamed.toLocaleString("en-US")} came from reads and name no order: they stay here.</li>
     </ul>
     <p class="dim">
-      What comes into quarantine from now on is left alone. What is still wrong comes back, under a new
-      number.
+      Entries added from now on are not affected. Input that still fails returns under a new number.
     </p>`;
   const forms = html`<form method="post" action="/ops/quarantine/retry" class="row">
-      ${fields}<button>Retry ${retried}</button>
+      ${fields}<button>Process ${retried} again</button>
     </form>
     ${renderDismissal({ fields, button: `Dismiss ${total.toLocaleString("en-US")}` })}`;
   const body = html`<h1>
@@ -224,7 +229,7 @@ export function renderConfirmation(page: {
     <p>
       ${reasons.map(({ reason, count: each }) => `${reason} ${each.toLocaleString("en-US")}`).join(" · ")}
     </p>
-    ${total === 0 ? html`<p>There is none.</p>` : deeds}
+    ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
     ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;
   return renderPage({ title: "Quarantine, all of these", body, viewer });
 }
@@ -235,7 +240,7 @@ function renderHidden(fields: Readonly<Record<string, string>>): Html {
   )}`;
 }
 
-/** The address's query of a part of the quarantine. */
+/** The query string for a part of the quarantine. */
 function writeView({ state, sourceId, reason }: QuarantineView, more: Record<string, string> = {}): string {
   const query = new URLSearchParams({ state, ...more });
   if (sourceId !== null) query.set("source", sourceId);

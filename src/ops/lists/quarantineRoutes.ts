@@ -24,11 +24,11 @@ const FORM_SIZE_MAX = "8kb";
 
 export interface QuarantineDeps {
   readonly pool: Pool;
-  /** Makes workers look at these positions at once; without it the overdue check finds them within seconds. */
+  /** Wakes the workers for these positions; without it the overdue check finds them within seconds. */
   readonly notify: (seqs: readonly number[]) => void;
 }
 
-/** The quarantine: the list, one of it, and what an operator may do with one or with many. */
+/** The quarantine: the list, the single entry, and an operator's actions on one or many. */
 export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   const router = Router();
   router.get("/", async (request, response) => {
@@ -74,14 +74,14 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
   return router;
 }
 
-const GONE = "There is none of that number: it may have been retried.";
-const INCOMPLETE = "The form was not complete; to dismiss, say why.";
+const GONE = "There is no entry with that number; it may have been processed again.";
+const INCOMPLETE = "The form was incomplete; a dismissal needs a reason.";
 
 function refuse(response: Response, status: number, sentence: string): void {
   response.status(status).type("text/plain").send(`${sentence}\n`);
 }
 
-/** Whether this operator may decide on all that is chosen: of one row, on that of its source. */
+/** Whether this operator may act on everything chosen; for a single row, on its source. */
 async function mayDecide(pool: Pool, response: Response, filter: QuarantineFilter): Promise<boolean> {
   const { quarantineId, sourceId } = filter;
   if (quarantineId === null) return mayActOn(response, sourceId);
@@ -108,7 +108,7 @@ function readView({ query }: Request): QuarantineView {
   return { state, sourceId: readField(query["source"]) || null, reason: readField(query["reason"]) || null };
 }
 
-/** What a form is about: one row, or those that fit, up to a number. Null when it does not say so. */
+/** The rows that a form refers to: one row, or all that match up to a number. Null if it names neither. */
 function readChoice(
   request: Request,
 ): { filter: QuarantineFilter; throughId: string; target: string } | null {

@@ -4,17 +4,15 @@ import { ExpressAdapter } from "@bull-board/express";
 import type { Express, RequestHandler } from "express";
 import type { Role } from "../auth/passwords.ts";
 
-/** A BullMQ `Queue`, on whichever backend. */
+/** A BullMQ `Queue`, on either backend. */
 export interface BoardQueue {
   readonly name: string;
 }
 
-/** bull-board's types know the Redis backend only; its code asks the queue for its backend. */
+/** bull-board's types only know the Redis backend; its code asks the queue for its backend. */
 type RedisQueue = ConstructorParameters<typeof BullMQAdapter>[0];
 
-/**
- * bull-board under `basePath`, as the role may see it. Its read-only mode also refuses writes by itself (405).
- */
+/** bull-board under `basePath`, as the role may see it. In read-only mode bull-board itself refuses writes (405). */
 export function makeQueueBoard(options: {
   queues: readonly BoardQueue[];
   basePath: string;
@@ -43,7 +41,7 @@ export function makeQueueBoard(options: {
   };
 }
 
-/** bull-board's page asks Google for its fonts: the policy refuses that, but the browser's console would say so. */
+/** bull-board's page requests fonts from Google. The policy blocks them, but the browser's console would report it. */
 function withoutForeignLinks(body: string): string {
   return body.startsWith("<!DOCTYPE html>") ? body.replaceAll(/<link href="https:[^>]*>/g, "") : body;
 }

@@ -1,20 +1,20 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 
-/** A change of the order that a read of ours found before any event. */
+/** A change of the order that a read found before any event. */
 export interface UnannouncedChange {
   readonly version: Instant;
   readonly state: "waiting" | "late" | "lost" | "not_announced";
 }
 
-/** What else is known of one order. */
+/** Related facts about one order. */
 export interface OrderSurroundings {
-  /** False: no such source was ever configured here. */
+  /** False: no such source was ever configured. */
   readonly sourceKnown: boolean;
-  /** Age in seconds of the request to have it read again; null when there is none. */
+  /** Age of the re-read request in seconds; null if there is none. */
   readonly refetchAgeSeconds: number | null;
   readonly refetchAttempts: number;
-  /** Numbers of its rows in the quarantine that are open, newest first, at most 20. */
+  /** Numbers of its open quarantine entries, newest first, at most 20. */
   readonly quarantineIds: readonly string[];
   readonly unannounced: readonly UnannouncedChange[];
 }

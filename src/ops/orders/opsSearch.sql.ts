@@ -1,9 +1,9 @@
 import type { Pool } from "../../database/database.ts";
 
-/** Something whose name was searched for: an order, or an event that names none. */
+/** A search result: an order, or an event that names none. */
 export interface SearchHit {
   readonly sourceId: string;
-  /** Null for an event that names no order that could be read. */
+  /** Null for an event without a readable order reference. */
   readonly reference: string | null;
   readonly externalOrderId: string | null;
   readonly status: string | null;
@@ -14,8 +14,8 @@ export interface SearchHit {
 const HITS_MAX = 50;
 
 /**
- * What has exactly this name, over all sources: orders by reference or externalOrderId, and events by id with the
- * order that they are about. At most 50. Every part is a look-up in an index.
+ * Exact matches across all sources: orders by reference or externalOrderId, and events by id with their order. At most
+ * 50. Every part is an index look-up.
  */
 export async function searchMirror(pool: Pool, text: string): Promise<SearchHit[]> {
   const { rows } = await pool.query<SearchHit>(

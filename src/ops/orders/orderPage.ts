@@ -21,10 +21,10 @@ import type { FieldChange } from "./snapshotDiff.ts";
 export interface OrderStory {
   readonly sourceId: string;
   readonly reference: string;
-  /** Undefined when the mirror has no state of it. */
+  /** Undefined if the mirror has no state of it. */
   readonly order: FoundOrder | undefined;
   readonly timeline: readonly TimelineEntry[];
-  /** How many observations the page shows at most. */
+  /** The maximum number of observations on the page. */
   readonly entriesMax: number;
   readonly around: OrderSurroundings;
   readonly viewer: Viewer;
@@ -32,7 +32,7 @@ export interface OrderStory {
 
 const NANOS_PER_SECOND = 1e9;
 
-/** One order: what is known of it, and every observation with two clocks, the decision, and why. */
+/** One order: its facts, and every observation with both clocks, the decision, and the reason. */
 export function renderOrder(story: OrderStory): string {
   const { sourceId, reference, order, timeline, entriesMax, viewer } = story;
   const cut =
@@ -43,18 +43,17 @@ export function renderOrder(story: OrderStory): string {
     ${order === undefined ? renderAbsent(story) : renderFacts(order)} ${renderMarks(story)}
     ${renderRefetch(story)}
     <h2>Observations, oldest decision first</h2>
-    ${cut} ${timeline.length === 0 ? html`<p>Nothing was ever observed of it.</p>` : renderTimeline(story)}
+    ${cut} ${timeline.length === 0 ? html`<p>No observations.</p>` : renderTimeline(story)}
     ${renderSnapshot(timeline)}
     <p class="dim">
-      Times are UTC. The provider's clock dates changes and events, ours (the database's) what came here and
-      what was decided. A read that changed nothing leaves no line. Values of fields that may hold personal
-      data are never shown.
+      Times are UTC. Changes and events carry the provider's time; receipts and decisions carry the
+      database's. A read that changed nothing adds no line. Fields that may hold personal data are hidden.
     </p>`;
   return renderPage({ title: `${reference} (${sourceId})`, body, viewer });
 }
 
 function renderAbsent({ sourceId }: OrderStory): Html {
-  return html`<p>The mirror has no state of this order in the source ${sourceId}.</p>`;
+  return html`<p>The mirror has no state of this order in source ${sourceId}.</p>`;
 }
 
 function renderFacts(order: FoundOrder): Html {
@@ -86,7 +85,7 @@ function renderFacts(order: FoundOrder): Html {
   </dl>`;
 }
 
-/** What deserves a look: each with the way to do something about it. */
+/** Points that need attention, each with an action. */
 function renderMarks({ timeline, around }: OrderStory): Html {
   const conflicts = timeline.filter(({ conflict }) => conflict).length;
   const lost = around.unannounced.filter(({ state }) => state === "lost").length;
@@ -94,12 +93,12 @@ function renderMarks({ timeline, around }: OrderStory): Html {
   return html`${
     conflicts > 0
       ? html`<p>
-          ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Have it
-          read again to see what holds.
+          ${renderAlert(`${conflicts} in conflict`)}: the same updatedAt came with different content. Read it
+          again to see which is right.
         </p>`
       : html``
   }
-  ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never came, and reads repaired.</p>` : html``}
+  ${lost > 0 ? html`<p><span class="warn">${lost} lost</span>: events that never arrived; reads repaired the order.</p>` : html``}
   ${
     quarantined.length > 0
       ? html`<p>
@@ -118,8 +117,8 @@ function renderRefetch(story: OrderStory): Html {
     refetchAgeSeconds === null
       ? html``
       : html`<p role="status">
-          To be read again: asked for ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in its
-          next cycle.
+          Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in
+          its next cycle.
         </p>`;
   const button = html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
     <button>Read again from the provider</button>
@@ -141,7 +140,7 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
     <li class="heading" aria-hidden="true">
       <div>Provider's clock</div>
       <div>Our clock</div>
-      <div class="decision">What came, what was decided, and why</div>
+      <div class="decision">Input, decision, and reason</div>
     </li>
     ${lines}
   </ol>`;
@@ -198,14 +197,14 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   </div>`;
 }
 
-/** The fields that differ from the state that was known; of the first one only how many there are. */
+/** The fields that differ from the previously known state; for the first state, only their number. */
 function renderDiff(
   changes: readonly FieldChange[],
   { entry, isFirst }: { entry: TimelineEntry; isFirst: boolean },
 ) {
   if (changes.length === 0) return html``;
   const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
-  const title = isFirst ? `${many}, the first state known` : `${many} other than the state known before`;
+  const title = isFirst ? `${many}, the first known state` : `${many} changed from the previous state`;
   return html`<details class="decision" ${isFirst || entry.verdict !== "applied" ? html`` : html`open`}>
     <summary>${title}</summary>
     <ul class="diff">

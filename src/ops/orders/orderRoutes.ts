@@ -13,10 +13,10 @@ import { readField } from "../html/requestText.ts";
 import { renderSearch, soleAddress } from "./searchPage.ts";
 
 const ENTRIES_MAX = 200;
-/** An externalOrderId may be so long; nothing that has a name here is longer. */
+/** The maximum length of an externalOrderId; no other searchable name is longer. */
 const QUERY_LENGTH_MAX = 512;
 
-/** The search, the page of one order, and the request to have it read again. */
+/** The search, the page of one order, and the request for a re-read. */
 export function makeOrderRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/search", async (request, response) => {
@@ -45,9 +45,9 @@ export function makeOrderRoutes(pool: Pool): Router {
   router.post("/orders/:source/:reference/refetch", async (request, response) => {
     const { sourceId, reference } = readOrderName(request);
     const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
-    // A request of a source that nobody polls would wait for ever.
+    // Nobody polls an unknown source, so a request for it would wait forever.
     if (!sourceKnown) {
-      response.status(404).type("text/plain").send("There is no such source.\n");
+      response.status(404).type("text/plain").send("This source does not exist.\n");
       return;
     }
     if (!mayActOn(response, sourceId)) return refuseOtherSource(response);

@@ -5,7 +5,7 @@ import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress } from "../overview/phrases.ts";
 
-/** The address that a search leads to at once: when all that was found is one thing. */
+/** The page that a search goes to directly, if there is only one result. */
 export function soleAddress(hits: readonly SearchHit[]): string | undefined {
   const addresses = new Set(hits.map(addressOf));
   const [only] = addresses;
@@ -23,9 +23,9 @@ export function renderSearch({
 }): string {
   const list =
     hits.length === 0
-      ? html`<p>Nothing here has exactly this name.</p>
+      ? html`<p>No results.</p>
           <p class="dim">
-            It must be whole: the reference of an order, its externalOrderId, or the id of an event. The
+            Enter a complete name: an order's reference, its externalOrderId, or an event's id. The
             <a href="/ops">overview</a> shows up to when the mirror is complete.
           </p>`
       : html`<ul>
@@ -44,7 +44,7 @@ function renderHit(hit: SearchHit): Html {
     `source ${hit.sourceId}`,
     hit.status,
     hit.externalOrderId === null ? null : `external id ${hit.externalOrderId}`,
-    hit.reference === null ? "names no order that could be read" : event,
+    hit.reference === null ? "names no readable order" : event,
     hit.quarantineId === null ? null : `in quarantine, number ${hit.quarantineId}`,
   ].filter((part) => part !== null && part !== "");
   return html`<li>

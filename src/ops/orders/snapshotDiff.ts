@@ -1,9 +1,9 @@
-/** One field of an order that differs between two snapshots. Values are JSON text; null where there is no such field. */
+/** One field that differs between two snapshots of an order. Values are JSON text; null if the field is absent. */
 export interface FieldChange {
   readonly path: string;
   readonly before: string | null;
   readonly after: string | null;
-  /** The field may hold personal data: its values are left out, and before and after are null. */
+  /** The field may hold personal data, so before and after are null. */
   readonly hidden: boolean;
 }
 
@@ -12,8 +12,8 @@ const FIELDS_MAX = 500;
 const VALUE_LENGTH_MAX = 120;
 
 /**
- * The fields whose values may be shown, wherever they are known to hold no personal data. A list of what is allowed
- * and not of what is forbidden: the spec does not show every field, and one that nobody has seen yet may be a name.
+ * Fields whose values may be shown because they hold no personal data. It lists allowed fields, not forbidden ones: the
+ * spec does not show every field, and an unknown one could be a name.
  */
 const SHOWN = [
   /^(reference|externalOrderId|status|livemode|createdAt|updatedAt)$/,
@@ -25,10 +25,10 @@ const SHOWN = [
   /^schedule\.resolved\.(pickupTime|deliveryTime|basis)$/,
 ];
 
-/** Of an event's envelope (spec, "Events"): what stands around the order in `data`. */
+/** Fields of an event's envelope (spec, "Events"), which surrounds the order in `data`. */
 const SHOWN_OF_ENVELOPE = [/^(id|type|created|livemode)$/];
 
-/** What changed from one order object to the next, by path. `before` null: all fields are new. Neither text throws. */
+/** The changes from one order object to the next, by path. With `before` null all fields are new. Never throws. */
 export function diffSnapshots(before: string | null, after: string): FieldChange[] {
   const left = before === null ? new Map<string, string>() : flatten(before);
   const right = flatten(after);
@@ -42,7 +42,9 @@ export function diffSnapshots(before: string | null, after: string): FieldChange
     });
 }
 
-/** A document's fields in its own order, values that may be personal data replaced; null when it is no JSON object. */
+/**
+ * A document's fields in their original order, with possible personal data replaced; null if it is not a JSON object.
+ */
 export function redactDocument(
   text: string,
   kind: "order" | "event",
@@ -67,7 +69,7 @@ function cut(value: string): string {
   return value.length <= VALUE_LENGTH_MAX ? value : `${value.slice(0, VALUE_LENGTH_MAX)}…`;
 }
 
-/** The leaves of a JSON object by their path, such as `schedule.resolved.basis`; empty when it is none. */
+/** The leaves of a JSON object by path, such as `schedule.resolved.basis`; empty if it is not an object. */
 function flatten(text: string): Map<string, string> {
   const leaves = new Map<string, string>();
   let value: unknown;
@@ -76,7 +78,7 @@ function flatten(text: string): Map<string, string> {
   } catch {
     return leaves;
   }
-  // A stack of our own: input nested without end must not end the process.
+  // An explicit stack: deeply nested input must not overflow the call stack.
   const open: { path: string; value: unknown }[] = [{ path: "", value }];
   for (let next = open.pop(); next !== undefined && leaves.size < FIELDS_MAX; next = open.pop()) {
     const { path } = next;

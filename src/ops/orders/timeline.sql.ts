@@ -5,14 +5,14 @@ import type { DecisionColumns, DecisionRow } from "../../changes/changeTail.sql.
 import { toInstant } from "../../database/columns.ts";
 import type { Pool } from "../../database/database.ts";
 
-/** One observation of an order, and what was decided on it. */
+/** One observation of an order, with its decision. */
 export interface TimelineEntry extends DecisionRow {
   readonly settled: boolean | null;
   /** Provider's clock: when the read was requested or the event created. */
   readonly observedAt: Instant | null;
   /** Our clock (the database's): when the event was received; null for a read. */
   readonly receivedAt: Instant | null;
-  /** The snapshot as it came; null for a duplicate or a confirmation. */
+  /** The snapshot as received; null for a duplicate or a confirmation. */
   readonly raw: string | null;
 }
 
@@ -23,7 +23,7 @@ type TimelineColumns = DecisionColumns & {
   readonly raw: string | null;
 };
 
-/** All observations of one order, oldest decision first; at most `limit`, the newest ones. */
+/** The observations of one order, oldest decision first; the newest `limit`. */
 export async function readTimeline(
   pool: Pool,
   order: { sourceId: string; reference: string; limit: number },
@@ -54,7 +54,7 @@ export interface FoundOrder {
   readonly firstSeenVia: Via;
 }
 
-/** Orders whose reference or externalOrderId is `text`, over all sources or in one; the newest first. */
+/** Orders whose reference or externalOrderId is `text`, in one source or all; the newest first. */
 export async function findOrders(
   pool: Pool,
   { text, sourceId }: { text: string; sourceId: string | null },

@@ -11,24 +11,24 @@ export const CELLS = 144;
 export const CELL_NANOS = 600n * NANOS_PER_SECOND;
 
 /**
- * - `proved`: every change of this time is here.
- * - `breach`: a proof of this time was taken back within the day, whether or not it is proved again.
- * - `gap`: later time is proved and part of this is not: changes may be missing.
- * - `open`: not proved yet, because it is so young.
- * - `before`: from before the history that is kept.
+ * - `proved`: the mirror has every change of this time.
+ * - `breach`: a proof of this time was withdrawn within the last day, whether or not it has been proved again.
+ * - `gap`: part of this time is unproved but later time is proved, so changes may be missing.
+ * - `open`: too recent to be proved.
+ * - `before`: before the start of the history.
  */
 type Cell = "breach" | "proved" | "gap" | "open" | "before";
 
 export interface CoverageDay {
   readonly sourceId: string;
   readonly cells: readonly Cell[];
-  /** Unproved spans with proved time after them. */
+  /** Unproved periods followed by proved time. */
   readonly gaps: readonly Window[];
   /** Of the last day, newest first. */
   readonly breaches: readonly Breach[];
 }
 
-/** The last 24 h in cells of 10 min, oldest first; `missing` is what no proved window covers. */
+/** The last 24 h in cells of 10 min, oldest first; `missing` are the periods that no proved window covers. */
 export function divideDay(span: {
   sourceId: string;
   now: Instant;
@@ -59,18 +59,18 @@ export function divideDay(span: {
   return { sourceId, cells, gaps, breaches };
 }
 
-/** Cells for the eye, the same in words beside them. */
+/** Cells for the eye, with a text alternative. */
 function renderStrip({ sourceId, cells, gaps, breaches }: CoverageDay): Html {
   const proved = cells.filter((cell) => cell === "proved").length;
   const gapCount = gaps.length === 0 ? "no gap" : describeCount(gaps.length, "gap");
-  const taken = breaches.length === 0 ? "" : `, ${describeCount(breaches.length, "proof")} taken back`;
+  const taken = breaches.length === 0 ? "" : `, ${describeCount(breaches.length, "proof")} withdrawn`;
   const words = `${proved} of ${CELLS} cells of 10 min proved, ${gapCount}${taken}`;
   return html`<div class="strip" role="img" aria-label="${`${sourceId}, last 24 h, oldest first: ${words}`}">
     ${cells.map((cell) => html`<span class="${cell}"></span>`)}
   </div>`;
 }
 
-/** The strip with its legend, and what is not proved or no longer was. */
+/** The strip with its legend, followed by unproved periods and withdrawn proofs. */
 export function renderCoverage(coverage: CoverageDay): Html {
   const { gaps, cells, sourceId, breaches } = coverage;
   const proved = cells.filter((cell) => cell === "proved").length;
@@ -80,7 +80,7 @@ export function renderCoverage(coverage: CoverageDay): Html {
       ({ since, until }) =>
         html`<li>
           ${renderAlert("Gap")} ${renderTime(formatInstant(since, 0))} to
-          ${renderTime(formatInstant(until, 0))}: the poller reads it again by itself; at once with
+          ${renderTime(formatInstant(until, 0))}: the poller reads it again automatically; to do so now:
           <code
             >order-mirror backfill --source ${sourceId} --from ${formatInstant(since, 0)} --to
             ${formatInstant(until + 999_999_999n, 0)}</code
@@ -92,9 +92,8 @@ export function renderCoverage(coverage: CoverageDay): Html {
     ${renderStrip(coverage)}
     <p class="dim legend">
       <span class="key proved"></span> proved (${proved}) <span class="key gap"></span> gap (${gaps.length})
-      <span class="key breach"></span> proof taken back (${breaches.length})
-      <span class="key open"></span> too young to be proved <span class="key before"></span> before the
-      history ·
+      <span class="key breach"></span> proof withdrawn (${breaches.length}) <span class="key open"></span> too
+      recent to be proved <span class="key before"></span> before the history ·
       <a href="/ops/walks${sourceQuery(sourceId)}">windows read</a>
     </p>
     ${gaps.length + breaches.length === 0 ? html`` : list}`;
@@ -102,9 +101,9 @@ export function renderCoverage(coverage: CoverageDay): Html {
 
 function renderBreach({ sourceId, since, until, reference, detail, foundAt, reprovedAt }: Breach): Html {
   return html`<li>
-    ${renderAlert("Proof taken back")} ${renderTime(formatInstant(since, 0))} to
+    ${renderAlert("Proof withdrawn")} ${renderTime(formatInstant(since, 0))} to
     ${renderTime(formatInstant(until, 0))}, found ${renderInstant(foundAt)} UTC by
     <a href="${orderAddress({ sourceId, reference })}">${reference}</a>: ${detail}
-    ${reprovedAt === null ? "It is read again by itself." : "Read again and proved since."}
+    ${reprovedAt === null ? "It is read again automatically." : "It has been read again and proved."}
   </li> `;
 }

@@ -13,7 +13,7 @@ import { renderTrends } from "./trends.ts";
 
 export interface OverviewPage {
   readonly overview: Overview;
-  /** Of the last decisions, newest first. */
+  /** Lines of the latest decisions, newest first. */
   readonly lines: readonly Html[];
   readonly filter: TailFilter;
   /** ISO 8601 in UTC, to the second. */
@@ -21,7 +21,7 @@ export interface OverviewPage {
   readonly viewer: Viewer;
 }
 
-/** One screen: fresh? lost? stuck? budget? details; and what is being decided now. */
+/** One screen: fresh? lost? stuck? budget? with details, and the current decisions. */
 export function renderOverview({ overview, lines, filter, asOf, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
     <p class="dim">
@@ -36,7 +36,7 @@ export function renderOverview({ overview, lines, filter, asOf, viewer }: Overvi
     <div id="trends">${renderTrends(overview)}</div>
     ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
-      Ages are by the database's clock; safe through and the poll watermark are times of the provider's.
+      Ages use the database's clock; safe through and the poll watermark use the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
   return renderPage({ title: "Overview", body, viewer, updates: true });
@@ -45,11 +45,11 @@ export function renderOverview({ overview, lines, filter, asOf, viewer }: Overvi
 function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
   const { lines, filter, sources } = tail;
   return html`<h2 id="tail-title">
-      Decisions <span class="dim">among the last ${TAIL_DECISIONS}, newest first</span>
+      Decisions <span class="dim">of the latest ${TAIL_DECISIONS}, newest first</span>
     </h2>
     <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
       ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
-      ${renderChoice({ label: "Seen by", name: "via", words: VIAS, chosen: filter.via })}
+      ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via })}
       ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
       <button>Show</button>
       <button type="button" id="pause" aria-pressed="false" hidden>Pause</button>
@@ -77,10 +77,10 @@ function renderChoice(choice: {
   >`;
 }
 
-/** What the page says when the database, which it is about, does not answer. */
+/** The page shown when the database does not answer. */
 export function renderUnavailable(): string {
   const body = html`<h1>No database</h1>
-    <p>${renderAlert("The database does not answer, so nothing can be said of the mirror.")}</p>
+    <p>${renderAlert("The database does not answer, so the state of the mirror is unknown.")}</p>
     <p><a href="/ops">Try again</a> · <a href="/readyz?verbose">Readiness</a></p>`;
   return renderPage({ title: "No database", body });
 }

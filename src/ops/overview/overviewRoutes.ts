@@ -35,7 +35,7 @@ import { renderOverview } from "./overviewPage.ts";
 import { readField } from "../html/requestText.ts";
 import { parseTailFilter } from "./tailLine.ts";
 
-/** The overview, its updates, and the lists behind its figures. */
+/** The overview, its live updates, and the lists behind its figures. */
 export function makeOverviewRoutes(deps: {
   pool: Pool;
   clock: Clock;
@@ -80,7 +80,7 @@ export function makeOverviewRoutes(deps: {
   return router;
 }
 
-/** Null when the list is to be of every source. */
+/** Null: the list covers every source. */
 function readSource({ query }: Request): string | null {
   const text = readField(query["source"]);
   return text === "" ? null : text;

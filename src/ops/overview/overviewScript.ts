@@ -1,6 +1,6 @@
 /**
- * The script of the overview: the page says everything without it, and it keeps the page up to date. Plain
- * JavaScript, as a text, because browsers run it as it stands: there is no build step for them.
+ * The script of the overview. The page is complete without it; the script keeps it up to date. Plain JavaScript in a
+ * string: browsers run it unchanged, so it needs no build step.
  */
 export const OVERVIEW_SCRIPT = `
 "use strict";
@@ -18,7 +18,7 @@ export const OVERVIEW_SCRIPT = `
   let heardAt = Date.now();
   let waiting = [];
 
-  /* Exchanges a part of the page and leaves the focus where it was, as far as the same thing is still there. */
+  /* Replaces a part of the page and keeps the focus if the focused element still exists. */
   const replace = (element, markup) => {
     const selection = document.getSelection();
     if (selection && !selection.isCollapsed && element.contains(selection.anchorNode)) return;
@@ -40,7 +40,7 @@ export const OVERVIEW_SCRIPT = `
     while (tail.children.length > LINES_MAX) tail.lastElementChild.remove();
     empty.hidden = true;
   };
-  const tellHeld = () => { held.textContent = waiting.length === 0 ? "" : waiting.length + " new wait"; };
+  const tellHeld = () => { held.textContent = waiting.length === 0 ? "" : waiting.length + " new"; };
 
   const listen = (name, take) => stream.addEventListener(name, (event) => { heardAt = Date.now(); take(event.data); });
   const open = () => {
@@ -67,7 +67,7 @@ export const OVERVIEW_SCRIPT = `
     if (!isPaused()) { waiting.forEach(show); waiting = []; }
     tellHeld();
   });
-  /* A tab that nobody looks at costs nothing. */
+  /* A hidden tab has no stream. */
   document.addEventListener("visibilitychange", () => (document.hidden ? close() : open()));
   addEventListener("pagehide", close);
   addEventListener("pageshow", () => { if (!document.hidden) open(); });
@@ -81,9 +81,9 @@ export const OVERVIEW_SCRIPT = `
       : "\\u25cf updated " + seconds + " s ago";
   }, 1000);
 
-  /* The charts, from the tables that are in the page anyway. */
+  /* The charts, drawn from the tables in the page. */
   const PLOTS = {
-    /* The lost ones stand in front of all that were not there in time, so that no bar hides another. */
+    /* Lost events are drawn in front of all late ones, so that no bar hides another. */
     lost: { columns: [[[2, 3], "late and lost", "--late"], [[3], "lost", "--gap"]], log: false },
     lag: { columns: [[[5], "seconds", "--link"]], log: true },
   };

@@ -15,21 +15,21 @@ import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderTrends } from "./trends.ts";
 
-/** Of so many last decisions the tail is made; of more than that between two looks only the newest are shown. */
+/** The tail is made of this many latest decisions; if more arrive between two queries, only the newest are shown. */
 export const TAIL_DECISIONS = 200;
-/** So many lines a page shows at first. */
+/** A page starts with this many lines. */
 const LINES_SHOWN = 40;
 const LOOK_INTERVAL_MS = 1_000;
 const LOOKS_PER_STATE = 5;
 const LOOKS_PER_TREND = 60;
 const STREAMS_MAX = 100;
-/** Of those, so many are for operators: viewers cannot take the page away from who acts. */
+/** Streams reserved for operators, so that viewers cannot block them. */
 const OPERATOR_STREAMS = 20;
-/** Of one session, or of one person or program without one. */
+/** Per session, or per person or program without a session. */
 const STREAMS_PER_SESSION_MAX = 20;
-/** What a client that does not read may leave in memory before it is let go. */
+/** The unsent bytes that a slow client may hold in memory before it is disconnected. */
 const UNSENT_BYTES_MAX = 1_000_000;
-/** A stream ends now and then: whom a proxy names, or who sent a password, is looked at again then. */
+/** Streams end from time to time, so that access by proxy header or password is checked again. */
 const STREAM_LOOKS_MAX = 600;
 
 interface Listener {
@@ -40,11 +40,11 @@ interface Listener {
 }
 
 export interface OverviewUpdates {
-  /** The lines that a page begins with: those of the last decisions that fit, newest first. */
+  /** The initial lines of a page: the latest decisions that match, newest first. */
   begin(filter: TailFilter): Promise<Html[]>;
   /**
-   * Server-sent events: `tail` for all lines at the beginning, `entry` for a further one, `state` for the figures,
-   * `trends` for the hours. 429 when too many listen of one session, 503 when too many listen.
+   * Server-sent events: `tail` for all lines at the start, `entry` for each further line, `state` for the figures,
+   * `trends` for the hours. 429 if a session has too many streams, 503 if the process has.
    */
   readonly stream: RequestHandler;
 }
@@ -54,17 +54,17 @@ export interface OverviewUpdatesDeps {
   readonly clock: Clock;
   readonly logger: Logger;
   readonly overviewReader: OverviewReader;
-  /** Aborted when the process begins to shut down: a stream ends by itself never. */
+  /** Aborted when the process starts to shut down: streams do not end on their own. */
   readonly signal: AbortSignal;
   /** A stream ends with its session. */
   readonly findOpenSessions: Sessions["findOpen"];
 }
 
 /**
- * One look at the database per second and process while anyone listens, however many do.
+ * One query per second and process while anyone listens, however many do.
  *
- * The last decisions are read whole each time and distinguished by number: numbers are drawn before they are
- * committed, so whoever asked only for greater ones would miss what a slow transaction brings.
+ * The latest decisions are read in full each time and compared by number. Numbers are drawn before they are committed,
+ * so asking only for greater ones would miss the decisions of a slow transaction.
  */
 export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates {
   const { pool, clock, signal } = deps;
@@ -99,7 +99,7 @@ export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates 
     const viewer = viewerOf(response);
     const status = refuseListener(listeners, viewer) ?? (signal.aborted ? 503 : undefined);
     if (status !== undefined) {
-      response.status(status).set("Retry-After", "30").type("text/plain").send("Too many pages listen.\n");
+      response.status(status).set("Retry-After", "30").type("text/plain").send("Too many open pages.\n");
       return;
     }
     const listener = { response, filter: parseTailFilter(request.query), viewer, looks: 0 };
@@ -112,7 +112,7 @@ export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates 
     });
     response.write("retry: 3000\n\n");
     void look();
-    // Whatever was decided since the page was made, or since this page last listened.
+    // The decisions since the page was rendered, or since it last listened.
     const lines = await begin(listener.filter).catch(() => []);
     send(listener, writeFrame("tail", html`${lines}`));
   };
@@ -163,7 +163,7 @@ async function lookWhileHeard(deps: HeardDeps): Promise<void> {
       }
       failed = false;
     } catch (error) {
-      if (!failed) logger.warn({ err: error }, "the overview cannot be updated; it is tried again");
+      if (!failed) logger.warn({ err: error }, "the overview cannot be updated; retrying");
       failed = true;
     }
     await clock.sleep(LOOK_INTERVAL_MS, signal).catch(() => undefined);

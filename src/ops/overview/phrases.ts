@@ -4,7 +4,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 
-/** Colour and shape, for those who do not see the one or the other. */
+/** Colour and symbol, so that neither is needed alone. */
 export function renderAlert(text: string): Html {
   return html`<span class="alert"><span aria-hidden="true">✖</span> ${text}</span>`;
 }
@@ -22,7 +22,7 @@ export function renderTime(text: string): Html {
   return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", " UTC")}</time>`;
 }
 
-/** Month, day and time in UTC to the millisecond; the whole instant is in the markup. */
+/** Month, day and time in UTC to the millisecond; the markup has the whole instant. */
 export function renderInstant(instant: Instant | null): Html {
   if (instant === null) return html`<span class="dim">–</span>`;
   const exact = formatInstant(instant);
@@ -35,12 +35,12 @@ export function describeCount(count: number): string {
   return count.toLocaleString("en-US");
 }
 
-/** The same of a count that stopped at COUNT_MAX + 1. */
+/** The same for a count that stopped at COUNT_MAX + 1. */
 export function describeBoundedCount(count: number): string {
   return count > COUNT_MAX ? `more than ${describeCount(COUNT_MAX)}` : describeCount(count);
 }
 
-/** Seconds from `at` to `now`; null where there is no `at`. */
+/** Seconds from `at` to `now`; null if `at` is null. */
 export function secondsSince(now: Instant, at: Instant | null): number | null {
   return at === null ? null : Number(now - at) / Number(NANOS_PER_SECOND);
 }
@@ -49,14 +49,14 @@ const MINUTE_SECONDS = 60;
 const HOUR_SECONDS = 3_600;
 const DAY_SECONDS = 86_400;
 
-/** An age in whole units, cut and not rounded, in two of them from a minute on. */
+/** An age in whole units, rounded down; two units from a minute on. */
 export function describeAge(ageSeconds: number | null): string {
   if (ageSeconds === null) return "at an unknown time";
   if (ageSeconds <= -1) return `${describeSpan(-ageSeconds)} ahead of this clock`;
   return `${describeSpan(Math.max(0, ageSeconds))} ago`;
 }
 
-/** A span of time in whole units; number and unit stay on one line. */
+/** A duration in whole units; number and unit stay on one line. */
 export function describeSpan(seconds: number): string {
   const whole = Math.floor(seconds);
   const minutes = Math.floor((whole % HOUR_SECONDS) / MINUTE_SECONDS);
@@ -67,23 +67,23 @@ export function describeSpan(seconds: number): string {
   return `${Math.floor(whole / DAY_SECONDS)}\u00a0d ${hours}\u00a0h`;
 }
 
-/** A delay: milliseconds under a second, tenths under a minute, else as describeSpan. */
+/** A delay: milliseconds below a second, tenths below a minute, otherwise as in describeSpan. */
 export function describeDelay(seconds: number): string {
   if (seconds < 1) return `${Math.max(0, Math.round(seconds * 1_000))}\u00a0ms`;
   return seconds < MINUTE_SECONDS ? `${seconds.toFixed(1)}\u00a0s` : describeSpan(seconds);
 }
 
-/** Address of an order's page. */
+/** The address of an order's page. */
 export function orderAddress({ sourceId, reference }: { sourceId: string; reference: string }): string {
   return `/ops/orders/${encodeURIComponent(sourceId)}/${encodeURIComponent(reference)}`;
 }
 
-/** Which source a list is about; empty for all. */
+/** The source of a list, as a query string; empty for all. */
 export function sourceQuery(sourceId: string): string {
   return `?source=${encodeURIComponent(sourceId)}`;
 }
 
-/** A sentence in which commands stand between backticks. */
+/** A sentence with commands between backticks. */
 export function renderSentence(text: string): Html {
   const parts = text.split("`");
   return html`${parts.map((part, index) => (index % 2 === 1 ? html`<code>${part}</code>` : html`${part}`))}`;

@@ -22,16 +22,16 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
 import type { CoverageDay } from "./coverageStrip.ts";
 
-/** What the overview shows of one source. */
+/** The figures of one source. */
 export interface SourceView {
   readonly standing: SourceFacts;
   readonly webhooks: WebhookHealth;
-  /** Null when no event has changed an order lately. */
+  /** Null if no event has changed an order recently. */
   readonly lag: WebhookLag | null;
   readonly hours: readonly HourOfEvents[];
   /** Sent to the provider within the last hour, by all processes. */
   readonly requests: readonly RequestCount[];
-  /** Order lists of the last 10 minutes, and how many the rate that is ours allows in that time. */
+  /** Order lists of the last 10 minutes, and how many our rate allows in that time. */
   readonly listReads: { readonly sent: number; readonly allowed: number };
   readonly quarantinedReasons: readonly QuarantinedReason[];
   readonly tasks: readonly OpenTask[];
@@ -39,7 +39,7 @@ export interface SourceView {
 }
 
 export interface Overview {
-  /** The database's clock at the time of the look. */
+  /** The database's clock at the time of the reading. */
   readonly now: Instant;
   readonly sources: readonly SourceView[];
   /** The conditions that hold, the most urgent first. */
@@ -55,18 +55,18 @@ export interface OverviewReaderDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly health: HealthReader;
-  /** The rate of order lists that is ours. */
+  /** Our rate of order lists. */
   readonly listRate: RateRule;
 }
 
-/** However many tabs are open, the database is asked so often at most. */
+/** The database is queried at most this often, however many tabs are open. */
 const HOLD_MS = 4_000;
 const GAPS_MAX = 50;
 const BREACHES_MAX = 20;
 const RECENT_MINUTES = 10;
 const LIST_POLICY = "order-list";
 
-/** One for all pages of a process. */
+/** Makes the one reader for all pages of a process. */
 export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
   const { clock } = deps;
   let held: Promise<Overview> | undefined;
@@ -77,7 +77,7 @@ export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
       begunMs = clock.monotonicMs();
       const reading = readOverview(deps);
       held = reading;
-      // A failure is reported to all who asked, and not kept for those who ask later.
+      // A failure goes to all current callers but is not cached.
       reading.catch(() => {
         if (held === reading) held = undefined;
       });
@@ -88,7 +88,7 @@ export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
 
 async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {
   const { pool, health } = deps;
-  // One statement after another: a page must not take all connections of the pool.
+  // One statement after another, so that a page does not take all connections of the pool.
   const { facts, holding } = await health.read();
   const lags = await readWebhookLag(pool);
   const hours = await readHoursOfEvents(pool);

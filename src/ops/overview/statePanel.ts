@@ -26,14 +26,14 @@ import { renderTasks } from "./taskList.ts";
 
 const HUNDRED = 100;
 
-/** The answers in the order in which people ask: fresh, lost, stuck, budget, details. Sent to open pages as well. */
+/** The answers in the order of the questions: fresh, lost, stuck, budget, details. Also sent to open pages. */
 export function renderState(overview: Overview): Html {
   const { sources } = overview;
   if (sources.length === 0) return html`<p>No source is configured yet.</p>`;
   return html`${renderSummary(overview)}${sources.map(renderSource)}`;
 }
 
-/** What holds, the most urgent first; without any, up to when everything is here. */
+/** The conditions that hold, the most urgent first; without any, the time up to which the mirror is complete. */
 function renderSummary({ sources, holding, now }: Overview): Html {
   if (holding.length === 0) return renderAllGood(sources, now);
   return html`<ul class="plain troubles" aria-label="What is wrong">
@@ -43,7 +43,7 @@ function renderSummary({ sources, holding, now }: Overview): Html {
         label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
       const sentence = severity === "critical" ? renderAlert(cause) : renderWarning(cause);
       return html`<li class="${severity}" data-condition="${condition.name}">
-        ${sentence} <a href="${address}">Look</a>
+        ${sentence} <a href="${address}">Details</a>
         <span class="dim"
           >Since ${renderInstant(since)} UTC (${describeSpan(secondsSince(now, since) ?? 0)}).
           ${renderSentence(remedy)}</span
@@ -82,7 +82,7 @@ function renderSource(source: SourceView): Html {
   </section>`;
 }
 
-/** One card: a question, its number with where that leads, what it is of, and what else belongs to it. */
+/** One card: a question, a number that links to its details, the number's meaning, and related facts. */
 function renderCard(card: {
   question: string;
   number: string;
@@ -121,12 +121,12 @@ function renderFresh({ standing, lag }: SourceView): Html {
     question: "Fresh?",
     number: ago(safeThrough, "not yet"),
     address: `/ops/walks${query}`,
-    meaning: html`every change until then is here (safe through)${until}${renderExceptions(standing)}`,
+    meaning: html`every change before this is here (safe through)${until}${renderExceptions(standing)}`,
     facts: [
       ...renderBreaches(standing),
       [
         "Last event, all time",
-        html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none came")}</a>`,
+        html`<a href="/ops?via=webhook#tail-title">${ago(lastEventAt, "none received")}</a>`,
       ],
       ["Webhook lag p50 / p95, last hour", late],
       ["Poll watermark, now", html`<a href="/ops/walks${query}">${ago(polledThrough, "never polled")}</a>`],
@@ -135,13 +135,13 @@ function renderFresh({ standing, lag }: SourceView): Html {
   });
 }
 
-/** What the claim does not speak of, right beside it. */
+/** The exceptions to the claim, directly next to it. */
 function renderExceptions({ exceptions, sourceId }: SourceView["standing"]): Html {
   if (exceptions === 0) return html``;
   const orders = exceptions === 1 ? "order that was" : "orders that were";
   return html`,
     <a href="/ops/quarantine${sourceQuery(sourceId)}"
-      >${renderAlert(`except for ${describeCount(exceptions)} ${orders} seen and not read`)}</a
+      >${renderAlert(`except for ${describeCount(exceptions)} ${orders} seen but not read`)}</a
     >`;
 }
 
@@ -150,7 +150,7 @@ function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"])
   const times = breaches === 1 ? "once" : `${describeCount(breaches)} times`;
   return [
     [
-      "Proofs taken back",
+      "Proofs withdrawn",
       html`${renderAlert(`${times}, last ${describeAge(secondsSince(now, lastBreachAt))}`)}`,
     ],
   ];
@@ -158,9 +158,9 @@ function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"])
 
 const HEALTH: Readonly<Record<WebhookHealth, string>> = {
   "not-configured": "polled only: no webhook secret is set",
-  "never-seen": "no event has ever come: is the address entered at the provider?",
+  "never-seen": "no event has ever arrived: is the address entered at the provider?",
   working: "working",
-  losing: "losing some; reads repaired them",
+  losing: "some lost, repaired by reads",
   stopped: "stopped",
 };
 
@@ -173,7 +173,7 @@ function renderLost({ standing, webhooks }: SourceView): Html {
     question: "Lost?",
     number: describeCount(lost),
     address,
-    meaning: "webhooks missed, and repaired by polling, last 24 h",
+    meaning: "webhooks missed in the last 24 h, all repaired by polling",
     facts: [
       [
         "Webhooks",
@@ -211,7 +211,7 @@ function renderStuck({ standing, quarantinedReasons }: SourceView): Html {
       [
         "Oldest waiting, now",
         oldestPendingAt === null
-          ? "nothing waits"
+          ? "none waiting"
           : describeSpan(Math.max(0, secondsSince(now, oldestPendingAt) ?? 0)),
       ],
       [
@@ -220,7 +220,7 @@ function renderStuck({ standing, quarantinedReasons }: SourceView): Html {
           >${quarantined > COUNT_MAX ? ", of the newest" : ""}${reasons}`,
       ],
       [
-        "Orders to be read again, now",
+        "Orders waiting for a re-read, now",
         html`<a href="/ops/refetches${query}">${describeBoundedCount(refetches)}</a>`,
       ],
       ["Jobs", html`<a href="/ops/queues">queues</a>`],
@@ -240,7 +240,7 @@ function renderBudget({ standing, requests, listReads }: SourceView): Html {
     question: "Budget?",
     number: `${Math.max(0, HUNDRED - Math.ceil((sent / allowed) * HUNDRED))} % left`,
     address: `/ops/requests${query}`,
-    meaning: "of the rate of order lists that is ours, last 10 min",
+    meaning: "of our rate of order lists, last 10 min",
     facts: [
       [
         "Order lists, last 10 min",
@@ -250,7 +250,7 @@ function renderBudget({ standing, requests, listReads }: SourceView): Html {
         "All requests by purpose, last hour",
         html`<a href="/ops/requests${query}">${purposes.join(" · ") || "none"}</a>`,
       ],
-      ["Windows read", html`<a href="/ops/walks${query}">the last ones</a>`],
+      ["Windows read", html`<a href="/ops/walks${query}">latest</a>`],
       ["History, from", historySince === null ? "never polled" : renderTime(formatInstant(historySince, 0))],
       ["Last poll", lastError === null ? "no error" : renderAlert(lastError)],
     ],

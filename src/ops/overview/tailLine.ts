@@ -8,14 +8,14 @@ import { describeDelay, orderAddress, renderInstant } from "./phrases.ts";
 export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const satisfies Via[];
 const NANOS_PER_SECOND = 1e9;
 
-/** Which decisions to show; null leaves a condition out. */
+/** The decisions to show; null means no restriction. */
 export interface TailFilter {
   readonly source: string | null;
   readonly via: string | null;
   readonly verdict: string | null;
 }
 
-/** Of words that are not known the condition is left out: an address typed wrong shows everything. */
+/** Unknown words are ignored: a mistyped address shows everything. */
 export function parseTailFilter(query: Readonly<Record<string, unknown>>): TailFilter {
   const pick = (words: readonly string[], value: unknown) => words.find((word) => word === value) ?? null;
   const { source } = query;
@@ -26,7 +26,7 @@ export function parseTailFilter(query: Readonly<Record<string, unknown>>): TailF
   };
 }
 
-/** The filter as the query of an address; empty when it lets everything through. */
+/** The filter as a query string; empty if it matches everything. */
 export function writeTailFilter(filter: TailFilter): string {
   const set = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== null);
   return set.length === 0 ? "" : `?${new URLSearchParams(set).toString()}`;

@@ -6,12 +6,12 @@ import type { Html } from "../../runtime/http/html.ts";
 import { describeCount, describeSpan, renderAlert, renderTime, sourceQuery } from "./phrases.ts";
 
 const HUNDRED = 100;
-/** Where the history lacks less than this the delayed sweep is on its way, and nothing is to be caught up with. */
+/** If less than this is missing, the delayed sweep will cover it, and there is nothing to catch up. */
 const CAUGHT_UP_NANOS = 3_600n * 1_000_000_000n;
-/** From so little the rest cannot be estimated. */
+/** Below this share the remaining time cannot be estimated. */
 const SHARE_SHOWN_MIN = 0.02;
 
-/** What is being read beside the polling of current changes, with its progress. */
+/** Reads that run next to current polling, with their progress. */
 export function renderTasks({ standing, tasks }: { standing: Standing; tasks: readonly OpenTask[] }): Html {
   const history = renderHistory(standing);
   const { sourceId } = standing;
@@ -28,7 +28,7 @@ export function renderTasks({ standing, tasks }: { standing: Standing; tasks: re
     }`;
 }
 
-/** The history of a new source, or what was missed while nobody polled; undefined when it has caught up. */
+/** The history of a new source, or the changes missed while nobody polled; undefined once it has caught up. */
 function renderHistory({ now, historySince, safeThrough }: Standing): Html | undefined {
   if (historySince === null) return undefined;
   const reached = safeThrough ?? historySince;
@@ -37,7 +37,7 @@ function renderHistory({ now, historySince, safeThrough }: Standing): Html | und
   return html`<li>
     <strong>history</strong> ${renderTime(formatInstant(historySince, 0))} to now
     ${renderBar("history", share)}
-    <span class="dim">read without a gap from its beginning</span>
+    <span class="dim">read without gaps from its beginning</span>
   </li> `;
 }
 
@@ -60,9 +60,9 @@ function renderTask({
   const pace = [`${describeCount(orders)} orders`, rate, left].filter((part) => part !== "").join(" · ");
   return html`<li>
     <strong>${name}</strong> ${renderTime(formatInstant(since, 0))} to ${renderTime(formatInstant(until, 0))}
-    ${running ? renderBar(name, share) : html`<span class="dim">waits for its turn</span>`}
+    ${running ? renderBar(name, share) : html`<span class="dim">waiting</span>`}
     <span class="dim">${running ? pace : ""}</span>
-    ${lastError === null ? html`` : html`${renderAlert(lastError)} <span class="dim">it is tried again</span>`}
+    ${lastError === null ? html`` : html`${renderAlert(lastError)} <span class="dim">will be retried</span>`}
     <span class="dim"
       ><code>order-mirror ${kind === "backfill" ? "backfill" : "verify"} --watch ${id}</code></span
     >

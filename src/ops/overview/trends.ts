@@ -5,15 +5,12 @@ import type { Html } from "../../runtime/http/html.ts";
 
 const HUNDRED = 100;
 
-/**
- * What events did, hour by hour: tables, which a script draws as charts from what they hold. Without it the tables
- * are all there is, and say the same.
- */
+/** Events hour by hour, as tables. A script draws charts from them; without it the tables show the same. */
 export function renderTrends({ sources }: Overview): Html {
   const announced = sources.filter(
     ({ webhooks }) => webhooks !== "not-configured" && webhooks !== "never-seen",
   );
-  if (announced.length === 0) return html`<p class="dim">No event has come yet.</p>`;
+  if (announced.length === 0) return html`<p class="dim">No event has arrived yet.</p>`;
   return html`${announced.map(renderTrend)}`;
 }
 
@@ -24,7 +21,7 @@ function renderTrend({ standing, hours }: SourceView): Html {
       <figcaption>${sourceId}: ${title}</figcaption>
     </figure>`;
   return html`<div class="trend">
-    ${plot("lost", "events lost and late per hour")} ${plot("lag", "95 % of events came within, seconds")}
+    ${plot("lost", "events lost and late per hour")} ${plot("lag", "95 % of events arrived within, seconds")}
     <details>
       <summary>${sourceId}: the last ${hours.length} hours as a table</summary>
       <div class="wide" tabindex="0" role="region" aria-label="${sourceId}: events per hour">

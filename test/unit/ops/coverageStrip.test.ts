@@ -78,7 +78,7 @@ describe("the last day in cells", () => {
     const { cells } = divide({ breaches: [breach], missing: [{ since: cell(4), until: cell(6) }] });
     expect(cells.slice(2, 7)).toEqual(["proved", "breach", "breach", "gap", "proved"]);
     const { markup } = renderCoverage(divide({ breaches: [breach] }));
-    expect(markup).toContain("142 of 144 cells of 10 min proved, no gap, 1 proof taken back");
+    expect(markup).toContain("142 of 144 cells of 10 min proved, no gap, 1 proof withdrawn");
     expect(markup).toContain('<span class="breach"></span>');
     expect(markup).toContain('<a href="/ops/orders/live/DO-7">DO-7</a>');
   });

@@ -37,10 +37,10 @@ describe("why the mirror decided so", () => {
 
 describe("how a change stands to the events", () => {
   it.each([
-    ["waiting", false, "may still come"],
+    ["waiting", false, "may still arrive"],
     ["late", false, "late, not lost"],
-    ["lost", true, "never came"],
-    ["not_announced", false, "announces no change"],
+    ["lost", true, "never arrived"],
+    ["not_announced", false, "does not announce"],
   ] as const)("is told when it is %s", (state, lost, words) => {
     const told = explainAnnouncement(ENTRY, [{ version: 5n, state }]);
     expect(told?.lost).toBe(lost);

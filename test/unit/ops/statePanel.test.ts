@@ -33,9 +33,9 @@ const NEW: Partial<SourceFacts> = {
 describe("the state of a source", () => {
   it("claims nothing of one that was never polled", () => {
     const text = show({ standing: NEW });
-    expect(text).toContain("Fresh? not yet every change until then is here (safe through)");
+    expect(text).toContain("Fresh? not yet every change before this is here (safe through)");
     expect(text).toContain(
-      "Last event, all time none came Webhook lag p50 / p95, last hour no event has changed",
+      "Last event, all time none received Webhook lag p50 / p95, last hour no event has changed",
     );
     expect(text).toContain("Poll watermark, now never polled Last poll ended never");
   });
@@ -46,7 +46,7 @@ describe("the state of a source", () => {
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
     });
     expect(text).toContain(
-      "Fresh? 12 s ago every change until then is here (safe through): 2025-11-20 10:00:17 UTC",
+      "Fresh? 12 s ago every change before this is here (safe through): 2025-11-20 10:00:17 UTC",
     );
     expect(text).toContain("Last event, all time 1 min 15 s ago");
     expect(text).toContain("410 ms / 2.1 s of 1,234 events");
@@ -58,7 +58,7 @@ describe("the state of a source", () => {
       webhooks: "losing",
       standing: { lost: 3, announced: 397, late: 1, lostEver: 20, awaited: 2 },
     });
-    expect(text).toContain("Lost? 3 webhooks missed, and repaired by polling, last 24 h");
+    expect(text).toContain("Lost? 3 webhooks missed in the last 24 h, all repaired by polling");
     expect(text).toContain("Missed webhooks, last 24 h 0.75 % of 400 Late webhooks, last 24 h 1");
     expect(text).toContain("Webhooks still awaited, now 2 Missed, all time 20");
   });
@@ -107,7 +107,7 @@ describe("the state of a source", () => {
         },
       ],
     });
-    expect(text).toContain("Budget? 89 % left of the rate of order lists that is ours, last 10 min");
+    expect(text).toContain("Budget? 89 % left of our rate of order lists, last 10 min");
     expect(text).toContain("109 of 1,080 All requests by purpose, last hour poll 125 · backfill 30");
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });
@@ -139,10 +139,10 @@ describe("the state of a source", () => {
     const text = read(markup);
     expect(text).not.toContain("All good");
     expect(text).toMatch(
-      /✖ No poller runs for live\. Look Since 11-20 09:57:30\.000 UTC \(3 min 0 s\)\. Start order-mirror poller/,
+      /✖ No poller runs for live\. Details Since 11-20 09:57:30\.000 UTC \(3 min 0 s\)\. Start order-mirror poller/,
     );
     expect(text).toMatch(
-      /▲ 2 events of live could not be processed\. Look Since 11-20 09:00:30\.000 UTC \(1 h 0 min\)/,
+      /▲ 2 events of live could not be processed\. Details Since 11-20 09:00:30\.000 UTC \(1 h 0 min\)/,
     );
     expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
     expect(markup).toContain('href="/ops/quarantine?source=live"');
@@ -151,7 +151,7 @@ describe("the state of a source", () => {
   it("says of a paused source how it goes on, and not to start a poller", () => {
     const text = show({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
     expect(text).toContain("▲ Polling of live is paused.");
-    expect(text).toContain("order-mirror source resume live goes on");
+    expect(text).toContain("Resume with order-mirror source resume live;");
     expect(text).not.toMatch(/Start order-mirror poller|All good/);
   });
 });
