@@ -30,32 +30,32 @@ import { saveClock } from "./world/world.sql.ts";
 
 export interface SandboxOptions {
   readonly databaseUrl: string;
-  /** 0 takes a free one. */
+  /** 0: any free port. */
   readonly port: number;
   /** Default 127.0.0.1. */
   readonly host?: string;
-  /** Without it the world in the database is kept, whatever its seed; a new one has seed 1. */
+  /** Without it the world in the database is kept, whatever its seed; a new world has seed 1. */
   readonly seed?: number;
-  /** How many times faster than life the fleet works; default 1, 0 stops it. */
+  /** Speed of the fleet as a multiple of real time; default 1, 0 stops it. */
   readonly speed?: number;
-  /** Orders that the business makes by itself; default 0. */
+  /** Orders that the business creates automatically; default 0. */
   readonly trafficPerMinute?: number;
   /** Endpoints of the seeded organization `sandbox`. */
   readonly webhooks?: { readonly live?: EndpointOptions; readonly test?: EndpointOptions };
   /** Scheme of those endpoints: name of a preset or JSON; default standard-webhooks. */
   readonly scheme?: string;
-  /** False: nothing is counted and the headers show untouched quotas. Default true. */
+  /** False: requests are not counted and the headers show full quotas. Default true. */
   readonly rateLimits?: boolean;
   /** Default `fixed`. */
   readonly rateWindow?: WindowKind;
   /** Default `real`; `virtual` stands still until it is advanced. */
   readonly clock?: "real" | "virtual";
-  /** Where a virtual clock begins in a new world; default 2026-01-05T08:00:00Z. */
+  /** The start of a virtual clock in a new world; default 2026-01-05T08:00:00Z. */
   readonly clockStart?: Instant;
   readonly faults?: FaultsPatch;
   /** The wait before the first retry of a delivery, in milliseconds; default 5,000. */
   readonly retryBaseMs?: number;
-  /** Offset of the timestamps shown and of the local day; default +60. */
+  /** Offset of displayed timestamps and of the local day; default +60. */
   readonly utcOffsetMinutes?: number;
   readonly logger?: Logger;
 }
@@ -66,18 +66,18 @@ interface EndpointOptions {
 }
 
 export interface Sandbox {
-  /** Base address, without a slash at the end. The control page is at `/_sandbox` below it. */
+  /** Base address, without a trailing slash. The control page is at `/_sandbox` below it. */
   readonly url: string;
   readonly port: number;
-  /** The provider's clock, without the skew that may be switched on. */
+  /** The provider's clock, without any injected skew. */
   readonly now: () => Instant;
-  /** Virtual clock only: moves it on by `ms`, doing on the way what falls due, each at its own instant. */
+  /** Virtual clock only: advances it by `ms` and runs everything that falls due on the way, each at its own instant. */
   readonly advance: (ms: number) => Promise<void>;
-  /** Resolves when nothing is due and no delivery is under way. Retries that wait do not count. */
+  /** Resolves when nothing is due and no delivery is under way. Pending retries do not count. */
   readonly idle: () => Promise<void>;
   readonly setFaults: (patch: FaultsPatch) => Faults;
   readonly clearFaults: () => Faults;
-  /** Stops everything and resolves when it is down; what was under way is taken up by the next start. */
+  /** Stops everything and resolves when it is down; the next start resumes unfinished work. */
   readonly close: () => Promise<void>;
 }
 
@@ -85,10 +85,12 @@ const RETRY_BASE_MS = 5_000;
 const UTC_OFFSET_MINUTES = 60;
 
 /**
- * Starts the provider's stand-in: the whole interface of the spec under `/v1`, and its control under `/_sandbox`.
+ * Starts a stand-in for the provider: the whole interface of the spec under `/v1`, and its control interface under
+ * `/_sandbox`.
  *
- * State is in the database's schema `sandbox`, made when missing; a restart resumes where it left off. Throws
- * UnavailableError when the database or the port cannot be had or another sandbox holds the database, ConfigurationError for options that contradict.
+ * Its state is in the database's schema `sandbox`, created if missing; a restart resumes where it left off. Throws
+ * UnavailableError if the database or the port is unavailable or another sandbox uses the database, and
+ * ConfigurationError for contradictory options.
  */
 export async function startSandbox(options: SandboxOptions): Promise<Sandbox> {
   const pool = makeSandboxPool(options.databaseUrl);

@@ -156,7 +156,9 @@ describe("doctor", () => {
   it("names a key of the wrong mode, by its infix", async () => {
     const { findings, skipped } = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_test_sandbox" }));
     expect(troubles(findings)).toEqual([
-      expect.stringMatching(/^configuration: DELIVERY_LIVE_API_KEY holds a test key.*→ Exchange it/),
+      expect.stringMatching(
+        /^configuration: DELIVERY_LIVE_API_KEY belongs to live mode but holds a test key.*→ Replace it/,
+      ),
     ]);
     expect(skipped).toContain("postgres");
   });
@@ -249,7 +251,7 @@ describe("doctor", () => {
       [308, /redirects.*→ Enter the redirect/],
       [200, /accepts an unsigned call.*→ Correct the proxy/],
       [404, /answers 404.*→ Set the source's webhook secrets/],
-      [502, /answers 502 instead of 401.*→ Look into the log/],
+      [502, /answers 502 instead of 401.*→ Check the log/],
     ] as const) {
       const server = await serve((_req, res) => void res.status(status).set("Location", "/x").send());
       const { findings } = await run(makeEnv(), server.url);

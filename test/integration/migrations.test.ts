@@ -146,7 +146,7 @@ describe("what is not as this program expects is told, and stops what would make
       for (const args of [["migrate"], ["worker"]]) {
         const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
         expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(sentence)]);
-        expect(stderr).toMatch(/\n {2}fix: Run the program that migrated this database/);
+        expect(stderr).toMatch(/\n {2}fix: Run the program version that migrated this database/);
       }
       const { stdout } = await runCommand(["doctor"], { databaseUrl: url });
       expect(stdout).toContain(sentence);

@@ -163,7 +163,7 @@ describe("the page", () => {
 
   it("is steered by no other site", async () => {
     const answer = await submit("/reset", {}, { "sec-fetch-site": "cross-site" });
-    expect(decodeURIComponent(answer.headers.get("location")!)).toContain("no other site");
+    expect(decodeURIComponent(answer.headers.get("location")!)).toContain("does not answer other sites");
     const json = await world.ask("POST", "/_sandbox/reset", {
       key: null,
       body: "{}",

@@ -271,7 +271,7 @@ describe("the database", () => {
     const database = await makeTestDatabase();
     const options = { databaseUrl: database.url, port: 0 };
     const first = await startSandbox(options);
-    await expect(startSandbox(options)).rejects.toThrow("Another sandbox runs on this database.");
+    await expect(startSandbox(options)).rejects.toThrow("Another sandbox uses this database.");
     await first.close();
     const second = await startSandbox(options);
     await second.close();

@@ -173,7 +173,7 @@ function renderLost({ standing, webhooks }: SourceView): Html {
     question: "Lost?",
     number: describeCount(lost),
     address,
-    meaning: "webhooks missed in the last 24 h, all repaired by polling",
+    meaning: "webhooks missed in the last 24 h; polling repairs them",
     facts: [
       [
         "Webhooks",

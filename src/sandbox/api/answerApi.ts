@@ -8,7 +8,7 @@ import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
 import type { Caller } from "../world/directory.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** What is known of a request when its answer is ready; the journal keeps it. */
+/** The details of a request for the journal, known when its answer is ready. */
 export interface ApiOutcome {
   readonly answer: ApiAnswer;
   readonly endpoint: string;
@@ -19,8 +19,8 @@ const SUSTAINED: readonly Policy[] = ["sustained"];
 const BEARER = /^bearer +(\S+)$/i;
 
 /**
- * Answers one request to /v1: key, budget, path, body, endpoint, in this order. Never throws for what a client can
- * do wrong. `interfere` may answer in the endpoint's place, once the caller and the endpoint are known.
+ * Answers one request to /v1. Checks key, budget, path, body and endpoint, in this order. Never throws for a client's
+ * mistakes. `interfere` may answer instead of the endpoint, once the caller and the endpoint are known.
  */
 export async function answerApi(options: {
   state: SandboxState;
@@ -51,7 +51,7 @@ export async function answerApi(options: {
       const forced = interfere(name);
       if (forced) return forced;
       if (!endpoint) throw refusePath(methods);
-      // The subscription comes before the plan (spec, "Errors": 402, not 403).
+      // The subscription is checked before the plan (spec, "Errors": 402, not 403).
       if (endpoint.sells) assertSubscribed(caller);
       assertPlan(caller);
       const body = endpoint.readsBody ? await readBody(request) : undefined;
@@ -95,14 +95,14 @@ function refuseRate(refusal: NonNullable<Allowance["refusal"]>): SandboxRefusalE
 }
 
 function refusePath(methods: readonly string[]): SandboxRefusalError {
-  // Assumed: both codes; the spec shows no error for a path or method that it does not have.
+  // Assumed: both codes; the spec shows no error for an unknown path or method.
   if (methods.length === 0) return new SandboxRefusalError(404, "not_found", "There is no such endpoint.");
   return new SandboxRefusalError(405, "method_not_allowed", "The endpoint has no such method.", {
     Allow: methods.join(", "),
   });
 }
 
-/** Only what makes orders needs a paid subscription (spec, "Limits"). */
+/** Only endpoints that create orders need a paid subscription (spec, "Limits"). */
 function assertSubscribed({ organization }: Caller): void {
   const { subscription } = organization;
   if (subscription === "active" || subscription === "past_due") return;

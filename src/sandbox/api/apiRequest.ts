@@ -2,13 +2,13 @@ import type { Caller } from "../world/directory.ts";
 import type { EndpointName } from "../control/faults.ts";
 import type { Policy } from "./rateLimits.ts";
 
-/** A request whose key is known and whose budget is not used up. */
+/** A request with a known key and budget left. */
 export interface ApiRequest {
   readonly caller: Caller;
-  /** The `{reference}` of the path, decoded; empty where the path has none. */
+  /** The decoded `{reference}` of the path; empty if the path has none. */
   readonly reference: string;
   readonly query: URLSearchParams;
-  /** The parsed JSON body; undefined where there is none. */
+  /** The parsed JSON body; undefined if there is none. */
   readonly body: unknown;
 }
 
@@ -20,15 +20,15 @@ export interface ApiAnswer {
 
 /** One endpoint of the spec. */
 export interface Endpoint {
-  /** As the fault `onlyEndpoints` and the journal name it. */
+  /** The name used by the fault `onlyEndpoints` and by the journal. */
   readonly name: EndpointName;
   readonly method: "GET" | "POST" | "PATCH";
-  /** `:reference` stands for one path segment. */
+  /** `:reference` matches one path segment. */
   readonly path: string;
   readonly policies: readonly Policy[];
-  /** Whether it makes orders or previews them: needs a paid subscription, and warns while that is past due. */
+  /** Whether it creates orders or previews them: it needs a paid subscription, and warns while that is past due. */
   readonly sells: boolean;
-  /** Other endpoints ignore whatever body they are sent. */
+  /** Other endpoints ignore the body. */
   readonly readsBody: boolean;
   readonly answer: (request: ApiRequest) => Promise<ApiAnswer>;
 }

@@ -22,7 +22,7 @@ export interface ApiServerDeps {
   readonly endpoints: readonly Endpoint[];
   readonly limiter: RateLimiter;
   readonly journal: Journal;
-  /** The machine's clock: latency and durations are real also when the provider's clock is virtual. */
+  /** The machine's clock: latency and durations are real even if the provider's clock is virtual. */
   readonly systemClock: Clock;
   readonly signal: AbortSignal;
 }
@@ -87,7 +87,7 @@ async function answerOrFail(
   try {
     return await answerApi({ state, endpoints, limiter, request, url, interfere: () => plan.forced });
   } catch (error) {
-    // A client that went away is no failure of ours; nobody reads this answer.
+    // A client that disconnected is not our failure; nobody reads this answer.
     if (!request.socket.destroyed)
       state.logger.error({ err: error, path: url.pathname }, "the sandbox failed");
     const failure = new SandboxRefusalError(500, "internal_error", "The sandbox failed; see its log.");
@@ -116,7 +116,7 @@ function send(options: {
     ...answer.headers,
   });
   response.end(request.method === "HEAD" ? undefined : text);
-  // What the endpoint did not read would otherwise stand in the way of the connection's next request.
+  // Unread body bytes would otherwise block the connection's next request.
   request.resume();
 }
 

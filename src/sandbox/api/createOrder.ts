@@ -11,9 +11,9 @@ import { describeRoute, showAnswer } from "./singleOrders.ts";
 import { formatTime } from "../world/times.ts";
 
 /**
- * POST /v1/orders. Assumed order of the checks: subscription, body, duplicate, branch, zone, address, shifts; so a
- * retry of an order that was created gets that answer, even when its branch has closed meanwhile. Assumed: no quota of
- * orders is enforced, as the spec only invoices extra ones.
+ * POST /v1/orders. Assumed order of checks: subscription, body, duplicate, branch, zone, address, shifts; so a retry of
+ * a successful creation gets the duplicate error even if its branch has closed since. Assumed: no quota of orders is
+ * enforced, because the spec only invoices extra ones.
  */
 export async function createOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { organization, livemode } = request.caller;
@@ -23,7 +23,7 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   await assertNotDuplicate(state.pool, { organizationId, livemode, externalOrderId });
   const route = await routeOrder(state, organizationId, order);
   const row = await state.write(async (connection) => {
-    // Again, as two requests with the same identifier may both have come this far.
+    // Checked again: two requests with the same identifier may both have passed the first check.
     await assertNotDuplicate(connection, { organizationId, livemode, externalOrderId });
     const [created] = await addOrders(state, connection, [
       {
@@ -44,7 +44,7 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
   return showAnswer(state, row, 201);
 }
 
-/** POST /v1/orders/quote: the route of an order that is not made. */
+/** POST /v1/orders/quote: routes an order without creating it. */
 export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { organization } = request.caller;
   if (organization.plan !== "advanced") {
@@ -71,7 +71,7 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
   };
 }
 
-/** POST /v1/addresses/validate: 200 whatever the address is. */
+/** POST /v1/addresses/validate: answers 200 for every address. */
 export async function validateAddress(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const address = readAddress(request.body);
   const found = await searchAddress(state, request.caller.organization.organizationId, address);

@@ -2,8 +2,8 @@ import { OrderMirrorError } from "../../domain/errors.ts";
 import { ASSUMED_CODES } from "../../wire/api.ts";
 
 /**
- * A request that the provider refuses, as the spec's table has it ("Errors"). The message may go to the caller;
- * it holds nothing of the request's content. Not for faults that are switched on: those are no decision.
+ * A refusal listed in the spec ("Errors"). The message may go to the caller; it contains nothing of the request's
+ * content. Injected faults do not use it: they are not decisions of the provider.
  */
 export class SandboxRefusalError extends OrderMirrorError {
   override readonly name = "SandboxRefusalError";
@@ -20,12 +20,12 @@ export class SandboxRefusalError extends OrderMirrorError {
   }
 }
 
-/** 404 with one text for every cause: another mode and another organization must look like no order at all. */
+/** 404 with one text for every cause: an order of another mode or organization must look nonexistent. */
 export function makeOrderNotFound(): SandboxRefusalError {
   return new SandboxRefusalError(404, "order_not_found", "No order has this reference or externalOrderId.");
 }
 
-/** Assumed: the spec shows no code for a request that is malformed. */
+/** Assumed: the spec shows no code for a malformed request. */
 export function makeInvalidRequest(message: string): SandboxRefusalError {
   return new SandboxRefusalError(422, ASSUMED_CODES.invalidRequest, message);
 }

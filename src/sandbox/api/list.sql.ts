@@ -4,7 +4,7 @@ import type { Faults } from "../control/faults.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { ORDER_FIELDS } from "./order.sql.ts";
 
-/** What GET /v1/orders is asked for; conditions that are undefined do not restrict. */
+/** The parameters of GET /v1/orders; undefined means no restriction. */
 export interface SandboxOrderFilter {
   readonly organizationId: string;
   readonly livemode: boolean;
@@ -25,14 +25,14 @@ type ListFaults = Pick<Faults, "listOrder" | "listTies" | "listBounds">;
 
 const SORT_COLUMNS = { updatedAt: "updated_at", pickupTime: "pickup_time" } as const;
 
-/** Half-open is the spec's rule; the others are what a provider may get wrong. */
+/** Half-open is the spec's rule; the others are mistakes that a provider might make. */
 const BOUNDS = {
   "half-open": { from: ">=", until: "<" },
   inclusive: { from: ">=", until: "<=" },
   exclusive: { from: ">", until: "<" },
 } as const;
 
-/** One page of orders, in the order that the faults tell. */
+/** One page of orders, sorted as the faults say. */
 export async function readOrders(
   connection: Connection,
   filter: SandboxOrderFilter,
@@ -65,7 +65,7 @@ export async function readOrders(
   return rows;
 }
 
-/** Assumed: ascending; the spec does not show the direction, nor what decides between equal timestamps. */
+/** Assumed: ascending; the spec shows neither the direction nor the order of equal timestamps. */
 function writeOrder(column: string, faults: ListFaults): string {
   if (faults.listOrder === "unsorted") return "hashint8(number), number";
   const direction = faults.listOrder === "ascending" ? "asc" : "desc";

@@ -11,7 +11,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 
 const LIMIT_DEFAULT = 50;
 const LIMIT_MAX = 200;
-/** Assumed: the spec shows no greatest offset. */
+/** Assumed: the spec shows no maximum offset. */
 const OFFSET_MAX = 10_000_000;
 const DIGITS = /^\d{1,9}$/;
 
@@ -20,7 +20,7 @@ export async function listOrders(state: SandboxState, request: ApiRequest): Prom
   const filter = readFilter(state, request);
   const faults = state.faults.current();
   const limit = Math.min(filter.limit, faults.listLimitMax);
-  // One more than asked for tells whether there is more.
+  // Reads one row more than requested to see whether there are more.
   const rows = await readOrders(state.pool, { ...filter, limit: limit + 1 }, faults);
   const { directory, utcOffsetMinutes } = state;
   const data = rows.slice(0, limit).map((row) => showOrder(row, { directory, faults, utcOffsetMinutes }));
@@ -57,12 +57,12 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
   return Promise.resolve({ status: 200, body: { data, hasMore: false } });
 }
 
-/** Reads the query. Assumed: parameters that are unknown are ignored, those that are wrong or repeated refused. */
+/** Reads the query. Assumed: unknown parameters are ignored; invalid or repeated ones are refused. */
 function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
   const updatedSince = readTime(query, "updatedSince");
   const updatedUntil = readTime(query, "updatedUntil");
   if ((updatedSince === undefined) !== (updatedUntil === undefined)) {
-    // Assumed: the code; the spec shows the status alone.
+    // Assumed: the code; the spec only shows the status.
     throw new SandboxRefusalError(
       422,
       ASSUMED_CODES.updatedPeriodIncomplete,
@@ -106,7 +106,7 @@ function readStatus(query: URLSearchParams): Status | undefined {
   const text = readOne(query, "status");
   if (text === undefined) return undefined;
   const status = STATUSES.find((each) => each === text);
-  // Assumed: a value that is no status is refused.
+  // Assumed: an unknown status is refused.
   if (!status) throw makeInvalidRequest(`status must be one of ${STATUSES.join(", ")}.`);
   return status;
 }

@@ -2,7 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 import type { OrderRow } from "./orderRow.ts";
 
-/** Field of OrderRow to column. */
+/** Maps fields of OrderRow to columns. */
 const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
   number: "number",
   organizationId: "organization_id",
@@ -35,20 +35,20 @@ const COLUMNS: Readonly<Record<keyof OrderRow, string>> = {
 };
 const FIELDS = Object.keys(COLUMNS) as (keyof OrderRow)[];
 
-/** The select list that makes rows into OrderRow. */
+/** The select list that yields OrderRow. */
 export const ORDER_FIELDS = FIELDS.map((field) => `${COLUMNS[field]} as "${field}"`).join(", ");
 
 const OVERWRITE = FIELDS.filter((field) => field !== "number")
   .map((field) => `${COLUMNS[field]} = excluded.${COLUMNS[field]}`)
   .join(", ");
 
-/** Rows as JSON for jsonb_populate_record. Nanoseconds exceed JSON's safe integers, so bigints go as text. */
+/** Rows as JSON for jsonb_populate_record. Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
 function writeRows(rows: readonly OrderRow[]): string {
   const columns = rows.map((row) => Object.fromEntries(FIELDS.map((field) => [COLUMNS[field], row[field]])));
   return JSON.stringify(columns, (_key, value: unknown) => (typeof value === "bigint" ? `${value}` : value));
 }
 
-/** Inserts the orders, or replaces those that exist. */
+/** Inserts the orders, or replaces existing ones. */
 export async function putOrders(connection: Connection, rows: readonly OrderRow[]): Promise<void> {
   await connection.query(
     `insert into sandbox.orders select * from jsonb_populate_recordset(null::sandbox.orders, $1)
@@ -57,7 +57,9 @@ export async function putOrders(connection: Connection, rows: readonly OrderRow[
   );
 }
 
-/** Keeps the new state of an order for putLateChanges; it is never seen before an earlier change of that order. */
+/**
+ * Stores the new state of an order for putLateChanges; it never becomes visible before an earlier change of that order.
+ */
 export async function insertLateChange(
   connection: Connection,
   row: OrderRow,
@@ -70,7 +72,7 @@ export async function insertLateChange(
   );
 }
 
-/** Lets readers see the changes that are due; of one order the last. Returns how many orders that were. */
+/** Makes the due changes visible; of each order the latest. Returns the number of orders. */
 export async function putLateChanges(connection: Connection, now: Instant): Promise<number> {
   const { rowCount } = await connection.query(
     `with due as (
@@ -86,7 +88,7 @@ export async function putLateChanges(connection: Connection, now: Instant): Prom
   return rowCount ?? 0;
 }
 
-/** Which of the orders have changes that readers do not see yet. */
+/** The orders with changes that are not visible yet. */
 export async function readLateNumbers(
   connection: Connection,
   numbers: readonly bigint[],
@@ -98,7 +100,7 @@ export async function readLateNumbers(
   return new Set(rows.map((row) => row.number));
 }
 
-/** The newest change of an order that readers do not see yet. */
+/** The newest change of an order that is not visible yet. */
 export async function readLateChange(connection: Connection, number: bigint): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
     `select ${ORDER_FIELDS} from (
@@ -110,14 +112,14 @@ export async function readLateChange(connection: Connection, number: bigint): Pr
   return rows[0];
 }
 
-/** How an order is named in a path, within what the caller's key can see. */
+/** An order's name in a path, restricted to what the caller's key can see. */
 export interface OrderName {
   readonly organizationId: string;
   readonly livemode: boolean;
   readonly name: string;
 }
 
-/** By service reference or externalOrderId. Assumed: where one order's text is both, the reference wins. */
+/** Finds by service reference or externalOrderId. Assumed: if both match, the reference wins. */
 export async function readOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
     `select ${ORDER_FIELDS} from (
@@ -145,7 +147,7 @@ export async function readOrderByExternalId(
   return rows[0];
 }
 
-/** Like readOrder, among the orders that readers do not see yet: their maker may already change them. */
+/** Like readOrder, but for orders that are not visible yet: their creator may already change them. */
 export async function readLateOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
     `select ${ORDER_FIELDS} from (
@@ -158,7 +160,7 @@ export async function readLateOrder(connection: Connection, order: OrderName): P
   return rows[0];
 }
 
-/** The order with this service reference, in whatever organization and mode. For the control interface. */
+/** The order with this service reference, in any organization and mode. For the control interface. */
 export async function readAnyOrder(connection: Connection, reference: string): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(
     `select ${ORDER_FIELDS} from sandbox.orders where reference = $1`,
@@ -208,7 +210,7 @@ export async function readDueOrders(
   return rows;
 }
 
-/** How many orders were ever made: names the next one that the sandbox imagines. */
+/** The number of orders ever created; it names the sandbox's next invented order. */
 export async function countSandboxOrders(connection: Connection): Promise<number> {
   const { rows } = await connection.query<{ count: bigint }>(
     `select case when is_called then last_value else 0 end as count from sandbox.order_number`,

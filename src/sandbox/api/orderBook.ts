@@ -23,19 +23,19 @@ import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { cutTo } from "../world/times.ts";
 
-/** What is done to one change on purpose, whatever shares are switched on. */
+/** Deliberate treatment of one change, regardless of the shares in force. */
 export interface ChangePlan extends DeliveryPlan {
-  /** Readers see the change only this long after its updatedAt. */
+  /** Readers see the change this long after its updatedAt. */
   readonly lateMs?: number | undefined;
-  /** updatedAt is off by this. */
+  /** Offset of updatedAt. */
   readonly misstampMs?: number | undefined;
   /** Keeps the previous updatedAt: two changes within one timestamp. */
   readonly sameTimestamp?: boolean | undefined;
-  /** The fleet leaves the order alone for so long after the change. */
+  /** The fleet pauses for this long after the change. */
   readonly restMs?: number | undefined;
 }
 
-/** An order before it has a place in the book. */
+/** An order that has not been stored yet. */
 export type NewOrder = Omit<
   OrderRow,
   "number" | "reference" | "status" | "createdAt" | "updatedAt" | "realPickup" | "realDelivery" | "nextMoveAt"
@@ -63,7 +63,9 @@ export type OrderPatch = Partial<
   >
 >;
 
-/** Writes new orders with their charges, in the caller's transaction. No event: the spec lists none for it. */
+/**
+ * Stores new orders with their charges, in the caller's transaction. Sends no event: the spec lists none for creation.
+ */
 export async function addOrders(
   state: SandboxState,
   connection: Connection,
@@ -91,14 +93,14 @@ export async function addOrders(
   return rows;
 }
 
-/** The order as it stands for a writer, who also sees what readers do not see yet. Throws order_not_found. */
+/** The order as its writer sees it, including changes that readers do not see yet. Throws order_not_found. */
 export async function findForChange(connection: Connection, order: OrderName): Promise<OrderRow> {
   const row = (await readOrder(connection, order)) ?? (await readLateOrder(connection, order));
   if (!row) throw makeOrderNotFound();
   return (await readLateChange(connection, row.number)) ?? row;
 }
 
-/** Moves orders to another status and records the events of it, in the caller's transaction. */
+/** Moves orders to another status and records the events, in the caller's transaction. */
 export async function moveOrders(
   state: SandboxState,
   connection: Connection,
@@ -123,7 +125,7 @@ export async function moveOrders(
   return rows;
 }
 
-/** Changes fields of an order, in the caller's transaction. No event. */
+/** Changes fields of an order, in the caller's transaction. Sends no event. */
 export async function patchOrder(
   state: SandboxState,
   connection: Connection,
@@ -136,7 +138,7 @@ export async function patchOrder(
   return row;
 }
 
-/** The instant of a change by the provider's clock, and the updatedAt that it writes down. */
+/** The instant of a change by the provider's clock, and the updatedAt that it records. */
 function stamp(
   state: SandboxState,
   change: { number: bigint; step: string; plan: ChangePlan; before?: OrderRow },
@@ -153,7 +155,7 @@ function stamp(
   return { at, updatedAt: goesBack && !faults.versionsMayDecrease ? before.updatedAt : updatedAt };
 }
 
-/** Writes the rows for all to see, or keeps those back that are to be seen late. */
+/** Writes rows that are visible immediately, or stores them for later visibility. */
 async function store(
   state: SandboxState,
   connection: Connection,
@@ -170,7 +172,7 @@ async function store(
   for (const row of rows) {
     const isHit = chance(state.dials.seed, "late", row.number, row.status) < faults.lateCommitShare;
     const lateMs = plan.lateMs ?? (isHit ? faults.lateCommitMs : 0);
-    // A change after one that readers do not see yet must not be seen before it.
+    // A change must not become visible before an earlier one of the same order.
     const waits = waiting.has(row.number);
     if (lateMs > 0 || waits) await insertLateChange(connection, row, addMillis(now, lateMs));
     else seen.push(row);

@@ -4,7 +4,7 @@ import type { Directory } from "../world/directory.ts";
 import type { Faults, Granularity } from "../control/faults.ts";
 import { formatTime } from "../world/times.ts";
 
-/** Where an order stands, in life-cycle order. Assumed: `delivered` ends it; the spec's list is incomplete. */
+/** The statuses in life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
 export const STATUSES = [
   "created",
   "arrived_for_pickup",
@@ -27,7 +27,7 @@ export function nextStatus(status: Status): Status | undefined {
   return NEXT[status];
 }
 
-/** Who made the order; only orders of the sandbox's own traffic meet with accidents by themselves. */
+/** Who created the order; only orders of the sandbox's own traffic have random accidents. */
 export type Origin = "api" | "traffic" | "seed";
 
 /** An order as the provider holds it. */
@@ -59,11 +59,11 @@ export interface OrderRow {
   readonly realDelivery: Instant | null;
   readonly createdAt: Instant;
   readonly updatedAt: Instant;
-  /** When the fleet takes the next step; null when it will take none. */
+  /** When the fleet takes the next step; null if it takes none. */
   readonly nextMoveAt: Instant | null;
 }
 
-/** What an answer or an event needs to show an order. */
+/** What is needed to show an order in an answer or an event. */
 export interface Showing {
   readonly directory: Directory;
   readonly faults: Faults;
@@ -84,8 +84,8 @@ export function showOrder(row: OrderRow, showing: Showing, granularity?: Granula
     status: row.status,
     livemode: row.livemode,
     fleet: { name: zone.fleetName },
-    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields. Assumed
-    // also: externalOrderId is null for a caller that sent none.
+    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields. Also assumed:
+    // externalOrderId is null if the caller sent none.
     zone: { code: zone.code, name: zone.name },
     branch: { id: branch.branchId, reference: branch.reference, name: branch.name },
     customer: {

@@ -11,7 +11,7 @@ export type WindowKind = "fixed" | "sliding";
 export interface Allowance {
   /** Values of the headers RateLimit-Policy and RateLimit. */
   readonly headers: { readonly "RateLimit-Policy": string; readonly RateLimit: string };
-  /** The policy that refuses this request, and in how many whole seconds it lets the next one pass. */
+  /** The policy that refuses this request, and the whole seconds until it allows the next one. */
   readonly refusal: { readonly policy: Policy; readonly retryAfterSeconds: number } | undefined;
 }
 
@@ -21,7 +21,7 @@ export interface RateLimiter {
   readonly reset: () => void;
 }
 
-/** What one policy says of one request. */
+/** The result of one policy for one request. */
 interface Count {
   readonly exceeded: boolean;
   readonly remaining: number;
@@ -34,12 +34,12 @@ interface Counter {
 }
 
 /**
- * Makes the limiter of one sandbox. `nowMs` is the provider's clock; `enforced: false` counts nothing and shows
- * untouched quotas, as a client that believes the headers would otherwise wait.
+ * Makes the limiter of one sandbox. `nowMs` is the provider's clock. `enforced: false` counts nothing and shows full
+ * quotas, because a client that obeys the headers would otherwise wait.
  *
- * "A request sent earlier consumes capacity it does not have" (spec, "Limits"). Assumed: the request that first
- * exceeds a policy is only refused; each one after it, sent before Retry-After has passed, is refused and also
- * takes one from the next window. At least one request per window is left, so Retry-After stays true.
+ * "A request sent earlier consumes capacity it does not have" (spec, "Limits"). Assumed: the first request over a limit
+ * is only refused; each later one before Retry-After has passed is refused and also uses one request of the next
+ * window. At least one request per window is left, so Retry-After stays true.
  */
 export function makeRateLimiter(options: {
   nowMs: () => number;
@@ -79,7 +79,7 @@ export function makeRateLimiter(options: {
   };
 }
 
-/** Shown to a request without an organization, which no counter belongs to. */
+/** For requests without an organization, which have no counter. */
 export function untouchedHeaders(policies: readonly Policy[]): Allowance["headers"] {
   return writeHeaders(policies.map((policy) => ({ policy, ...untouched(policy) })));
 }
@@ -108,7 +108,7 @@ function makeFixedWindow(quota: number): Counter {
   let refused = false;
   const openWindow = (now: number) => {
     const endsMs = opensMs + WINDOW_MS;
-    // Only the very next window pays: whoever waits longer than asked starts afresh.
+    // Only the very next window is charged: a client that waits longer than asked starts with a full one.
     const pays = charged > 0 && now < endsMs + WINDOW_MS;
     used = pays ? charged : 0;
     opensMs = pays ? endsMs : now;
@@ -141,7 +141,7 @@ function makeSlidingWindow(quota: number): Counter {
         times.push(now);
         return { exceeded: false, remaining: quota - times.length, resetMs: WINDOW_MS, retryMs: 0 };
       }
-      // Beyond two windows' worth a charge would only lengthen the wait without end.
+      // Beyond two windows' worth, a charge would only extend the wait indefinitely.
       if (now < refusedUntilMs && times.length < 2 * quota - 1) times.push(now);
       const retryMs = untilFree(times.length);
       refusedUntilMs = now + retryMs;
@@ -150,7 +150,7 @@ function makeSlidingWindow(quota: number): Counter {
   };
 }
 
-/** Rounded up: whoever waits exactly this long must not be early. */
+/** Rounded up: a client that waits exactly this long must not be early. */
 function seconds(ms: number): number {
   return Math.max(1, Math.ceil(ms / 1_000));
 }

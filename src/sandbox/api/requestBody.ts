@@ -3,7 +3,7 @@ import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/
 import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../wire/api.ts";
 import { makeInvalidRequest } from "./errors.ts";
 
-/** Assumed: the spec shows no maximum length of any field. */
+/** Assumed: the spec shows no maximum length for any field. */
 const TEXT_LENGTH_MAX = 255;
 const DEPTH_MAX = 16;
 
@@ -14,7 +14,7 @@ export function readCreateOrder(body: unknown): CreateOrderRequest {
   return order;
 }
 
-/** Reads the body of POST /v1/orders/quote, where externalOrderId is ignored whatever it is. */
+/** Reads the body of POST /v1/orders/quote, where externalOrderId is ignored. */
 export function readQuoteOrder(body: unknown): CreateOrderRequest {
   const isObject = typeof body === "object" && body !== null && !Array.isArray(body);
   return read(createOrderSchema, isObject ? { ...body, externalOrderId: undefined } : body);
@@ -37,13 +37,13 @@ function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<
   return result.data;
 }
 
-/** Names the fields that are wrong, never what they held. */
+/** Names the invalid fields, but not their content. */
 function describe(error: z.ZodError): string {
   const fields = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.code}`);
   return `The request is not valid (${fields.join("; ")}).`;
 }
 
-/** The database's text holds neither NUL nor half a surrogate pair. */
+/** The database's text can hold neither NUL nor half a surrogate pair. */
 function assertStorable(value: unknown, path: string, depth: number): void {
   if (depth > DEPTH_MAX) throw makeInvalidRequest(`${path} is nested too deeply.`);
   if (typeof value === "string") {

@@ -3,13 +3,13 @@ import { chance } from "../world/chance.ts";
 import { hitsEndpoint } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
 
-/** What the switched-on faults do to one request. */
+/** The effect of the current faults on one request. */
 export interface RequestFaults {
   readonly latencyMs: number;
   readonly dropBefore: boolean;
   readonly dropAfter: boolean;
   readonly truncate: boolean;
-  /** Given in the endpoint's place, after the key and the budget were checked. */
+  /** Replaces the endpoint's answer, after the checks of key and budget. */
   readonly forced: ApiAnswer | undefined;
 }
 

@@ -11,7 +11,7 @@ import { readUpdateOrder } from "./requestBody.ts";
 import { routeOrder } from "../places/routeOrder.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** Up to which status each may cancel, inclusive (spec, "States and transitions"). */
+/** The last status in which each may cancel (spec, "States and transitions"). */
 const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
 
 /** GET /v1/orders/{reference}. */
@@ -37,7 +37,7 @@ export async function cancelOrder(state: SandboxState, request: ApiRequest): Pro
   return showAnswer(state, row);
 }
 
-/** Throws order_not_cancellable when `by` may no longer cancel the order. */
+/** Throws order_not_cancellable if `by` may no longer cancel the order. */
 export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_LIMITS): void {
   const limit = CANCELLATION_LIMITS[by];
   if (row.status !== "cancelled" && STATUSES.indexOf(row.status) <= STATUSES.indexOf(limit)) return;
@@ -47,8 +47,8 @@ export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_L
 }
 
 /**
- * POST /v1/test/orders/{reference}/advance. Assumed: the answer is the order object, as elsewhere; a live key sees
- * no test orders, so it is answered 404.
+ * POST /v1/test/orders/{reference}/advance. Assumed: the answer is the order object, as elsewhere. A live key sees no
+ * test orders and gets 404.
  */
 export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
@@ -62,7 +62,7 @@ export async function advanceOrder(state: SandboxState, request: ApiRequest): Pr
   return showAnswer(state, row);
 }
 
-/** The status after the order's own. Throws order_not_advanceable when there is none. */
+/** The status after the order's own. Throws order_not_advanceable if there is none. */
 export function mustAdvance(row: OrderRow): Status {
   const next = nextStatus(row.status);
   if (next) return next;
@@ -75,9 +75,9 @@ export function mustAdvance(row: OrderRow): Status {
 }
 
 /**
- * PATCH /v1/orders/{reference}. Assumed whole: the spec says that orders can be changed, not how. Any part of the
- * body of a creation, as long as the business could still cancel the order; another branch, zone or address is
- * checked, routed and timed again. No event, as for creation.
+ * PATCH /v1/orders/{reference}. Entirely assumed: the spec says that orders can be changed, but not how. It accepts any
+ * part of the body of a creation while the business could still cancel the order; a new branch, zone or address is
+ * checked, routed and scheduled again. Sends no event, like creation.
  */
 export async function updateOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
@@ -104,7 +104,7 @@ async function planPatch(
   if (branch === undefined && zoneCode === undefined && !isElsewhere && !schedule) return who;
   const route = await routeOrder(state, before.organizationId, {
     branch: branch ?? before.branchId,
-    // Another branch has other zones; the old one is only kept for the old branch.
+    // Another branch has other zones; the old zone is kept only for the old branch.
     zoneCode: zoneCode ?? (branch === undefined ? before.zoneCode : undefined),
     schedule: schedule ?? { mode: before.scheduleMode },
     customer: { address: customer?.address ?? keepAddress(before) },
@@ -121,7 +121,7 @@ function keepAddress(row: OrderRow) {
   return { street, city, postcode, coordinates: { latitude, longitude } };
 }
 
-/** The fields of an order that its route decides. */
+/** The fields of an order that its route determines. */
 export function describeRoute(route: Awaited<ReturnType<typeof routeOrder>>) {
   const { branch, zone, address, coordinates, distanceKm, times } = route;
   return {

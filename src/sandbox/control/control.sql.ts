@@ -7,7 +7,7 @@ import type { OrderRow } from "../api/orderRow.ts";
 import { ORDER_FIELDS } from "../api/order.sql.ts";
 import type { Shift } from "../fleet/schedule.ts";
 
-/** Changes what is not null. Returns whether the organization exists. */
+/** Changes the values that are not null. Returns whether the organization exists. */
 export async function updateOrganization(
   connection: Connection,
   organizationId: string,
@@ -32,7 +32,7 @@ export async function updateBranch(
   ]);
 }
 
-/** Null: the main address has no coordinates any more. */
+/** Null removes the coordinates of the main address. */
 export async function updateBranchCoordinates(
   connection: Connection,
   branchId: string,
@@ -45,7 +45,7 @@ export async function updateBranchCoordinates(
   ]);
 }
 
-/** Null takes the reference away, as before it was set in the dashboard. */
+/** Null removes the reference, as before it was set in the dashboard. */
 export async function updateBranchReference(
   connection: Connection,
   branchId: string,
@@ -65,7 +65,7 @@ export async function deactivatePrimary(connection: Connection, branchId: string
   );
 }
 
-/** Connects the branch to the zone, or again, as its primary connection or beside that. */
+/** Connects the branch to the zone, or reconnects it, as its primary or as an additional connection. */
 export async function connectZone(
   connection: Connection,
   branchId: string,
@@ -105,13 +105,13 @@ export async function insertKey(
   );
 }
 
-/** Returns whether there was such a key. */
+/** Returns whether the key existed. */
 export async function deleteKey(connection: Connection, apiKey: string): Promise<boolean> {
   const { rowCount } = await connection.query(`delete from sandbox.api_keys where api_key = $1`, [apiKey]);
   return rowCount === 1;
 }
 
-/** Orders as readers see them, by number from after `after` on. */
+/** Orders as readers see them, by number, after `after`. */
 export async function readOrdersAfter(
   connection: Connection,
   from: { organizationId: string; livemode: boolean; after: bigint; limit: number },
@@ -124,7 +124,7 @@ export async function readOrdersAfter(
   return rows;
 }
 
-/** The orders that changed last, of one organization. */
+/** The most recently changed orders of one organization. */
 export async function readNewestOrders(
   connection: Connection,
   organizationId: string,
@@ -164,7 +164,7 @@ interface DeliveryView {
   readonly error: string | null;
 }
 
-/** The newest events with their deliveries; of one order where `reference` is given. */
+/** The newest events with their deliveries; only of one order if `reference` is given. */
 export async function readEvents(
   connection: Connection,
   filter: { reference: string | null; limit: number },
@@ -199,7 +199,7 @@ export async function readAttempts(connection: Connection, deliveryId: number): 
   return rows;
 }
 
-/** The organization and mode of an event, to resend it; undefined when there is no such event. */
+/** The organization and mode of an event, to resend it; undefined if there is no such event. */
 export async function readEventOwner(
   connection: Connection,
   eventId: string,
@@ -229,13 +229,13 @@ export async function readFigures(connection: Connection): Promise<OrganizationF
   return rows;
 }
 
-/** Whether the order has a charge; it keeps it when it is cancelled. */
+/** Whether the order has a charge; cancelled orders keep theirs. */
 export async function readCharge(connection: Connection, number: bigint): Promise<boolean> {
   const { rowCount } = await connection.query(`select from sandbox.charges where number = $1`, [number]);
   return rowCount === 1;
 }
 
-/** Gives moving orders a new date when the fleet's speed changes; without a speed they stand still. */
+/** Reschedules moving orders when the fleet's speed changes; at speed 0 they do not move. */
 export async function rescheduleMoves(
   connection: Connection,
   pace: { now: Instant; spreadNanos: bigint | null },

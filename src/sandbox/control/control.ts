@@ -7,7 +7,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "../fleet/traffic.ts";
 import type { TaskLoop } from "../fleet/taskLoop.ts";
 
-/** What the control interface works on. */
+/** The dependencies of the control interface. */
 export interface ControlDeps {
   readonly state: SandboxState;
   readonly loop: TaskLoop;
@@ -20,14 +20,14 @@ export interface ControlDeps {
 /** One action of the control interface. */
 export interface Control {
   readonly method: "GET" | "POST" | "DELETE";
-  /** Below /_sandbox; `:name` stands for one path segment. */
+  /** Below /_sandbox; `:name` matches one path segment. */
   readonly path: string;
   readonly summary: string;
-  /** Runs with the path's parameters and the body or query, not yet checked. */
+  /** Called with the path's parameters and the unchecked body or query. */
   readonly run: (input: { params: Readonly<Record<string, string>>; given: unknown }) => Promise<unknown>;
 }
 
-/** Describes an action; what it is given is checked by `schema`, which refuses unknown fields. */
+/** Defines an action; `schema` checks its input and refuses unknown fields. */
 export function control<Schema extends z.ZodType>(
   [method, path, summary]: [Control["method"], string, string],
   schema: Schema,
@@ -41,7 +41,7 @@ export function control<Schema extends z.ZodType>(
   };
 }
 
-/** Runs a change of the dashboard, and lets the next request and the next event see it. */
+/** Applies a dashboard change, so that the next request and the next event see it. */
 export async function applyChange(
   state: SandboxState,
   work: (connection: Connection) => Promise<unknown>,
@@ -51,7 +51,7 @@ export async function applyChange(
   state.wake();
 }
 
-/** Fields that many actions share. Numbers and flags also come as the text of a form. */
+/** Fields shared by many actions. Numbers and flags may also arrive as the text of a form. */
 export const fields = {
   organization: z.string().max(100).default("sandbox"),
   mode: z.enum(["live", "test"]).default("live"),

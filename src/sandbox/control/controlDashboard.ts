@@ -25,9 +25,9 @@ const organizationSchema = z.strictObject({
 const branchSchema = z.strictObject({
   organization: fields.organization,
   closed: fields.flag.optional(),
-  /** Zone code of the connection that becomes primary; null or `none` ends the primary connection. */
+  /** Zone code of the new primary connection; null or `none` ends the primary connection. */
   primary: z.string().max(100).nullable().optional(),
-  /** Zone code of a further connection. */
+  /** Zone code of an additional connection. */
   connect: z.string().max(100).optional(),
   reference: z.string().min(1).max(100).nullable().optional(),
   /** Whether the main address has coordinates. */
@@ -41,7 +41,7 @@ const minute = z
 const shiftsSchema = z.strictObject({
   shifts: z.array(z.strictObject({ from: minute, until: minute })).max(20),
 });
-/** What the provider's dashboard sets: plans, subscriptions, branches, zones. */
+/** Everything that the provider's dashboard sets: plans, subscriptions, branches, zones. */
 export function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
   const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
   return [
@@ -108,7 +108,7 @@ async function changeBranch(
 
 function assertFreeReference(state: SandboxState, branchId: string, reference: string | null): void {
   if (reference === null) return;
-  // A value of a UUID's form is read as an id, so a reference can never be one (spec, "Branch object").
+  // A UUID-shaped value is read as an id, so a reference must not look like one (spec, "Branch object").
   if (isUuid(reference)) {
     throw new SandboxRefusalError(422, "invalid_request", "A branch reference cannot be a UUID.");
   }

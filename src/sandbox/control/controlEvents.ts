@@ -24,12 +24,12 @@ export function makeEventControls({ state, faultTimer }: ControlDeps): readonly 
     control(["GET", "/deliveries/:delivery", "The attempts of one delivery"], none, (_given, params) =>
       readAttempts(state.pool, Number(params["delivery"]) || 0),
     ),
-    control(["POST", "/events/:event/resend", "Sends an event once more"], none, async (_given, params) => {
+    control(["POST", "/events/:event/resend", "Sends an event again"], none, async (_given, params) => {
       const sent = await state.write((connection) => resendEvent(state, connection, params["event"] ?? ""));
       state.wake();
       return { deliveries: sent };
     }),
-    control(["GET", "/scenarios", "What can be triggered"], none, () =>
+    control(["GET", "/scenarios", "The scenarios that can be triggered"], none, () =>
       Promise.resolve(
         SCENARIOS.map(({ name, summary, expect, options }) => ({ name, summary, expect, options })),
       ),

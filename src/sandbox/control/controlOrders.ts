@@ -41,14 +41,14 @@ const truthSchema = z.strictObject({
   limit: fields.count(PAGE_MAX).default(PAGE_MAX),
 });
 
-/** Orders as the fleet and the business move them. */
+/** Orders, and their moves by the fleet and the business. */
 export function makeOrderControls({ state }: ControlDeps): readonly Control[] {
   return [
-    control(["POST", "/orders", "Makes plausible orders"], makeSchema, (request) =>
+    control(["POST", "/orders", "Creates plausible orders"], makeSchema, (request) =>
       orderSome(state, request),
     ),
     control(
-      ["GET", "/orders", "The truth: all orders of an organization and mode, by pages"],
+      ["GET", "/orders", "The true state: all orders of an organization and mode, in pages"],
       truthSchema,
       (given) => showTruth(state, given),
     ),
@@ -82,7 +82,7 @@ async function orderSome(state: SandboxState, request: z.infer<typeof makeSchema
   const at = branch === undefined ? undefined : state.directory.findBranch(organization, branch);
   const choices = at ? [at] : state.directory.branchesOf(organization);
   if ((branch !== undefined && !at) || !choices.some(canTakeOrders)) {
-    throw new SandboxRefusalError(404, "branch_not_found", "There is no such branch that takes orders.");
+    throw new SandboxRefusalError(404, "branch_not_found", "No branch of that name takes orders.");
   }
   const rows = await makeOrders(state, {
     organizationId: organization,

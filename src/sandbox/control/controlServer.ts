@@ -18,15 +18,15 @@ import { readText } from "../http/readBody.ts";
 
 const PREFIX = "/_sandbox";
 const BODY_BYTES_MAX = 1_048_576;
-/** No script at all; forms only to ourselves. */
+/** No scripts; forms only to this host. */
 const CONTENT_SECURITY_POLICY =
   "default-src 'none'; style-src 'self'; form-action 'self'; base-uri 'none'; frame-ancestors 'none'";
 
 /**
  * Makes the handler of everything under /_sandbox: JSON for programs, forms and a page for people.
  *
- * A form's POST is answered with a redirect to the page, so that it works without JavaScript. Requests that a
- * browser marks as coming from another site are refused: any page could otherwise switch the sandbox.
+ * A form's POST is answered with a redirect to the page, so that it works without JavaScript. Requests that a browser
+ * marks as cross-site are refused: any page could otherwise control the sandbox.
  */
 export function makeControlServer(
   deps: ControlDeps,
@@ -88,13 +88,13 @@ async function runControl(
   return hit.control.run({ params: hit.params, given });
 }
 
-/** curl calls whatever it sends a form; JSON is known by its brace. */
+/** curl labels every body as a form; JSON is recognised by its brace. */
 function isFormBody(request: IncomingMessage, text: string): boolean {
   const type = request.headers["content-type"] ?? "";
   return type.startsWith("application/x-www-form-urlencoded") && !text.trimStart().startsWith("{");
 }
 
-/** A field that a form leaves empty counts as absent. */
+/** An empty form field counts as absent. */
 function parseGiven(text: string, isForm: boolean): unknown {
   if (isForm) return Object.fromEntries([...new URLSearchParams(text)].filter(([, value]) => value !== ""));
   if (text.trim() === "") return {};
@@ -105,20 +105,20 @@ function parseGiven(text: string, isForm: boolean): unknown {
   }
 }
 
-/** Nobody logs in here: a name that another site has resolve to this machine, or a proxy, would open it to everybody. */
+/** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */
 function assertLocal(request: IncomingMessage): void {
   if (isLocalRequest(request)) return;
   throw new SandboxRefusalError(
     403,
     "not_local",
-    "The control interface answers direct requests from this machine.",
+    "The control interface only answers direct requests from this machine.",
   );
 }
 
-/** `none` is what a person typed into the browser. */
+/** Browsers send `none` for an address typed by a person. */
 function assertSameSite(request: IncomingMessage): void {
   if (request.headers["sec-fetch-site"] === "none" || isSameOrigin(request)) return;
-  throw new SandboxRefusalError(403, "cross_site", "The control interface answers no other site.");
+  throw new SandboxRefusalError(403, "cross_site", "The control interface does not answer other sites.");
 }
 
 function explain(error: unknown): { status: number; code: string; message: string } {
@@ -149,7 +149,7 @@ function redirect(response: ServerResponse, notice: string): void {
   response.end();
 }
 
-/** Nanoseconds exceed JSON's safe integers, so bigints go as text. */
+/** Nanoseconds exceed JSON's safe integers, so bigints are sent as text. */
 function sendJson(response: ServerResponse, status: number, value: unknown): void {
   const text = JSON.stringify(value ?? null, (_key, member: unknown) =>
     typeof member === "bigint" ? String(member) : member,

@@ -25,32 +25,30 @@ const pastSchema = z.strictObject({
   until: z.string().optional(),
 });
 
-/** World, clock, faults and dials. */
+/** World, clock, faults and settings. */
 export function makeWorldControls(deps: ControlDeps): readonly Control[] {
   const { state, loop, journal } = deps;
   return [
     control(["GET", "/state", "Everything at a glance"], none, () => readOverview(deps)),
     control(
-      ["POST", "/reset", "A new world of the seed; webhook endpoints are kept, faults end"],
+      ["POST", "/reset", "A new world from the seed; webhook endpoints stay, faults end"],
       z.strictObject({ seed: z.coerce.number().int().min(0).max(2_147_483_647).optional() }),
       async ({ seed }) => {
         await resetWorld(deps, seed ?? state.dials.seed);
         return readOverview(deps);
       },
     ),
-    control(["POST", "/seed", "Orders of a past; no events"], pastSchema, (given) => seedPast(deps, given)),
+    control(["POST", "/seed", "Adds past orders, without events"], pastSchema, (given) =>
+      seedPast(deps, given),
+    ),
     control(["GET", "/faults", "The faults that are on"], none, () =>
       Promise.resolve(state.faults.current()),
     ),
-    control(
-      ["POST", "/faults", "Switches the named faults; keeps the others"],
-      faultsPatchSchema,
-      (patch) => {
-        const faults = state.faults.set(patch);
-        loop.wake();
-        return Promise.resolve(faults);
-      },
-    ),
+    control(["POST", "/faults", "Sets the named faults and keeps the others"], faultsPatchSchema, (patch) => {
+      const faults = state.faults.set(patch);
+      loop.wake();
+      return Promise.resolve(faults);
+    }),
     control(["DELETE", "/faults", "Ends all faults"], none, () => {
       deps.faultTimer.reset();
       return Promise.resolve(state.faults.clear());
@@ -59,7 +57,7 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
       turnDials(deps, given),
     ),
     control(
-      ["POST", "/clock", "Moves the virtual clock on"],
+      ["POST", "/clock", "Advances the virtual clock"],
       z.strictObject({ advanceMs: fields.ms }),
       async ({ advanceMs }) => {
         if (state.clock.kind === "real") {
@@ -69,11 +67,11 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
         return readOverview(deps);
       },
     ),
-    control(["POST", "/idle", "Answers when nothing is due and nothing is under way"], none, async () => {
+    control(["POST", "/idle", "Answers when nothing is due or under way"], none, async () => {
       await loop.idle();
       return readOverview(deps);
     }),
-    control(["GET", "/requests", "The newest requests and the counts of all"], none, () =>
+    control(["GET", "/requests", "The newest requests, and counts of all"], none, () =>
       Promise.resolve({ counts: journal.counts(), requests: journal.entries() }),
     ),
     control(["DELETE", "/requests", "Empties the journal"], none, () => {

@@ -3,11 +3,11 @@ import type { Faults, FaultsPatch } from "./faults.ts";
 import { addMillis } from "../world/sandboxClock.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** Faults that end by themselves. */
+/** Faults that end automatically. */
 export interface FaultTimer {
-  /** Switches `patch` on for `ms`; then its faults get back the values that they had before. */
+  /** Applies `patch` for `ms`; then its faults return to their previous values. */
   readonly setFor: (patch: FaultsPatch, ms: number) => void;
-  /** Ends those whose time is over; returns how many. */
+  /** Ends the expired ones; returns how many. */
   readonly run: () => number;
   readonly dueAt: () => Instant | null;
   readonly reset: () => void;
@@ -24,7 +24,7 @@ export function makeFaultTimer({ clock, faults }: Pick<SandboxState, "clock" | "
     run: () => {
       const over = running.filter(({ endsAt }) => endsAt <= clock.now());
       running = running.filter((each) => !over.includes(each));
-      // The latest begun first: each puts back what it found.
+      // The latest first: each restores the values it found.
       for (const { before } of over.reverse()) faults.set(before);
       return over.length;
     },

@@ -1,6 +1,6 @@
 import { z } from "zod";
 
-/** The endpoints by the names that faults and journal use. */
+/** Names of the endpoints, as used by faults and journal. */
 export const ENDPOINT_NAMES = [
   "createOrder",
   "quoteOrder",
@@ -14,7 +14,7 @@ export const ENDPOINT_NAMES = [
 ] as const;
 export type EndpointName = (typeof ENDPOINT_NAMES)[number];
 
-/** Also from forms, whose values are all text; an empty field counts as absent. */
+/** Form values are text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1);
 const delayMs = z.coerce.number().int().min(0).max(86_400_000);
 const offsetMs = z.coerce.number().int().min(-86_400_000).max(86_400_000);
@@ -23,8 +23,8 @@ const GRANULARITIES = ["s", "ms", "us", "ns"] as const;
 export type Granularity = (typeof GRANULARITIES)[number];
 
 /**
- * What a provider does that cannot be asked of a real one. All off by default; each is switchable while the
- * sandbox runs. Shares lie in [0, 1] and pick the same events and requests in every run with the same seed.
+ * Misbehaviour that cannot be requested from a real provider. All faults are off by default and can be changed while
+ * the sandbox runs. Shares are in [0, 1] and select the same events and requests in every run with the same seed.
  */
 export const faultsSchema = z.strictObject({
   /** Share of events that are never sent. */
@@ -34,46 +34,46 @@ export const faultsSchema = z.strictObject({
   /** Share of events that are sent `delayMs` late. */
   delayShare: share,
   delayMs,
-  /** Share of events that are held back for a random part of `reorderWindowMs`, so that later ones overtake. */
+  /** Share of events delayed by a random part of `reorderWindowMs`, so that later ones overtake them. */
   reorderShare: share,
   reorderWindowMs: delayMs,
-  /** Share of events whose signature is wrong, on every attempt while this is on. */
+  /** Share of events with a wrong signature, on every attempt while this is on. */
   corruptShare: share,
-  /** Share of changes that readers see only `lateCommitMs` after their updatedAt; their event is not late. */
+  /** Share of changes that readers see only `lateCommitMs` after their updatedAt; their event is on time. */
   lateCommitShare: share,
   lateCommitMs: delayMs,
   /** By how much the provider's clock is ahead: the Date header and every timestamp. */
   clockSkewMs: offsetMs,
-  /** Share of changes whose updatedAt, but not the Date header, is off by `misstampMs` (ahead when positive). */
+  /** Share of changes whose updatedAt, but not the Date header, is off by `misstampMs` (positive: ahead). */
   misstampShare: share,
   misstampMs: offsetMs,
-  /** Lets an order's updatedAt go back, as after a misstamp or a clock that was set back. */
+  /** Lets an order's updatedAt decrease, as after a wrong timestamp or a clock that was set back. */
   versionsMayDecrease: flag,
   timestampGranularity: z.enum(GRANULARITIES),
-  /** Of the timestamps in events; `same` as elsewhere. */
+  /** Of the timestamps in events; `same` as everywhere else. */
   eventTimestampGranularity: z.enum(["same", ...GRANULARITIES]),
   listOrder: z.enum(["ascending", "descending", "unsorted"]),
-  /** `random`: rows with the same timestamp come in another order at every request. */
+  /** `random`: rows with equal timestamps change their order with every request. */
   listTies: z.enum(["stable", "random"]),
   listBounds: z.enum(["half-open", "inclusive", "exclusive"]),
-  /** A greater `limit` is silently cut to this. */
+  /** A larger `limit` is silently reduced to this. */
   listLimitMax: z.coerce.number().int().min(1).max(200),
-  /** Share of requests answered 429 although the budget is not used up. */
+  /** Share of requests answered with 429 although the budget is not used up. */
   refuseShare: share,
   refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600),
-  /** Share of requests answered `failStatus`, before anything is done. */
+  /** Share of requests answered with `failStatus` before any work. */
   failShare: share,
   failStatus: z.coerce.number().int().min(500).max(599),
   latencyMs: delayMs,
-  /** Up to this much more. */
+  /** Additional random latency, at most this much. */
   latencyJitterMs: delayMs,
-  /** Share of answers whose JSON ends half-way, under a Content-Length that agrees. */
+  /** Share of answers whose JSON is cut off half-way, with a matching Content-Length. */
   truncateShare: share,
-  /** Share of connections closed before anything is done. */
+  /** Share of connections closed before any work. */
   dropBeforeShare: share,
-  /** Share of connections closed after the work, instead of the answer: the caller cannot know. */
+  /** Share of connections closed after the work without an answer: the caller cannot know the outcome. */
   dropAfterShare: share,
-  /** The faults of requests hit only these endpoints, comma separated; or `all`. */
+  /** Request faults apply only to these endpoints, comma separated; or `all`. */
   onlyEndpoints: z.string().max(255).refine(namesEndpoints, "names of endpoints, comma separated, or all"),
 });
 export type Faults = Readonly<z.infer<typeof faultsSchema>>;
@@ -110,7 +110,7 @@ export const NO_FAULTS: Faults = Object.freeze({
   onlyEndpoints: "all",
 });
 
-/** Whether the faults of requests hit this endpoint. */
+/** Whether request faults apply to this endpoint. */
 export function hitsEndpoint({ onlyEndpoints }: Pick<Faults, "onlyEndpoints">, endpoint: string): boolean {
   return onlyEndpoints === "all" || splitNames(onlyEndpoints).includes(endpoint);
 }
@@ -127,12 +127,12 @@ function splitNames(text: string): string[] {
 export const faultsPatchSchema = faultsSchema.partial();
 export type FaultsPatch = { readonly [Name in keyof Faults]?: Faults[Name] | undefined };
 
-/** The faults that are on now; one holder per sandbox. */
+/** The current faults; one instance per sandbox. */
 export interface FaultSwitches {
   readonly current: () => Faults;
-  /** Changes the named ones, keeps the others. */
+  /** Changes the named faults and keeps the others. */
   readonly set: (patch: FaultsPatch) => Faults;
-  /** Back to NO_FAULTS, not to what the sandbox was started with. */
+  /** Resets to NO_FAULTS, not to the sandbox's initial faults. */
   readonly clear: () => Faults;
 }
 

@@ -1,7 +1,7 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
-/** One request as it was answered; `status` 0: the connection was closed on purpose. */
+/** One request and its answer; `status` 0: the connection was closed on purpose. */
 export interface JournalEntry {
   readonly requestNumber: number;
   readonly at: Instant;
@@ -18,13 +18,13 @@ export interface JournalEntry {
   readonly faults: readonly string[];
 }
 
-/** What came in, for tests and people; the newest entries only, and counts of all. */
+/** The received requests, for tests and people: the newest entries, and counts of all. */
 export interface Journal {
   readonly next: () => number;
   readonly record: (entry: JournalEntry) => void;
   /** The newest first. */
   readonly entries: () => readonly JournalEntry[];
-  /** How many requests of each endpoint got each status since the last clear: `listOrders 200`. */
+  /** How many requests per endpoint and status since the last clear: `listOrders 200`. */
   readonly counts: () => Readonly<Record<string, number>>;
   readonly clear: () => void;
 }
@@ -42,7 +42,7 @@ export function makeJournal(): Journal {
     },
     record: (entry) => {
       entries.push(entry);
-      // Cut in lots: a shift for every entry would move the whole list each time.
+      // Trimmed in batches: trimming at every entry would move the whole list each time.
       if (entries.length > 2 * ENTRIES_MAX) entries = entries.slice(-ENTRIES_MAX);
       const name = `${entry.endpoint} ${entry.status}`;
       counts[name] = (counts[name] ?? 0) + 1;

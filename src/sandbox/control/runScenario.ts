@@ -14,12 +14,12 @@ import { makeOrders } from "../fleet/traffic.ts";
 
 export interface ScenarioRequest {
   readonly name: string;
-  /** The order that it happens to; a new live order of the organization `sandbox` when left out. */
+  /** The affected order; default: a new live order of the organization `sandbox`. */
   readonly reference?: string | undefined;
   readonly options?: Readonly<Record<string, unknown>> | undefined;
 }
 
-/** What was done, for people. */
+/** A report of what was done, for people. */
 export interface ScenarioReport {
   readonly scenario: string;
   readonly reference: string;
@@ -32,8 +32,8 @@ export interface ScenarioReport {
 }
 
 /**
- * Makes one scenario happen to one order. Throws SandboxRefusalError for an unknown scenario, order or option, and
- * for an order that has not enough statuses left; then nothing has happened.
+ * Runs a scenario on one order. Throws SandboxRefusalError for an unknown scenario, order or option, and for an order
+ * with too few statuses left; then nothing has happened.
  */
 export async function runScenario(
   state: SandboxState,
@@ -66,12 +66,12 @@ export async function runScenario(
   };
 }
 
-/** Throws when there is no such scenario, with the names of all. */
+/** Throws for an unknown scenario, and lists all names. */
 function findScenario(name: string): Scenario {
   const scenario = SCENARIOS.find((each) => each.name === name);
   if (scenario) return scenario;
   const names = SCENARIOS.map((each) => each.name).join(", ");
-  throw new SandboxRefusalError(404, "scenario_not_found", `There is no such scenario. There are: ${names}.`);
+  throw new SandboxRefusalError(404, "scenario_not_found", `Unknown scenario. Known scenarios: ${names}.`);
 }
 
 function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>>): ScenarioOptions {
@@ -87,7 +87,7 @@ function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>
       throw new SandboxRefusalError(
         422,
         "unknown_option",
-        `The scenario ${scenario.name} takes these options, each a number: ${known}.`,
+        `The scenario ${scenario.name} takes these numeric options: ${known}.`,
       );
     }
     options[name] = number;
@@ -118,7 +118,7 @@ async function findSubject(connection: Connection, reference: string): Promise<O
   return (await readLateChange(connection, row.number)) ?? row;
 }
 
-/** Goes through the statuses before anything is done. */
+/** Checks the status of every step before anything is done. */
 function assertPossible(row: OrderRow, steps: readonly ScenarioStep[]): void {
   let reached = row;
   for (const step of steps) {

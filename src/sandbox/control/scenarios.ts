@@ -1,7 +1,7 @@
 import type { FaultsPatch } from "./faults.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 
-/** One thing that a scenario does, to its order or to the whole provider. */
+/** One step of a scenario, on its order or on the whole provider. */
 export type ScenarioStep =
   | { readonly kind: "move"; readonly plan: ChangePlan }
   | { readonly kind: "cancel"; readonly plan: ChangePlan }
@@ -13,27 +13,27 @@ export type ScenarioStep =
 
 export type ScenarioOptions = Readonly<Record<string, number>>;
 
-/** A trouble that can be called up by name; see runScenario. */
+/** A named way to misbehave; see runScenario. */
 export interface Scenario {
   readonly name: string;
   /** What the provider does. */
   readonly summary: string;
-  /** What a sound mirror makes of it. */
+  /** How a correct mirror reacts. */
   readonly expect: string;
-  /** Numbers that may be changed, with their defaults. */
+  /** Numeric options with their defaults. */
   readonly options: ScenarioOptions;
   readonly steps: (options: ScenarioOptions) => readonly ScenarioStep[];
 }
 
 const move = (plan: ChangePlan = {}): ScenarioStep => ({ kind: "move", plan });
-/** Longer than polls lie apart: an event of the next status would tell the mirror what the lost one did not. */
+/** Longer than the polling interval: the event of the next status would otherwise reveal the lost one. */
 const REST_MS = 60_000;
 const STORM_MS = 20_000;
 
 export const SCENARIOS: readonly Scenario[] = [
   {
     name: "lost-webhook",
-    summary: "The order moves one status on and rests there for a minute; its event is never sent.",
+    summary: "The order moves to the next status and stays there for a minute; its event is never sent.",
     expect: "The next poll brings the status and counts one lost event.",
     options: {},
     steps: () => [move({ lose: true, restMs: REST_MS })],
@@ -47,42 +47,43 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: "duplicate",
-    summary: "The order moves one status on; its event is sent several times.",
+    summary: "The order moves to the next status; its event is sent several times.",
     expect: "One is applied, the others are duplicates that change nothing.",
     options: { copies: 3 },
     steps: ({ copies }) => [move({ copies })],
   },
   {
     name: "out-of-order",
-    summary: "The order moves two statuses on; the first event comes after the second.",
-    expect: "The second is applied; the first is stale when it comes.",
+    summary: "The order moves two statuses forward; the first event arrives after the second.",
+    expect: "The second is applied; the first is stale when it arrives.",
     options: { delayMs: 3_000 },
     steps: ({ delayMs }) => [move({ delayMs }), move({ delayMs: 0 })],
   },
   {
     name: "delayed-webhook",
-    summary: "The order moves one status on; its event is sent late.",
-    expect: "A poll is faster; the event then changes nothing, and no loss stays counted.",
+    summary: "The order moves to the next status; its event is sent late.",
+    expect:
+      "A poll finds the change first; the event then changes nothing, and the loss is no longer counted.",
     options: { delayMs: 60_000 },
     steps: ({ delayMs }) => [move({ delayMs })],
   },
   {
     name: "bad-signature",
-    summary: "The order moves one status on; every attempt to send its event has a wrong signature.",
+    summary: "The order moves to the next status; every attempt to send its event has a wrong signature.",
     expect: "The receiver refuses each attempt; the next poll brings the status.",
     options: {},
     steps: () => [move({ corrupt: true })],
   },
   {
     name: "stale-redelivery",
-    summary: "The order moves two statuses on; then its oldest event is sent once more.",
+    summary: "The order moves two statuses forward; then its oldest event is sent again.",
     expect: "The old event is a duplicate and changes nothing.",
     options: {},
     steps: () => [move(), move(), { kind: "resend" }],
   },
   {
     name: "silent-change",
-    summary: "The order's phone number changes, which no event announces.",
+    summary: "The order's phone number changes, without an event.",
     expect: "The next poll brings the change, and no lost event is counted.",
     options: {},
     steps: () => [{ kind: "change" }],
@@ -90,21 +91,21 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "late-commit",
     summary:
-      "The order moves one status on without an event, and readers see it only later, under its old updatedAt.",
-    expect: "A poll that has passed that instant finds it by its overlap, or the delayed sweep does.",
+      "The order moves to the next status without an event, and readers see the change only later, under its old updatedAt.",
+    expect: "A poll that has passed that time finds it through its overlap, or the delayed sweep does.",
     options: { lateMs: 8_000 },
     steps: ({ lateMs }) => [move({ lateMs, lose: true })],
   },
   {
     name: "late-commit-announced",
     summary: "The event of a change arrives before readers of the provider can see the change.",
-    expect: "The event is applied, and the older state that a poll still reads does not undo it.",
+    expect: "The event is applied; the older state that a poll still reads does not undo it.",
     options: { lateMs: 8_000 },
     steps: ({ lateMs }) => [move({ lateMs })],
   },
   {
     name: "future-timestamp",
-    summary: "The order moves one status on; its updatedAt lies ahead of the provider's own clock.",
+    summary: "The order moves to the next status; its updatedAt is ahead of the provider's own clock.",
     expect: "It is applied, and the polling window does not jump ahead with it.",
     options: { aheadMs: 120_000 },
     steps: ({ aheadMs }) => [move({ misstampMs: aheadMs })],
@@ -112,22 +113,22 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "past-timestamp",
     summary:
-      "The order moves one status on without an event; its updatedAt lies behind the provider's clock.",
+      "The order moves to the next status without an event; its updatedAt is behind the provider's clock.",
     expect: "A sweep over the past finds it.",
     options: { behindMs: 10_000 },
     steps: ({ behindMs = 0 }) => [move({ misstampMs: -behindMs, lose: true })],
   },
   {
     name: "same-timestamp",
-    summary: "The order moves two statuses on within one updatedAt; the second event is lost.",
+    summary: "The order moves two statuses forward within one updatedAt; the second event is lost.",
     expect: "A settled read decides; the history shows a conflict.",
     options: {},
     steps: () => [move(), move({ sameTimestamp: true, lose: true })],
   },
   {
     name: "rate-limit-storm",
-    summary: "All requests are answered 429 for a while; meanwhile the order moves on without an event.",
-    expect: "Polling waits as long as the answer says, resumes where it left off, and loses nothing.",
+    summary: "All requests are answered with 429 for a while; meanwhile the order moves on without an event.",
+    expect: "Polling waits as long as the answer asks, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
     steps: ({ forMs = STORM_MS, share }) => [
       { kind: "faults", patch: { refuseShare: share, refuseRetryAfterSeconds: 5 }, forMs },
@@ -136,7 +137,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: "server-error-storm",
-    summary: "All requests are answered 503 for a while; meanwhile the order moves on without an event.",
+    summary: "All requests are answered with 503 for a while; meanwhile the order moves on without an event.",
     expect: "Polling backs off, resumes where it left off, and loses nothing.",
     options: { forMs: STORM_MS, share: 1 },
     steps: ({ forMs = STORM_MS, share }) => [
@@ -147,8 +148,8 @@ export const SCENARIOS: readonly Scenario[] = [
   {
     name: "broken-answers",
     summary:
-      "Answers of the order list break off half-way for a while; meanwhile the order moves on without an event.",
-    expect: "A broken page counts as no page; the window is read again.",
+      "Answers of the order list are cut off half-way for a while; meanwhile the order moves on without an event.",
+    expect: "A broken page is discarded; the window is read again.",
     options: { forMs: STORM_MS, share: 0.5 },
     steps: ({ forMs = STORM_MS, share }) => [
       { kind: "faults", patch: { truncateShare: share, onlyEndpoints: "listOrders" }, forMs },
@@ -157,7 +158,7 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: "slow-provider",
-    summary: "Every answer takes long for a while; meanwhile the order moves on without an event.",
+    summary: "Every answer is slow for a while; meanwhile the order moves on without an event.",
     expect: "Requests time out or wait, but never pile up.",
     options: { forMs: STORM_MS, latencyMs: 4_000 },
     steps: ({ forMs = STORM_MS, latencyMs }) => [
@@ -177,8 +178,9 @@ export const SCENARIOS: readonly Scenario[] = [
   },
   {
     name: "webhook-chaos",
-    summary: "For a while events are lost, doubled, late and out of order; the order moves on twice.",
-    expect: "After it has passed the mirror equals the provider.",
+    summary:
+      "For a while events are lost, duplicated, late and out of order; the order moves two statuses forward.",
+    expect: "Afterwards the mirror equals the provider.",
     options: { forMs: STORM_MS, share: 0.3 },
     steps: ({ forMs = STORM_MS, share }) => [
       {

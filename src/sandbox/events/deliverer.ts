@@ -4,13 +4,13 @@ import type { AttemptResult, DueSandboxDelivery } from "./delivery.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { sendDelivery } from "./sendDelivery.ts";
 
-/** Sends events, some at once. */
+/** Sends events, several concurrently. */
 export interface Deliverer {
-  /** Begins those deliveries that are due, as far as there is room; on a virtual clock it waits for their end. */
+  /** Starts due deliveries while there is room; on a virtual clock, waits for them to end. */
   readonly begin: () => Promise<void>;
-  /** Whether as many are under way as may be; the end of one wakes the loop. */
+  /** Whether the maximum number is under way; when one ends, it wakes the loop. */
   readonly isFull: () => boolean;
-  /** Waits until every delivery under way has ended; returns how many that were. */
+  /** Waits until every delivery under way has ended; returns how many there were. */
   readonly drain: () => Promise<number>;
 }
 
@@ -24,7 +24,7 @@ export function makeDeliverer(deps: {
 }): Deliverer {
   const { state, systemClock, signal } = deps;
   const underWay = new Set<Promise<void>>();
-  /** Until it is written down: a delivery that stays taken would not be attempted again before the next start. */
+  /** Retried until it is recorded: a delivery that stays taken would not be attempted again before the next start. */
   const record = async (result: AttemptResult) => {
     for (;;) {
       try {
@@ -32,7 +32,7 @@ export function makeDeliverer(deps: {
         return;
       } catch (error) {
         if (signal.aborted) throw error;
-        state.logger.warn({ err: error }, "an attempt could not be written down yet");
+        state.logger.warn({ err: error }, "an attempt could not be recorded yet");
         await systemClock.sleep(RECORD_PAUSE_MS, signal);
       }
     }
@@ -57,7 +57,7 @@ export function makeDeliverer(deps: {
       if (room <= 0 || signal.aborted) return;
       for (const delivery of await takeDueDeliveries(state.pool, state.clock.now(), room)) {
         const task = deliver(delivery)
-          .catch((error: unknown) => state.logger.error({ err: error }, "a delivery was not written down"))
+          .catch((error: unknown) => state.logger.error({ err: error }, "a delivery was not recorded"))
           .finally(() => underWay.delete(task));
         underWay.add(task);
       }

@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 
-/** A delivery that is to be attempted now. */
+/** A delivery that is due now. */
 export interface DueSandboxDelivery {
   readonly deliveryId: bigint;
   readonly eventId: string;
@@ -10,14 +10,14 @@ export interface DueSandboxDelivery {
   readonly reference: string;
   readonly body: string;
   readonly corrupt: boolean;
-  /** How often it was attempted before. */
+  /** The number of earlier attempts. */
   readonly attempts: number;
   readonly url: string;
   readonly secret: string;
   readonly scheme: string;
 }
 
-/** How an attempt ended: the response's status, or what went wrong before one came. */
+/** The result of an attempt: the response's status, or the error before one arrived. */
 export interface AttemptResult {
   readonly deliveryId: bigint;
   readonly attemptedAt: Instant;
@@ -29,7 +29,7 @@ export interface AttemptResult {
   readonly dueAt: Instant;
 }
 
-/** Takes up to `limit` due deliveries, the longest due first; others do not get them until recordDelivery. */
+/** Takes up to `limit` due deliveries, the longest due first; nobody else gets them until recordDelivery. */
 export async function takeDueDeliveries(
   connection: Connection,
   now: Instant,
@@ -55,7 +55,7 @@ export async function takeDueDeliveries(
   return rows;
 }
 
-/** Writes down how an attempt ended. */
+/** Records the result of an attempt. */
 export async function recordDelivery(connection: Connection, result: AttemptResult): Promise<void> {
   const { deliveryId, attemptedAt, durationMs, status, error, state, dueAt } = result;
   await connection.query(
@@ -69,12 +69,12 @@ export async function recordDelivery(connection: Connection, result: AttemptResu
   );
 }
 
-/** Gives back what a process that ended had taken: those are attempted again. */
+/** Releases the deliveries that an ended process had taken; they are attempted again. */
 export async function releaseDeliveries(connection: Connection): Promise<void> {
   await connection.query(`update sandbox.deliveries set taken = false where taken`);
 }
 
-/** The earliest instants at which anything is due; null where nothing is. */
+/** The earliest due times of each kind; null if nothing is due. */
 export interface DueTimes {
   readonly delivery: Instant | null;
   readonly move: Instant | null;

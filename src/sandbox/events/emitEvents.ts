@@ -11,8 +11,8 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import { formatTime } from "../world/times.ts";
 
 /**
- * The event of each status. Assumed: all names but order.picked_up and order.cancelled, which the spec shows; and
- * that creating and changing an order send none.
+ * The event of each status. Assumed: all names except order.picked_up and order.cancelled, which the spec shows; and
+ * that creating or changing an order sends no event.
  */
 const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
   arrived_for_pickup: "order.arrived_for_pickup",
@@ -22,7 +22,7 @@ const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
   cancelled: "order.cancelled",
 };
 
-/** What is done to one event on purpose, whatever shares are switched on. */
+/** Deliberate treatment of one event, regardless of the shares in force. */
 export interface DeliveryPlan {
   readonly lose?: boolean | undefined;
   readonly copies?: number | undefined;

@@ -8,8 +8,8 @@ import { advanceOrder, cancelOrder, getOrder, updateOrder } from "../api/singleO
 type Answerer = (state: SandboxState, request: ApiRequest) => Promise<ApiAnswer>;
 
 /**
- * Every endpoint of the spec with its rate policies. Assumed: PATCH /v1/orders/{reference}, as the spec does not show
- * how an order is changed; and that there is no version but /v1.
+ * Every endpoint of the spec with its rate policies. Assumed: PATCH /v1/orders/{reference}, because the spec does not
+ * show how to change an order; and that /v1 is the only version.
  */
 export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
   const endpoint = (
@@ -40,7 +40,7 @@ export function makeEndpoints(state: SandboxState): readonly Endpoint[] {
   ];
 }
 
-/** What a path leads to: an endpoint, the methods that it has, or nothing. */
+/** The target of a path: an endpoint, the supported methods, or nothing. */
 export interface Match {
   readonly endpoint: Endpoint | undefined;
   readonly reference: string;
@@ -48,14 +48,14 @@ export interface Match {
   readonly methods: readonly string[];
 }
 
-/** Finds the endpoint of a request; a HEAD request is answered as a GET without its body. */
+/** Finds the endpoint of a request; HEAD is answered like GET, without the body. */
 export function matchEndpoint(endpoints: readonly Endpoint[], method: string, path: string): Match {
   const asked = method === "HEAD" ? "GET" : method;
   const found = endpoints.flatMap((endpoint) => {
     const params = matchPath(endpoint.path, path);
     return params ? [{ endpoint, reference: params["reference"] ?? "" }] : [];
   });
-  // Only the quote's path also looks like a reference; it is listed before, so the first of a method counts.
+  // Only the quote's path also matches as a reference; it is listed first, so the first match counts.
   const hit = found.find(({ endpoint }) => endpoint.method === asked);
   return {
     endpoint: hit?.endpoint,

@@ -1,7 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 
-/** What became of an event: sent, lost on purpose, or not sent at all for want of a plan or an endpoint. */
+/** The fate of an event: sent, lost on purpose, or not sent because there is no plan or no endpoint. */
 export type SentAs = "event" | "lost" | "no_plan" | "no_endpoint";
 
 export interface EventRow {
@@ -105,7 +105,7 @@ export async function putEndpoint(connection: Connection, endpoint: WebhookEndpo
   );
 }
 
-/** Returns whether there was one. Its deliveries go with it. */
+/** Returns whether it existed. Its deliveries are deleted with it. */
 export async function deleteEndpoint(connection: Connection, endpointId: string): Promise<boolean> {
   const { rowCount } = await connection.query(`delete from sandbox.endpoints where endpoint_id = $1`, [
     endpointId,

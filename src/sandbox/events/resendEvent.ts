@@ -5,8 +5,8 @@ import { insertDeliveries, readEndpoints } from "./event.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
 /**
- * Sends an event once more, unchanged, to each endpoint of its mode, also one that was lost or refused before.
- * Returns to how many. Throws feature_not_available when the plan has no webhooks any more.
+ * Sends an event again, unchanged, to each endpoint of its mode, even one that was lost or refused before. Returns the
+ * number of endpoints. Throws feature_not_available if the plan no longer has webhooks.
  */
 export async function resendEvent(
   state: SandboxState,

@@ -9,14 +9,14 @@ import { addMillis } from "../world/sandboxClock.ts";
 import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
-/** Assumed: the spec shows no timeout, no retry schedule and no codes that count as received. */
+/** Assumed: the spec shows no timeout, no retry schedule and no success codes. */
 const ATTEMPT_TIMEOUT_MS = 10_000;
 const RETRY_FACTOR = 4;
 const ATTEMPTS_MAX = 8;
 
 /**
- * Attempts one delivery: a signed POST of the event, received when answered 2xx within ten seconds. Redirects are
- * not followed. Otherwise it is due again after `retryBaseMs` times 4 for each attempt before: with 5 s that is
+ * Attempts one delivery: a signed POST of the event, successful if answered with 2xx within ten seconds. Redirects are
+ * not followed. After a failure it is due again after `retryBaseMs` times 4 for each earlier attempt: with 5 s that is
  * 5 s, 20 s, 80 s, 5 min, 21 min, 85 min and 6 h; after the eighth attempt it has failed.
  */
 export async function sendDelivery(
@@ -25,7 +25,7 @@ export async function sendDelivery(
   options: { systemClock: Clock; signal: AbortSignal },
 ): Promise<AttemptResult> {
   const startedMs = options.systemClock.monotonicMs();
-  // A downgrade stops events at once (spec, "Events"), so also those that wait for another attempt.
+  // A downgrade stops events immediately (spec, "Events"), including pending retries.
   const hasPlan = state.directory.findOrganization(delivery.organizationId)?.plan === "advanced";
   const { status, error } = hasPlan
     ? await post(state, delivery, options.signal)
@@ -80,7 +80,7 @@ function signDelivery(
     url: delivery.url,
   });
   const nowSeconds = Math.floor(millisFromInstant(shownTime(clock.now(), faults.current())) / 1_000);
-  // Signing other bytes gives a signature of the right form that cannot verify.
+  // Signing other bytes gives a well-formed signature that cannot verify.
   const signed = isCorrupt ? Buffer.concat([body, Buffer.from(" ")]) : body;
   return sign({ id: delivery.eventId, body: signed, nowSeconds });
 }

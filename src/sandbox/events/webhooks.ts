@@ -22,8 +22,8 @@ export interface WebhookRequest {
 }
 
 /**
- * Adds or replaces a webhook endpoint, as the dashboard would. Throws ConfigurationError for an address, scheme
- * or secret that cannot be used, and feature_not_available on a plan without webhooks (spec, "Events").
+ * Adds or replaces a webhook endpoint, as the dashboard would. Throws ConfigurationError for an unusable address,
+ * scheme or secret, and feature_not_available on a plan without webhooks (spec, "Events").
  */
 export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<WebhookEndpoint> {
   const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = request;

@@ -9,12 +9,12 @@ import { saveFleetSpeed } from "../world/world.sql.ts";
 
 const MOVES_PER_BATCH_MAX = 200;
 
-/** After a change of speed the open orders move within this time at speed 1. */
+/** After a change of speed, open orders move within this time at speed 1. */
 const SPREAD_NANOS = 600_000_000_000;
 
 /** Share of the sandbox's own traffic that never arrives. */
 const ACCIDENT_SHARE = 0.05;
-/** The statuses in which an order may end early: the first two by the business, the others by the fleet. */
+/** The statuses in which an order may end early: the first two through the business, the others through the fleet. */
 const ACCIDENT_STATUSES: readonly Status[] = [
   "created",
   "arrived_for_pickup",
@@ -22,7 +22,7 @@ const ACCIDENT_STATUSES: readonly Status[] = [
   "arrived_for_delivery",
 ];
 
-/** Moves the live orders whose next step is due; returns how many. At most one batch. */
+/** Moves live orders whose next step is due; returns how many. At most one batch. */
 export async function moveDueOrders(state: SandboxState): Promise<number> {
   return state.write(async (connection) => {
     const due = await readDueOrders(connection, state.clock.now(), MOVES_PER_BATCH_MAX);
@@ -35,7 +35,7 @@ export async function moveDueOrders(state: SandboxState): Promise<number> {
   });
 }
 
-/** Turns the fleet to another speed; its open orders get new dates, or none while it stands still. */
+/** Changes the fleet's speed and reschedules its open orders; at speed 0 they do not move. */
 export async function setFleetSpeed(state: SandboxState, speed: number): Promise<void> {
   state.dials.fleetSpeed = speed;
   const spreadNanos = speed === 0 ? null : BigInt(Math.round(SPREAD_NANOS / speed));

@@ -11,12 +11,12 @@ const STAY_MS: Readonly<Partial<Record<Status, number>>> = {
   picked_up: 720_000,
   arrived_for_delivery: 120_000,
 };
-/** A stay takes from 60 % to 140 % of that. */
+/** The actual stay is 60 % to 140 % of that. */
 const STAY_SPREAD = 0.8;
 
 /**
- * When the fleet takes the order's next step, not before `restMs` have passed; null for test orders, finished ones and
- * a fleet at rest.
+ * When the fleet takes the order's next step, at least `restMs` from now; null for test orders, finished orders and a
+ * stopped fleet.
  */
 export function planNextMove(
   row: OrderRow,

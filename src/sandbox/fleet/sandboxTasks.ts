@@ -7,15 +7,15 @@ import { putLateChanges } from "../api/order.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import type { Traffic } from "./traffic.ts";
 
-/** What happens by itself: late changes become visible, the business orders, the fleet moves, events are sent. */
+/** Automatic activity: late changes become visible, the business orders, the fleet moves, events are sent. */
 export interface SandboxTasks {
   /**
-   * Does what is due now, as far as one batch goes; deliveries are only begun. Returns whether anything was done,
-   * and when the next thing is due by what was known before, null when nothing was. With `deliveries` the world
-   * itself stays as it is.
+   * Does what is due now, at most one batch; deliveries are only started. Returns whether anything was done, and when
+   * the next thing is due as far as known before, null if nothing is. With `deliveries` the world itself stays
+   * unchanged.
    */
   readonly runOnce: (scope: Scope) => Promise<{ done: boolean; dueAt: Instant | null }>;
-  /** Waits until every delivery under way has ended; returns how many that were. */
+  /** Waits until every delivery under way has ended; returns how many there were. */
   readonly drain: () => Promise<number>;
 }
 

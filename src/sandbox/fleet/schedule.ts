@@ -3,7 +3,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { chance } from "../world/chance.ts";
 import type { Coordinates } from "../places/geocode.ts";
 
-/** A span of the local day in which couriers of a zone work, as minutes since midnight; `until` exclusive. */
+/** A period of the local day in which a zone's couriers work, as minutes since midnight; `until` exclusive. */
 export interface Shift {
   readonly fromMinute: number;
   readonly untilMinute: number;
@@ -30,15 +30,15 @@ const ROUNDING_SECONDS = 300;
 const MINUTES_PER_DAY = 1_440;
 
 const EARTH_RADIUS_KM = 6_371;
-/** Streets are longer than the straight line. */
+/** Roads are longer than the straight line. */
 const DETOUR = 1.3;
 
 /**
- * The times that the service agrees to for mode `asap`. Assumed: what the spec leaves open about `basis` is that
- * it is `busy_hours` at lunch and dinner time, when it takes longer, and `asap` at all others.
+ * The times that the service promises in mode `asap`. Assumed, because the spec leaves `basis` open: `busy_hours` at
+ * lunch and dinner time, which takes longer, and `asap` at all other times.
  *
- * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the times of
- * the order (spec, "POST /v1/orders/quote", rule 2).
+ * Depends on the branch, the distance and the time rounded to five minutes, so that a quote gives the order's times
+ * (spec, "POST /v1/orders/quote", rule 2).
  */
 export function resolveTimes(options: {
   seed: number;
@@ -49,7 +49,7 @@ export function resolveTimes(options: {
   fleetSpeed: number;
 }): ResolvedTimes {
   const { seed, branchId, distanceKm, now, utcOffsetMinutes } = options;
-  // A fleet that tasks faster than life also promises faster; otherwise every order would be absurdly early.
+  // A fleet that works faster than real time also promises faster; otherwise every order would be absurdly early.
   const pace = Math.max(1, options.fleetSpeed);
   const roundingNanos = BigInt(Math.max(1, Math.round(ROUNDING_SECONDS / pace))) * NANOS_PER_SECOND;
   const start = ceilTo(now, roundingNanos);
@@ -62,7 +62,7 @@ export function resolveTimes(options: {
   return { pickupTime, deliveryTime, basis: busy ? "busy_hours" : "asap" };
 }
 
-/** Whether couriers work at `instant`. A shift may pass midnight. */
+/** Whether couriers work at `instant`. A shift may extend past midnight. */
 export function isCovered(shifts: readonly Shift[], instant: Instant, utcOffsetMinutes: number): boolean {
   return covers(shifts, minuteOfDay(instant, utcOffsetMinutes));
 }

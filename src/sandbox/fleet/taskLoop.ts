@@ -7,15 +7,17 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import type { Scope, SandboxTasks } from "./sandboxTasks.ts";
 import { saveClock } from "../world/world.sql.ts";
 
-/** Keeps the tasks going. On a virtual clock they only run when something was done or the clock is moved. */
+/** Runs the tasks. On a virtual clock they run only after something was done or the clock was advanced. */
 export interface TaskLoop {
-  /** Something may be due now. */
+  /** Call when something may be due. */
   readonly wake: () => void;
-  /** Virtual only: moves the clock on by `ms`, doing on the way what falls due, each at its own instant. */
+  /**
+   * Virtual only: advances the clock by `ms` and runs everything that falls due on the way, each at its own instant.
+   */
   readonly advance: (ms: number) => Promise<void>;
   /** Resolves when nothing is due and nothing is under way. */
   readonly idle: () => Promise<void>;
-  /** Runs `work` while the tasks rest. */
+  /** Runs `work` while the tasks are paused. */
   readonly pause: InTurn;
   /** Stops the loop, and resolves when nothing is under way. */
   readonly end: () => Promise<void>;
@@ -35,7 +37,7 @@ const IDLE_MS = 1_000;
 export function makeTaskLoop(deps: LoopDeps): TaskLoop {
   const { state, tasks, systemClock, signal } = deps;
   const inTurn = makeTurns();
-  // A virtual world only changes when its clock is moved: else it would depend on when this loop happens to run.
+  // A virtual world only changes when its clock is advanced; otherwise it would depend on the timing of this loop.
   const scope = state.clock.kind === "virtual" ? "deliveries" : "all";
   const runAllDue = () => inTurn(() => runWhileDue(deps, scope));
   const loop = makeLoop({
@@ -70,7 +72,7 @@ export function makeTaskLoop(deps: LoopDeps): TaskLoop {
   };
 }
 
-/** One after the other: the loop, a moved clock and a reset must not work on the same things at once. */
+/** Serialises the loop, clock advances and resets, which work on the same data. */
 function makeTurns(): InTurn {
   let last: Promise<unknown> = Promise.resolve();
   return (work) => {
@@ -80,7 +82,7 @@ function makeTurns(): InTurn {
   };
 }
 
-/** Returns when the next thing is due. */
+/** Returns when the next task is due. */
 async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<Instant | null> {
   for (;;) {
     const { done, dueAt } = await tasks.runOnce(scope);
@@ -88,7 +90,7 @@ async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<I
   }
 }
 
-/** Milliseconds until `dueAt`, as far as waiting brings it nearer: a virtual clock stands still meanwhile. */
+/** Milliseconds until `dueAt`, if waiting helps: a virtual clock stands still meanwhile. */
 function pauseUntil({ clock }: SandboxState, dueAt: Instant | null): number {
   if (dueAt === null || clock.kind === "virtual") return IDLE_MS;
   return Math.min(IDLE_MS, Math.max(1, millisFromInstant(dueAt - clock.now())));

@@ -16,18 +16,18 @@ import { countSandboxOrders } from "../api/order.sql.ts";
 const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
 const ORDERS_PER_BATCH_MAX = 500;
 
-/** Orders that the business makes by itself, at a steady pace. */
+/** Orders that the business creates automatically, at a steady pace. */
 export interface Traffic {
-  /** Makes the orders that are due; returns how many. */
+  /** Creates the orders that are due; returns how many. */
   readonly run: () => Promise<number>;
-  /** When the next one is due; null when the traffic is off. */
+  /** When the next one is due; null if traffic is off. */
   readonly dueAt: () => Instant | null;
-  /** Starts to count afresh, after the pace, the clock or the world has changed. */
+  /** Restarts counting after a change of the pace, the clock or the world. */
   readonly restart: () => void;
 }
 
 const ORGANIZATION_ID = "sandbox";
-/** After a pause of the process the missed orders are not all made up for. */
+/** After the process was suspended, at most this many missed orders are created. */
 const CATCH_UP_MAX = 100;
 const MINUTE_MS = 60_000;
 
@@ -47,7 +47,7 @@ export function makeTraffic(state: SandboxState): Traffic {
     run: async () => {
       if (pace <= 0) return 0;
       const now = state.clock.now();
-      // An estimate, corrected by dueOf itself: the two must agree, or the loop would call again without end.
+      // An estimate that dueOf corrects: the two must agree, or the loop would call again forever.
       let total = Math.ceil((millisFromInstant(now - startedAt) * pace) / MINUTE_MS) + 1;
       while (total > made && dueOf(total) > now) total -= 1;
       const missing = total - made;
@@ -67,7 +67,7 @@ function isPaid({ directory }: SandboxState): boolean {
   return subscription === "active" || subscription === "past_due";
 }
 
-/** Makes plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
+/** Creates plausible orders of an organization, at its connected branches in turn; see makeTraffic. */
 export async function makeOrders(
   state: SandboxState,
   request: {
@@ -162,7 +162,7 @@ function imagineOrder(
   };
 }
 
-/** Near the branch, where the gazetteer knows streets there. */
+/** Near the branch, if the gazetteer knows streets there. */
 function chooseStreet(seed: number, branch: Branch, place: number) {
   const near = GAZETTEER.filter((street) => street.city === branch.address.city);
   return choose(near.length > 0 ? near : GAZETTEER, seed, "street", place);

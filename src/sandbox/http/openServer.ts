@@ -12,7 +12,7 @@ export interface SandboxServer {
 
 type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
 
-/** Starts to listen. Throws UnavailableError when the port is taken. */
+/** Starts listening. Throws UnavailableError if the port is taken. */
 export async function openServer(deps: {
   answerApi: AnswerHttp;
   answerControl: AnswerHttp;
@@ -26,7 +26,7 @@ export async function openServer(deps: {
     const url = readUrl(request);
     const answer = isControl(url.pathname) ? answerControl : answerApi;
     answer(request, response, url).catch((error: unknown) => {
-      // Latency that the shutdown cut short, or a client that is gone.
+      // Aborted: the shutdown cut the injected latency short, or the client is gone.
       if (!signal.aborted) logger.error({ err: error }, "a request could not be answered");
       request.socket.destroy();
     });
@@ -48,7 +48,7 @@ function isControl(path: string): boolean {
   return path === "/_sandbox" || path.startsWith("/_sandbox/");
 }
 
-/** A target that is no path, such as `//` or `*`, is answered like a path that does not exist. */
+/** A target that is not a path, such as `//` or `*`, is answered like an unknown path. */
 function readUrl(request: IncomingMessage): URL {
   const target = request.url ?? "/";
   const base = "http://sandbox";

@@ -1,14 +1,14 @@
 import type { IncomingMessage } from "node:http";
 import { SandboxRefusalError } from "../api/errors.ts";
 
-/** Assumed: the spec shows no size limit of bodies. */
+/** Assumed: the spec shows no size limit for bodies. */
 const BODY_BYTES_MAX = 65_536;
 
-/** The body's bytes as text. Throws payload_too_large; rejects when the client goes away. */
+/** The body as text. Throws payload_too_large; rejects if the client disconnects. */
 export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_MAX): Promise<string> {
   const chunks: Buffer[] = [];
   let length = 0;
-  // Left undestroyed, or the refusal of a body that is too long could not be sent.
+  // Must stay undestroyed, or the refusal of an oversized body could not be sent.
   const body = request.iterator({ destroyOnReturn: false }) as AsyncIterable<Buffer>;
   for await (const chunk of body) {
     length += chunk.length;
@@ -23,8 +23,8 @@ export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_M
 }
 
 /**
- * The parsed JSON body, undefined when there is none. Assumed: whatever the Content-Type says, and 400 for a body
- * that is not JSON.
+ * The parsed JSON body, undefined if there is none. Assumed: the Content-Type is ignored, and a body that is not JSON
+ * gets 400.
  */
 export async function readBody(request: IncomingMessage): Promise<unknown> {
   const text = await readText(request);

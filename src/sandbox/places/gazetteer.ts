@@ -1,4 +1,4 @@
-/** A street as the sandbox knows it: house numbers 1 to `houses` exist, spread along it. */
+/** A street of the sandbox: house numbers 1 to `houses` exist, spread along it. */
 export interface Street {
   readonly street: string;
   readonly city: string;
@@ -9,8 +9,8 @@ export interface Street {
 }
 
 /**
- * The whole world of the sandbox. Kerkstraat in Amsterdam and Dorpsstraat in Utrecht exist twice: without the
- * right postcode they are ambiguous.
+ * All streets of the sandbox. Kerkstraat in Amsterdam and Dorpsstraat in Utrecht exist twice: without the right
+ * postcode they are ambiguous.
  */
 export const GAZETTEER: readonly Street[] = [
   place("Keizersgracht", "Amsterdam", "1015 CJ", 52.3731, 4.8867, 800),

@@ -9,21 +9,21 @@ export interface Coordinates {
 
 export type AddressReason = (typeof ADDRESS_REASONS)[number];
 
-/** What a search says of an address; `normalized` is its corrected form. */
+/** The result of a search; `normalized` is the corrected address. */
 export type Geocoded =
   | { readonly valid: true; readonly coordinates: Coordinates; readonly normalized: WireAddress }
   | { readonly valid: false; readonly reason: AddressReason };
 
-/** Degrees from the first to the last house of a street. */
+/** Degrees between the first and the last house of a street. */
 const STREET_LENGTH_DEGREES = 0.006;
 const COORDINATE_DIGITS = 6;
 
 /**
- * Looks an address up in the gazetteer, the same for the address check, the quote and the order.
+ * Looks an address up in the gazetteer; shared by the address check, the quote and the order.
  *
- * Case, accents, white space and the abbreviation "str." do not matter. A street that the city has twice is
- * ambiguous unless the postcode tells which; a missing, odd or non-existing house number, or a street that only
- * the postcode vouches for, is low confidence; a wrong postcode of a street that exists once is corrected.
+ * Case, accents, white space and the abbreviation "str." do not matter. A street that exists twice in the city is
+ * ambiguous unless the postcode decides. A missing, odd or nonexistent house number, or a street confirmed only by its
+ * postcode, is low confidence. A wrong postcode of a unique street is corrected.
  */
 export function geocode(address: WireAddress): Geocoded {
   const { name, house } = splitStreet(address.street);
@@ -45,7 +45,7 @@ export function geocode(address: WireAddress): Geocoded {
   };
 }
 
-/** Under this key a search is kept: addresses that differ only in how they are written share it. */
+/** The key under which a search is stored; differently written forms of an address share it. */
 export function searchKey(address: WireAddress): string {
   const { name, house } = splitStreet(address.street);
   return JSON.stringify([name, house.toLowerCase(), fold(address.city), foldPostcode(address.postcode)]);

@@ -8,7 +8,7 @@ import { isCovered, measureDistance, resolveTimes } from "../fleet/schedule.ts";
 import type { ResolvedTimes } from "../fleet/schedule.ts";
 import { ADDRESS_MESSAGES, searchAddress } from "./searchAddress.ts";
 
-/** Where an order goes and when; the same for a quote and the order that follows it. */
+/** The destination and times of an order; the same for a quote and the order that follows it. */
 export interface Route {
   readonly branch: Branch;
   readonly zone: Zone;
@@ -19,8 +19,8 @@ export interface Route {
 }
 
 /**
- * Checks and routes an order (spec, "POST /v1/orders"); stores nothing but the result of an address search.
- * Throws SandboxRefusalError with the code of the first thing that is wrong.
+ * Checks and routes an order (spec, "POST /v1/orders"); stores only the result of an address search. Throws
+ * SandboxRefusalError with the code of the first problem.
  */
 export async function routeOrder(
   state: SandboxState,
@@ -45,7 +45,7 @@ function planTrip(
   const { branch, zone, coordinates } = trip;
   const { utcOffsetMinutes, dials } = state;
   if (branch.coordinates === null) {
-    // Assumed: the code; the spec only lists the coordinates among what an organization must have.
+    // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
     throw new SandboxRefusalError(422, "branch_not_located", "The branch's main address has no coordinates.");
   }
   const distanceKm = measureDistance(branch.coordinates, coordinates);
@@ -89,13 +89,13 @@ function findOpenBranch(state: SandboxState, organizationId: string, name: strin
 
 function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | undefined): Zone {
   const primary = branch.connections.find((connection) => connection.isPrimary);
-  // Assumed: also with a zoneCode. The spec's prerequisites ask for a primary connection of the branch.
+  // Assumed: also with a zoneCode. The spec's prerequisites require a primary connection of the branch.
   if (!primary) {
     throw new SandboxRefusalError(422, "branch_not_connected", "The branch has no primary connection.");
   }
   const code = zoneCode ?? primary.zoneCode;
   if (!branch.connections.some((connection) => connection.zoneCode === code)) {
-    // Assumed: the code and the status; the spec only says which values are accepted.
+    // Assumed: the code and the status; the spec only lists the accepted values.
     throw new SandboxRefusalError(422, "zone_not_connected", "The branch is not connected to this zone.");
   }
   return state.directory.zoneByCode(code);

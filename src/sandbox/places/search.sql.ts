@@ -2,7 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "../world/database.ts";
 import type { Geocoded } from "./geocode.ts";
 
-/** The kept result of an earlier search of the organization, if there was one. */
+/** The stored result of an earlier search of the organization, if there is one. */
 export async function readSearch(
   connection: Connection,
   organizationId: string,
@@ -15,7 +15,7 @@ export async function readSearch(
   return rows[0]?.result;
 }
 
-/** Keeps a result; each row is one search that the organization paid for. */
+/** Stores a result; each row is one search that the organization paid for. */
 export async function insertSearch(
   connection: Connection,
   search: { organizationId: string; key: string; result: Geocoded; searchedAt: Instant },

@@ -4,7 +4,7 @@ import type { AddressReason, Geocoded } from "./geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { insertSearch, readSearch } from "./search.sql.ts";
 
-/** What the address check tells people; creation and quote use the same text. */
+/** The messages of the address check; creation and quote use the same texts. */
 export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
   address_not_found: "The address cannot be found.",
   address_ambiguous: "The address matches several places; the postcode would tell which.",
@@ -12,8 +12,8 @@ export const ADDRESS_MESSAGES: Readonly<Record<AddressReason, string>> = {
 };
 
 /**
- * Looks an address up for an organization. A search costs one, and its result is kept, whatever it is: the same
- * address, however it is written, is not paid for again (spec, "POST /v1/orders"). Assumed: both modes share it.
+ * Looks an address up for an organization. A search is charged, and its result is stored whatever it is: another
+ * spelling of the same address is not charged again (spec, "POST /v1/orders"). Assumed: both modes share it.
  */
 export async function searchAddress(
   state: SandboxState,

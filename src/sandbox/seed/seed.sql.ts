@@ -19,18 +19,18 @@ export interface PastOrders {
   readonly count: number;
   readonly since: Instant;
   readonly until: Instant;
-  /** Whether the fleet will move the open ones. */
+  /** Whether the fleet will move the open orders. */
   readonly moves: boolean;
   readonly now: Instant;
   readonly seed: number;
-  /** Orders younger than this at `until` may still be on their way. */
+  /** Orders younger than this at `until` may still be under way. */
   readonly lifeSeconds: number;
-  /** The first step of an open order comes within this time after `now`. */
+  /** The first step of an open order is within this time after `now`. */
   readonly stayNanos: bigint;
   readonly ways: readonly Way[];
 }
 
-/** `draw`, a hash of number and seed, stands in for random numbers: the same seed gives the same past. */
+/** `draw`, a hash of number and seed, replaces random numbers: the same seed gives the same past. */
 const INSERT_PAST = `
 with base as (
   select setval('sandbox.order_number',
@@ -84,7 +84,7 @@ with base as (
 )
 `;
 
-/** Inserts the orders of a past, with their charges when they are live; returns how many. */
+/** Inserts past orders, with charges for live ones; returns how many. */
 export async function insertPastOrders(connection: Connection, past: PastOrders): Promise<number> {
   const { rowCount } = await connection.query(
     `${INSERT_PAST} ${past.livemode ? "insert into sandbox.charges select * from made" : "select from made"}`,

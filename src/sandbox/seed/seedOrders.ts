@@ -9,7 +9,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import { measureDistance } from "../fleet/schedule.ts";
 import { canTakeOrders } from "../fleet/traffic.ts";
 
-/** A past that is made up: `count` orders whose creation is spread evenly over [since, until). */
+/** An invented past: `count` orders, created at even intervals in [since, until). */
 export interface PastRequest {
   readonly organizationId: string;
   readonly livemode: boolean;
@@ -18,17 +18,17 @@ export interface PastRequest {
   readonly until: Instant;
 }
 
-/** From here on it is faster to rebuild the indexes than to keep them up row by row. */
+/** From this count on, rebuilding the indexes is faster than updating them row by row. */
 const REINDEX_COUNT_MIN = 50_000;
-/** Orders younger than this when the period ends are still on their way. */
+/** Orders younger than this at the end of the period are still under way. */
 const LIFE_SECONDS = 2_400;
 /** The fleet takes the first step of an open order within this time at speed 1. */
 const STAY_NANOS = 600_000_000_000;
 const SPEED_MIN = 0.001;
 
 /**
- * Makes the orders of a past in one statement: finished ones, and those of the last forty minutes at all stages.
- * No events, as they would have been sent long ago; charges as for any live order. Returns the count.
+ * Creates past orders in one statement: finished ones, and those of the last forty minutes in all statuses. No events,
+ * because they would have been sent long ago; charges as for any live order. Returns the count.
  */
 export async function seedOrders(state: SandboxState, request: PastRequest): Promise<number> {
   return state.write(async (connection) => {
@@ -73,7 +73,7 @@ async function insertPast(
   });
 }
 
-/** Every street near every branch that takes orders, as far as the gazetteer knows them. */
+/** Every street that the gazetteer knows near a branch that takes orders. */
 function listWays(state: SandboxState, organizationId: string): Way[] {
   return state.directory
     .branchesOf(organizationId)

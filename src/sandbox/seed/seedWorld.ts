@@ -2,7 +2,7 @@ import { makeUuid } from "../world/chance.ts";
 import { geocode } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
 
-/** What a new world holds. Organizations and branches are as the spec's dashboard would have set them up. */
+/** The content of a new world. Organizations and branches are set up as in the spec's dashboard. */
 export interface SeedOrganization {
   readonly organizationId: string;
   readonly name: string;
@@ -83,7 +83,7 @@ const BRANCHES = [
   branch("standard", "markt", "Markt", ["Biltstraat 101", "Utrecht", "3572 AW"], ["UTR-1"]),
 ];
 
-/** The branches in the order in which they are listed; their ids depend on the seed. */
+/** The branches in list order; their ids depend on the seed. */
 export function seedBranches(seed: number): SeedBranch[] {
   return BRANCHES.map((each) => {
     const found = geocode(each.address);

@@ -5,7 +5,7 @@ import { readEndpoints } from "../events/event.sql.ts";
 import { NO_FAULTS } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
 
-/** What the control page and GET /_sandbox/state show. */
+/** The content of the control page and of GET /_sandbox/state. */
 export async function readOverview({ state, journal }: ControlDeps) {
   const { pool, clock, dials, directory, faults } = state;
   const figures = await readFigures(pool);
@@ -34,7 +34,7 @@ export async function readOverview({ state, journal }: ControlDeps) {
   };
 }
 
-/** Those that differ from their default. */
+/** The faults that differ from their default. */
 function listFaultsOn(faults: Faults): Partial<Faults> {
   const names = Object.keys(NO_FAULTS) as (keyof Faults)[];
   return Object.fromEntries(

@@ -14,7 +14,7 @@ const ORDERS_SHOWN = 15;
 const EVENTS_SHOWN = 15;
 const REQUESTS_SHOWN = 15;
 
-/** The whole control page. No script: every button is a form. */
+/** The whole control page. It has no script: every button is a form. */
 export async function renderPage(deps: ControlDeps, { notice }: { notice: string | null }): Promise<string> {
   const { state, journal } = deps;
   const overview = await readOverview(deps);
@@ -50,7 +50,7 @@ export async function renderPage(deps: ControlDeps, { notice }: { notice: string
 
 function renderOrders(orders: readonly OrderRow[]): Html {
   return html`<section class="wide">
-    <h2>Orders of <code>sandbox</code> that changed last</h2>
+    <h2>Latest changed orders of <code>sandbox</code></h2>
     <div class="scroll" tabindex="0">
       <table>
         <tr>

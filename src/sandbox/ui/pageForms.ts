@@ -34,7 +34,9 @@ export function renderWorld(overview: Overview): Html {
     ${
       clock.kind === "virtual"
         ? html`<form class="block" method="post" action="/_sandbox/clock">
-            <label>clock on by (ms) <input name="advanceMs" type="number" min="0" value="60000" /></label>
+            <label
+              >advance clock by (ms) <input name="advanceMs" type="number" min="0" value="60000"
+            /></label>
             <button>advance</button>
           </form>`
         : null
@@ -44,7 +46,7 @@ export function renderWorld(overview: Overview): Html {
       <button>reset the world (deletes all orders)</button>
     </form>
     <h2>Webhook endpoints</h2>
-    ${overview.webhooks.length === 0 ? html`<p class="soft">None: no event is sent.</p>` : null}
+    ${overview.webhooks.length === 0 ? html`<p class="soft">None: no events are sent.</p>` : null}
     ${overview.webhooks.map(
       (webhook) => html`<p><code>${webhook.endpointId}</code> → <code>${webhook.url}</code></p>`,
     )}
@@ -56,7 +58,7 @@ export function renderScenarios(): Html {
     <h2>Scenarios</h2>
     <form class="block" method="post" action="/_sandbox/scenarios">
       <label>scenario ${renderChoice("scenario", NAMES, NAMES[0] ?? "")}</label>
-      <label>reference, or a new order <input name="reference" placeholder="DO-…" /></label>
+      <label>reference (empty: a new order) <input name="reference" placeholder="DO-…" /></label>
       <button class="main">trigger</button>
     </form>
     <dl tabindex="0">
@@ -77,14 +79,14 @@ export function renderFaults(faults: Faults): Html {
     <p>
       ${
         changed.length === 0
-          ? html`<span class="good">None is on.</span>`
+          ? html`<span class="good">None are on.</span>`
           : html`<span class="bad">Changed: ${changed.join(", ")}</span>`
       }
-      <span class="soft">Shares lie between 0 and 1.</span>
+      <span class="soft">Shares are between 0 and 1.</span>
     </p>
     <form class="grid" method="post" action="/_sandbox/faults">
       ${names.map((name) => renderFault(name, faults))}
-      <button class="main">switch</button>
+      <button class="main">apply</button>
     </form>
   </section>`;
 }

@@ -1,4 +1,4 @@
-/** Served by the sandbox itself: the page's policy allows no inline style. */
+/** A separate file: the page's policy allows no inline style. */
 export const PAGE_STYLE = `
 :root { color-scheme: light dark; --ink: #1d2433; --soft: #5d6880; --line: #d9dee8; --paper: #f6f7fa; --card: #fff;
   --accent: #8a4b08; --accent-soft: #fff3e0; --good: #1b7f4b; --bad: #b3261e; }

@@ -1,13 +1,13 @@
 import { createHash } from "node:crypto";
 
-/** Crockford's base 32: no I, L, O or U to be misread. */
+/** Crockford's base 32: without I, L, O and U, which are easily misread. */
 const ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ";
 
 type Name = string | number | bigint | boolean | null;
 
 /**
- * A number in [0, 1) that depends on its arguments alone. The sandbox draws no other random numbers for what a
- * client can see, so the same seed and the same requests give the same world, however often it is restarted.
+ * A number in [0, 1) that depends only on its arguments. Everything random that a client can see comes from here, so
+ * the same seed and the same requests give the same world, even across restarts.
  */
 export function chance(seed: number, ...names: readonly Name[]): number {
   return digest(seed, names).readUIntBE(0, 6) / 2 ** 48;
@@ -25,7 +25,7 @@ export function makeCode(length: number, seed: number, ...names: readonly Name[]
   return Array.from(digest(seed, names).subarray(0, length), (byte) => ALPHABET[byte % 32]).join("");
 }
 
-/** A UUID, version 8 (made by a rule of one's own). */
+/** A UUID, version 8 (custom). */
 export function makeUuid(seed: number, ...names: readonly Name[]): string {
   const hex = digest(seed, names).toString("hex");
   return `${hex.slice(0, 8)}-${hex.slice(8, 12)}-8${hex.slice(13, 16)}-a${hex.slice(17, 20)}-${hex.slice(20, 32)}`;

@@ -3,14 +3,16 @@ import { UnavailableError } from "../../domain/errors.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
 export type Pool = pg.Pool;
-/** What a statement may run on: the pool, or the one connection of a transaction. */
+/** What a statement runs on: the pool, or the connection of a transaction. */
 export type Connection = Pick<pg.ClientBase, "query">;
 
-/** One of them only holds the world. */
+/** One of them only holds the lock on the world. */
 const CONNECTIONS_MAX = 9;
 const INT8_OID = 20;
 
-/** A pool of the sandbox's own: it shares no code with the product that it tests. `bigint` columns come as bigint. */
+/**
+ * The sandbox's own pool: it shares no code with the product that it tests. `bigint` columns are returned as bigint.
+ */
 export function makeSandboxPool(databaseUrl: string): Pool {
   const types = new pg.TypeOverrides();
   types.setTypeParser(INT8_OID, BigInt);
@@ -29,8 +31,8 @@ export function makeSandboxPool(databaseUrl: string): Pool {
 export type Write = <Result>(work: (connection: Connection) => Promise<Result>) => Promise<Result>;
 
 /**
- * All changes go one after the other through here. So the sequences count in the order in which requests came,
- * two requests never race for an externalOrderId, and a seeded run repeats exactly.
+ * Serialises all changes. So sequences count in the order of requests, two requests never race for an externalOrderId,
+ * and a seeded run repeats exactly.
  */
 export function makeWriter(pool: Pool): Write {
   let last: Promise<unknown> = Promise.resolve();
@@ -46,7 +48,7 @@ async function inTransaction<Result>(
   work: (connection: Connection) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.connect();
-  // The statement under way rejects as well; but an error event without a listener would end the process.
+  // The running statement rejects as well, but an error event without a listener would end the process.
   client.on("error", ignore);
   let broken: Error | undefined;
   try {
@@ -68,22 +70,22 @@ async function inTransaction<Result>(
 
 const ignore = () => undefined;
 
-/** Any number will do, as long as nothing else in the database locks it. */
+/** Any number that nothing else in the database locks. */
 const LOCK_KEY = 7_405_001;
 const LOCK_ATTEMPTS = 20;
 const LOCK_PAUSE_MS = 100;
 
 /**
- * Makes this process the only sandbox on its database, as it holds the world partly in memory. Resolves to a
- * function that lets go, safe to call twice; throws UnavailableError when the database cannot be reached or another
- * sandbox runs there. One that was killed has let go as soon as the server has noticed.
+ * Locks the database for this sandbox, which holds parts of the world in memory. Resolves to a function that releases
+ * the lock and may be called twice. Throws UnavailableError if the database cannot be reached or another sandbox uses
+ * it. The lock of a killed sandbox ends as soon as the server notices.
  */
 export async function holdWorld(pool: Pool, clock: Clock): Promise<() => void> {
   const client = await connect(pool);
   client.on("error", ignore);
   let held = true;
   const letGo = () => {
-    // Closed, not handed back: the lock belongs to the connection.
+    // Closed, not returned to the pool: the lock belongs to the connection.
     if (held) client.release(true);
     held = false;
   };
@@ -95,8 +97,8 @@ export async function holdWorld(pool: Pool, clock: Clock): Promise<() => void> {
     await clock.sleep(LOCK_PAUSE_MS);
   }
   letGo();
-  throw new UnavailableError("Another sandbox runs on this database.", {
-    fix: "Stop it, or give this one a database of its own.",
+  throw new UnavailableError("Another sandbox uses this database.", {
+    fix: "Stop it, or give this one its own database.",
   });
 }
 
@@ -106,7 +108,7 @@ async function connect(pool: Pool): Promise<pg.PoolClient> {
   } catch (error) {
     throw new UnavailableError("The sandbox cannot reach its database.", {
       cause: error,
-      fix: "Check that the server behind DATABASE_URL is up and lets this user in.",
+      fix: "Check that the server in DATABASE_URL is up and accepts this user.",
     });
   }
 }

@@ -2,7 +2,7 @@ import type { Connection } from "./database.ts";
 import type { Coordinates } from "../places/geocode.ts";
 import type { Shift } from "../fleet/schedule.ts";
 
-/** Everything of the dashboard, as it stands in the database. */
+/** The dashboard's content as stored in the database. */
 export interface DirectoryRows {
   readonly organizations: readonly Organization[];
   readonly keys: readonly {
@@ -31,11 +31,11 @@ export interface Zone {
   readonly name: string;
   readonly shifts: readonly Shift[];
   readonly fleetName: string;
-  /** The organization that delivers its own orders in this zone; null for a fleet of its own. */
+  /** The organization that delivers its own orders in this zone; null for an independent fleet. */
   readonly fleetOwnerId: string | null;
 }
 
-/** A connection that is not active has left `connectedZones`; its zone is no longer accepted as zoneCode. */
+/** An inactive connection is no longer in `connectedZones`; its zone is not accepted as zoneCode. */
 interface ZoneConnection {
   readonly zoneCode: string;
   readonly isPrimary: boolean;
@@ -47,7 +47,7 @@ export interface Branch {
   readonly reference: string | null;
   readonly name: string;
   readonly address: { readonly street: string; readonly city: string; readonly postcode: string };
-  /** Null: the main address has no coordinates, and the branch cannot take orders. */
+  /** Null: the main address has no coordinates, so the branch cannot take orders. */
   readonly coordinates: Coordinates | null;
   readonly closed: boolean;
   readonly connections: readonly ZoneConnection[];

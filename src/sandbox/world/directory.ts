@@ -2,24 +2,24 @@ import type { Connection } from "./database.ts";
 import { readDirectory } from "./directory.sql.ts";
 import type { Branch, DirectoryRows, Organization, Zone } from "./directory.sql.ts";
 
-/** Who a key belongs to, as a request or an event finds it at that moment. */
+/** The owner of a key at the moment of a request or an event. */
 export interface Caller {
   readonly organization: Organization;
   readonly livemode: boolean;
 }
 
 /**
- * Organizations, keys, zones and branches, held in memory: every request needs them, and only this process
- * changes them. `reload` after each change.
+ * Organizations, keys, zones and branches, cached in memory: every request needs them, and only this process changes
+ * them. Call `reload` after each change.
  */
 export interface Directory {
   readonly reload: (connection: Connection) => Promise<void>;
   readonly findCaller: (apiKey: string) => Caller | undefined;
   readonly organizations: () => readonly Organization[];
   readonly findOrganization: (organizationId: string) => Organization | undefined;
-  /** In listing order, closed ones included. */
+  /** In list order, including closed ones. */
   readonly branchesOf: (organizationId: string) => readonly Branch[];
-  /** A UUID is read as an id, everything else as a reference, case-sensitive (spec, "Branch object"). */
+  /** A UUID is an id, anything else a case-sensitive reference (spec, "Branch object"). */
   readonly findBranch: (organizationId: string, branch: string) => Branch | undefined;
   readonly branchById: (branchId: string) => Branch;
   readonly zones: () => readonly Zone[];

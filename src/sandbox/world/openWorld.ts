@@ -6,8 +6,8 @@ import type { World } from "./world.sql.ts";
 const SEED_DEFAULT = 1;
 
 /**
- * Opens the world that the database holds, or makes one. Without `seed` an existing world is kept as it is; with
- * another seed than its own it is rebuilt.
+ * Opens the world in the database, or creates one. Without `seed` an existing world is kept; a different seed rebuilds
+ * it.
  */
 export async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
   const known = await readWorld(pool);

@@ -1,6 +1,6 @@
 /**
- * The decoded `:name` segments of `path`, where `pattern` fits it segment by segment; undefined where it does not,
- * also when such a segment is empty or not decodable.
+ * The decoded `:name` segments of `path` if it matches `pattern`; undefined otherwise, and if such a segment is empty
+ * or cannot be decoded.
  */
 export function matchPath(pattern: string, path: string): Readonly<Record<string, string>> | undefined {
   const wanted = pattern.split("/");

@@ -2,15 +2,15 @@ import { instantFromMillis, NANOS_PER_MILLI } from "../../domain/order/instant.t
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
-/** The provider's clock. It drives the fleet, the retries and the rate windows, and stamps what changes. */
+/** The provider's clock. It drives the fleet, retries and rate windows, and timestamps changes. */
 export interface SandboxClock {
   readonly kind: "real" | "virtual";
   readonly now: () => Instant;
-  /** The instant of a change. A virtual clock then moves on by 1 ms, so that changes do not share an instant. */
+  /** The instant of a change. A virtual clock then advances by 1 ms, so that changes have different instants. */
   readonly stamp: () => Instant;
-  /** Virtual only: moves to `instant`; never back. */
+  /** Virtual only: advances to `instant`; never back. */
   readonly moveTo: (instant: Instant) => void;
-  /** Virtual only, else without effect: back to where a new world begins. */
+  /** Virtual only, otherwise without effect: returns to the start of a new world. */
   readonly restart: () => void;
 }
 
@@ -18,7 +18,7 @@ export interface SandboxClock {
 export const VIRTUAL_START: Instant = 1_767_600_000_000_000_000n;
 const VIRTUAL_TICK_NANOS = NANOS_PER_MILLI;
 
-/** Finer than the wall clock's milliseconds; follows the wall clock when that is set or the machine slept. */
+/** Finer than the wall clock's milliseconds; follows the wall clock when it is set or after the machine slept. */
 export function makeRealClock(clock: Clock): SandboxClock {
   const driftNanosMax = 50n * NANOS_PER_MILLI;
   let base = clock.now();
@@ -44,8 +44,8 @@ export function makeRealClock(clock: Clock): SandboxClock {
 }
 
 /**
- * Stands still until it is moved: two runs with the same seed and requests give the same timestamps. Goes on from
- * `now` where that is not null, and back to `start` when it is restarted.
+ * Stands still until it is advanced: two runs with the same seed and requests give the same timestamps. Starts at `now`
+ * if it is not null; a restart returns it to `start`.
  */
 export function makeVirtualClock({ start, now }: { start: Instant; now: Instant | null }): SandboxClock {
   let current = now ?? start;
@@ -66,7 +66,7 @@ export function makeVirtualClock({ start, now }: { start: Instant; now: Instant 
   };
 }
 
-/** The instant `delayMs` after `instant`; fractions of a millisecond are cut. */
+/** The instant `delayMs` after `instant`; fractions of a millisecond are dropped. */
 export function addMillis(instant: Instant, delayMs: number): Instant {
   return instant + instantFromMillis(delayMs);
 }

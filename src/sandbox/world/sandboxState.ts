@@ -6,18 +6,18 @@ import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
 import type { SandboxClock } from "./sandboxClock.ts";
 
-/** What may be turned while the sandbox runs, beside the faults. */
+/** Settings that can change while the sandbox runs, besides the faults. */
 interface Dials {
   seed: number;
-  /** How many times faster than life the fleet works; 0 stops it. */
+  /** Speed of the fleet as a multiple of real time; 0 stops it. */
   fleetSpeed: number;
-  /** Orders that the business makes by itself. */
+  /** Orders that the business creates automatically. */
   ordersPerMinute: number;
   /** The wait before the first retry of a delivery. */
   retryBaseMs: number;
 }
 
-/** What every part of one sandbox shares. */
+/** State shared by all parts of one sandbox. */
 export interface SandboxState {
   readonly pool: Pool;
   readonly write: Write;
@@ -27,11 +27,11 @@ export interface SandboxState {
   readonly dials: Dials;
   readonly utcOffsetMinutes: number;
   readonly logger: Logger;
-  /** Tells the tasks that something may be due now. */
+  /** Tells the task loop that something may be due. */
   readonly wake: () => void;
 }
 
-/** What the provider takes for the time: its own clock, wrong by the skew that is switched on. */
+/** The time that the provider reports: its own clock plus the injected skew. */
 export function shownTime(instant: Instant, faults: Faults): Instant {
   return instant + BigInt(faults.clockSkewMs) * NANOS_PER_MILLI;
 }

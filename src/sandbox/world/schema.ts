@@ -1,9 +1,9 @@
-/** Raise with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts afresh. */
+/** Increment with every change of SCHEMA_SQL: a sandbox that finds another version drops its state and starts fresh. */
 export const SCHEMA_VERSION = 4;
 
 /**
- * The sandbox's own state. In code, not beside the product's migrations: it is disposable, and a program that
- * runs against a real provider must never create it. All times are bigint nanoseconds since 1970 (UTC).
+ * The sandbox's own state. It is in code, not with the product's migrations: it is disposable, and a program that runs
+ * against a real provider must never create it. All times are bigint nanoseconds since 1970 (UTC).
  */
 export const SCHEMA_SQL = `
 create schema sandbox;
@@ -188,7 +188,7 @@ end
 $$;
 `;
 
-/** Dropped before a great number of orders is seeded, and made again after it. */
+/** Dropped before seeding many orders, and recreated afterwards. */
 export const ORDER_INDEXES: Readonly<Record<string, string>> = {
   orders_reference: "create unique index orders_reference on sandbox.orders (reference)",
   orders_external:

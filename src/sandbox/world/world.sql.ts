@@ -5,13 +5,13 @@ import { seedBranches, SEED_FLEETS, SEED_ORGANIZATIONS, SEED_ZONES } from "../se
 
 export interface World {
   readonly seed: number;
-  /** Where the virtual clock stood; null when the world never had one. */
+  /** The time of the virtual clock; null if the world never had one. */
   readonly clockNow: Instant | null;
-  /** At which speed the fleet's next steps were planned; null in a new world. */
+  /** The speed at which the fleet's next steps were planned; null in a new world. */
   readonly fleetSpeed: number | null;
 }
 
-/** The world that the database holds, or undefined when it holds none that this version can read. */
+/** The world in the database, or undefined if there is none that this version can read. */
 export async function readWorld(connection: Connection): Promise<World | undefined> {
   const found = await connection.query<{ exists: boolean }>(
     `select to_regclass('sandbox.world') is not null as exists`,
@@ -27,7 +27,7 @@ export async function readWorld(connection: Connection): Promise<World | undefin
   return rows[0];
 }
 
-/** Drops whatever the schema holds and makes a new world of `seed`, in the caller's transaction. */
+/** Replaces the schema's content with a new world from `seed`, in the caller's transaction. */
 export async function createWorld(connection: Connection, seed: number): Promise<void> {
   await connection.query("set local client_min_messages = warning");
   await connection.query("drop schema if exists sandbox cascade");
@@ -41,12 +41,12 @@ export async function createWorld(connection: Connection, seed: number): Promise
   await insertBranches(connection, seed);
 }
 
-/** Remembers where the virtual clock stands, so that a restart resumes there. */
+/** Stores the virtual clock's time, so that a restart resumes there. */
 export async function saveClock(connection: Connection, now: Instant): Promise<void> {
   await connection.query(`update sandbox.world set clock_now = $1`, [now]);
 }
 
-/** Remembers at which speed the fleet's next steps are planned. */
+/** Stores the speed at which the fleet's next steps are planned. */
 export async function saveFleetSpeed(connection: Connection, speed: number): Promise<void> {
   await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }

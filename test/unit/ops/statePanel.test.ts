@@ -58,7 +58,7 @@ describe("the state of a source", () => {
       webhooks: "losing",
       standing: { lost: 3, announced: 397, late: 1, lostEver: 20, awaited: 2 },
     });
-    expect(text).toContain("Lost? 3 webhooks missed in the last 24 h, all repaired by polling");
+    expect(text).toContain("Lost? 3 webhooks missed in the last 24 h; polling repairs them");
     expect(text).toContain("Missed webhooks, last 24 h 0.75 % of 400 Late webhooks, last 24 h 1");
     expect(text).toContain("Webhooks still awaited, now 2 Missed, all time 20");
   });
@@ -151,7 +151,7 @@ describe("the state of a source", () => {
   it("says of a paused source how it goes on, and not to start a poller", () => {
     const text = show({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
     expect(text).toContain("▲ Polling of live is paused.");
-    expect(text).toContain("Resume with order-mirror source resume live;");
+    expect(text).toContain("Resume with order-mirror source resume live");
     expect(text).not.toMatch(/Start order-mirror poller|All good/);
   });
 });
