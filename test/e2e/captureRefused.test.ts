@@ -112,7 +112,7 @@ it("what was refused tells how the provider signs: kept, identified, removed, an
   const secretFile = path.join(dataDir, "wrong-secret");
   await writeFile(secretFile, "not the secret of this endpoint", { mode: 0o600 });
   const wrong = await runProgram(["identify-signature", "--secret-file", secretFile], env);
-  expect({ code: wrong.code, told: wrong.stderr.includes("No scheme makes this signature") }).toEqual({
+  expect({ code: wrong.code, told: wrong.stderr.includes("No scheme produces this signature") }).toEqual({
     code: 3,
     told: true,
   });

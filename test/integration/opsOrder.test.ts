@@ -69,7 +69,7 @@ describe("an order's page", () => {
   it("is not there for an order that nobody knows, but lets it be asked for", async () => {
     const { status, text } = await read("/ops/orders/live/NOPE");
     expect(status).toBe(404);
-    expect(text).toContain("The mirror has no state of this order in the source live.");
+    expect(text).toContain("The mirror has no state of this order in source live.");
     expect(text).toContain("Read again from the provider");
     expect((await read("/ops/orders/nowhere/NOPE")).text).not.toContain("Read again from the provider");
   });
@@ -124,7 +124,7 @@ describe("the search", () => {
     async (query) => {
       const { status, text, page } = await read(`/ops/search?${query}`);
       expect(status).toBe(200);
-      expect(text).toContain("Nothing here has exactly this name.");
+      expect(text).toContain("No results.");
       expect(page).not.toContain("<script>");
     },
   );

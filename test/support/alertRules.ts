@@ -12,7 +12,7 @@ export const OUTSIDE_CONDITIONS: readonly (Pick<
     measures: "no process can be scraped",
     forSeconds: 300,
     remedy:
-      "Start the web process, or correct the scrape target; events sent meanwhile are refused and must be repaired by polling.",
+      "Start the web process, or correct the scrape target. Until then events are refused, and polling must repair them.",
     expression: "absent(order_mirror_build_info)",
   },
   {
@@ -21,7 +21,7 @@ export const OUTSIDE_CONDITIONS: readonly (Pick<
     measures: "Postgres cannot be read",
     forSeconds: 120,
     remedy:
-      "Bring Postgres back; `order-mirror doctor` says what is wrong. Events are answered 503 meanwhile.",
+      "Bring Postgres back; `order-mirror doctor` says what is wrong. Until then events are answered with 503.",
     expression: "max(order_mirror_database_up) == 0",
   },
 ];

@@ -29,34 +29,34 @@ interface Options {
 const NEWLINE = 0x0a;
 
 const HELP = `
-Without a file it reads the refused requests that web keeps under DATA_DIR while CAPTURE_REFUSED is set, and takes the secrets of
-the configuration. A request in a file is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
-Give a second one with another body: it proves what the first one shows.
-The secret comes from IDENTIFY_SECRET, from --secret-file, or is asked for; never from a flag, where others see it.
-Where the sender signs with a private key, give the public one: whpk_…, PEM, or base64 of its DER.
-Nothing is sent anywhere. Exit code 3 when no scheme fits.`;
+Without a file it reads the refused requests that web stores under DATA_DIR while CAPTURE_REFUSED is set, and uses the configured secrets.
+A request in a file is raw HTTP text, or JSON { "headers": { … }, "body": "…" } (or "bodyBase64"; "target" for path and query).
+Add a second request with another body: it proves the result of the first.
+The secret comes from IDENTIFY_SECRET, from --secret-file, or from a prompt; never from a flag, where others see it.
+If the sender signs with a private key, give the public key: whpk_…, PEM, or base64 of its DER.
+Nothing is sent anywhere. Exits with code 3 if no scheme matches.`;
 
 export function addIdentifySignatureCommand(program: Command): void {
   program
     .command("identify-signature")
     .argument(
       "[files...]",
-      "captured requests of one endpoint; - reads one from stdin; none: what web has kept",
+      "captured requests of one endpoint; - reads one from stdin; none: the requests stored by web",
     )
-    .description("find out how the provider signs, from captured webhook requests and their secret")
+    .description("find out how the provider signs webhooks, from captured requests and their secret")
     .option("--secret-file <file>", "file that holds the endpoint's webhook secret")
     .option(
       "--url <address>",
-      "public address of the endpoint, for schemes that sign it (default: of PUBLIC_URL)",
+      "public address of the endpoint, for schemes that sign it (default: from PUBLIC_URL)",
     )
-    .option("--source <id>", "whose kept requests, where there are several sources")
+    .option("--source <id>", "the source whose stored requests to use; required if there are several")
     .option("--json", "print JSON")
     .addHelpText("after", HELP)
     .action(async (files: string[], options: Options) => {
       const found = files.length === 0 ? await identifyKept(options) : await identifyFiles(files, options);
       if (options.json === true) printJson(found);
       else printIdentification(found, options);
-      if (found.matches.length === 0) throw new ProblemsFoundError("no scheme fits");
+      if (found.matches.length === 0) throw new ProblemsFoundError("no scheme matches");
     });
 }
 
@@ -69,8 +69,8 @@ async function identifyFiles(files: readonly string[], options: Options): Promis
 }
 
 /**
- * Tries the kept requests one by one, newest first, since any of them may be a stranger's, with each secret of the source.
- * What verifies one is then held against all that it verifies.
+ * Tries each stored request, newest first, with each secret of the source: any of them may be a stranger's. A scheme
+ * that verifies one is then tested on all requests that it verifies.
  */
 async function identifyKept(options: Options): Promise<Identification> {
   const config = readConfig();
@@ -85,7 +85,7 @@ async function identifyKept(options: Options): Promise<Identification> {
     url: options.url ?? webhookUrl(config.publicUrls, sourceId),
     nowSeconds: Date.now() / 1_000,
   };
-  printNotice(`Looking at ${requests.length} refused requests of ${sourceId}; each takes a few seconds.`);
+  printNotice(`Examining ${requests.length} refused requests of ${sourceId}; each takes a few seconds.`);
   let likeliest: Identification | undefined;
   for (const request of requests) {
     for (const secret of secrets) {
@@ -109,7 +109,7 @@ async function identifyKept(options: Options): Promise<Identification> {
   return likeliest ?? { matches: [], lookedAt: [], tried: 0, unsafe: [] };
 }
 
-/** Tries the bodies as they are, then without the newline that editors and `echo` put at the end of a file. */
+/** Tries the bodies unchanged, then without the newline that editors and `echo` append to a file. */
 function identify(options: IdentifyOptions): Identification {
   const found = identifyScheme(options);
   if (found.matches.length > 0 || !options.requests.some(({ body }) => body.at(-1) === NEWLINE)) return found;
@@ -131,39 +131,43 @@ function printIdentification(found: Identification, { url }: Options): void {
   printNotice(`The signature in ${best.field} verifies; ${describeAge(best)}.`);
   printNotice(
     best.requests > 1
-      ? `It verifies all ${best.requests} requests, and none with another body.`
-      : "Give a second request with another body to prove it: one alone leaves open what changes and what does not.",
+      ? `It verifies all ${best.requests} requests, and rejects their signatures on any other body.`
+      : "Add a second request with another body to prove it: one request cannot show what changes between requests.",
   );
   if (best.preset === null) printNotice(`The whole scheme: ${JSON.stringify(best.scheme)}`);
   for (const other of others) printNotice(`It also verifies as ${quote(other.setting)}.`);
   if (best.signsUrl)
     printNotice("It signs the address: set PUBLIC_URL to what the provider has before /webhooks/.");
   if (best.scheme.form === "token")
-    printNotice("WARNING: a token does not sign the body: whoever reads one request can forge all others.");
+    printNotice(
+      "WARNING: a token does not sign the body: anyone who reads one request can forge all others.",
+    );
   printNotice("Set this beside the webhook secret; `order-mirror doctor` then checks the endpoint.");
 }
 
 function printFailure({ lookedAt, tried, unsafe }: Identification, url: string | undefined): void {
-  printNotice("No scheme makes this signature from this body and this secret.");
+  printNotice("No scheme produces this signature from this body and this secret.");
   printNotice(
     lookedAt.length === 0
-      ? "  No header or parameter holds anything of the length of a signature."
-      : `  Looked at: ${lookedAt.join(", ")}; ${tried.toLocaleString("en")} texts were tried.`,
+      ? "  No header or parameter is long enough to hold a signature."
+      : `  Searched: ${lookedAt.join(", ")}; tried ${tried.toLocaleString("en")} texts.`,
   );
-  for (const sentence of unsafe) printNotice(`  A scheme fits but is not safe. ${sentence}`);
+  for (const sentence of unsafe) printNotice(`  One scheme matches but is not safe. ${sentence}`);
   printNotice(
-    "  fix: check that the secret is this endpoint's, and that the body is byte for byte what came",
+    "  fix: check that the secret is this endpoint's, and that the body is byte for byte what was received",
   );
-  printNotice("       (not printed again by a tool that parses JSON).");
+  printNotice("       (not reformatted by a tool that parses JSON).");
   if (url === undefined) {
-    printNotice("       Schemes that sign the endpoint's address were not tried; give it with --url.");
+    printNotice(
+      "       Schemes that sign the endpoint's address were not tried; give the address with --url.",
+    );
   }
 }
 
 function describeAge({ ageSeconds, toleranceSeconds }: SchemeMatch): string {
-  if (ageSeconds === null) return "it signs no time, so an old request looks like a new one";
+  if (ageSeconds === null) return "it does not sign the time, so an old request looks like a new one";
   const span = formatSpan(Math.abs(ageSeconds) * 1_000);
-  const limit = `${toleranceSeconds} s are tolerated of a genuine one`;
+  const limit = `tolerance: ${toleranceSeconds} s`;
   return ageSeconds < 0 ? `signed ${span} in the future (${limit})` : `signed ${span} ago (${limit})`;
 }
 
@@ -197,6 +201,6 @@ async function readSecret(file: string | undefined, { mayAsk }: { mayAsk: boolea
     if (typed !== "") return typed;
   }
   throw new ConfigurationError("No webhook secret was given.", {
-    fix: "Put it into IDENTIFY_SECRET, or into a file and name that with --secret-file.",
+    fix: "Put it into IDENTIFY_SECRET, or into a file and name the file with --secret-file.",
   });
 }

@@ -73,7 +73,7 @@ export const VARIABLES = {
     schema: wholeNumberVariable(0, CAPTURES_MAX),
     default: "0",
     meaning:
-      "how many of the last refused webhook requests web keeps under DATA_DIR, for a day, for identify-signature; 0: none",
+      "number of recently refused webhook requests that web stores under DATA_DIR for a day, for identify-signature; 0: none",
   },
   SOURCES_FILE: {
     schema: text,
