@@ -32,7 +32,7 @@ it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order, and says
 });
 
 it("fails loudly on an unknown scenario, order and option", async () => {
-  await expect(trigger("nonsense")).rejects.toThrow("There are: lost-webhook,");
+  await expect(trigger("nonsense")).rejects.toThrow("Known scenarios: lost-webhook,");
   await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
   await expect(trigger("duplicate", { bogus: "1" })).rejects.toThrow("takes these numeric options");
   await expect(trigger("duplicate", { copies: "many" })).rejects.toBeInstanceOf(ConfigurationError);

@@ -13,7 +13,7 @@ const SHORT: Readonly<Record<string, string>> = {
   verifier: "unit/signature/verifier",
   scheme: "unit/signature/scheme",
 };
-const SECTIONS = ["What a leaked secret opens", "The webhook endpoint", "OWASP ASVS 4.0.3, level 2"];
+const SECTIONS = ["What a leaked secret allows", "The webhook endpoint", "OWASP ASVS 4.0.3, level 2"];
 
 /** Rows whose defence is that there is nothing, or a tool outside of the tests. */
 const WITHOUT_TEST = /\| (?:none are given|by `src|`\.ci\/audit`)/;
@@ -78,7 +78,7 @@ describe.each(SECTIONS)("every row of %s", (section) => {
 });
 
 it("tells what is open to whom for each kind of secret, with the code that holds it", () => {
-  const rows = rowsOf("What a leaked secret opens");
+  const rows = rowsOf("What a leaked secret allows");
   expect(rows.filter((row) => !/`(?:src|config)\//.test(row))).toEqual([]);
 });
 
