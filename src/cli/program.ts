@@ -2,7 +2,7 @@ import type { Command } from "commander";
 import { makeBareProgram } from "./bareProgram.ts";
 
 interface CommandSource {
-  /** What is typed to run its commands. */
+  /** The command names that it provides. */
   readonly names: readonly string[];
   readonly load: () => Promise<(program: Command) => unknown>;
 }
@@ -51,17 +51,17 @@ const SOURCES: readonly CommandSource[] = [
 ];
 
 /**
- * The command line: with all commands, or with those of the file that has the one called `name` alone. All of the code takes
- * a second to load, and a role, which runs for months, would hold a third more memory. Errors, commander's included, are
- * thrown; the caller turns them into an exit code.
+ * The command line with all commands, or only with those of the file that provides `name`. Loading everything takes a
+ * second, and a role, which runs for months, would hold a third more memory. Throws errors, including commander's; the
+ * caller turns them into an exit code.
  */
 export async function makeProgram(name?: string): Promise<Command> {
   const program = makeBareProgram();
   const source = SOURCES.find(({ names }) => name !== undefined && names.includes(name));
-  // A completion script lists them all.
+  // A completion script lists all commands.
   const sources = source === undefined || name === "completion" ? SOURCES : [source];
   for (const { load } of sources) (await load())(program);
-  // Subcommands inherit exitOverride only when made by the program after it was set; make sure of it.
+  // Subcommands inherit exitOverride only if the program created them after it was set.
   for (const command of program.commands) command.exitOverride();
   return program;
 }

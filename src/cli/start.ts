@@ -2,7 +2,7 @@ import { findText } from "../runtime/config/environment.ts";
 import { reportFailure } from "./input/failure.ts";
 import { makeProgram } from "./program.ts";
 
-// Whoever reads our output may have enough of it (`| head`): that is no failure.
+// The reader of our output may close it early (`| head`); that is not a failure.
 process.stdout.on("error", (error: NodeJS.ErrnoException) => {
   if (error.code === "EPIPE") process.exit(0);
   throw error;
