@@ -2,18 +2,18 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
 import type { Pool } from "../database/database.ts";
 
-/** A read of one order that found none. */
+/** A single read that found no order. */
 export interface Absence {
   readonly sourceId: string;
   /** The provider's reference of an order in the mirror. */
   readonly reference: string;
   readonly via: Exclude<Via, "webhook">;
-  /** Up to where the read speaks; see `horizonOf`. */
+  /** How far the read reaches; see `horizonOf`. */
   readonly horizon: Instant;
   readonly requestedAt: Instant;
 }
 
-/** What an absence did, in the words of history; `claim_stands`: the mirror holds a claim beyond the read's horizon. */
+/** The effect of an absence, worded as in history; `claim_stands`: the mirror has a claim beyond the read's horizon. */
 export interface AbsenceOutcome {
   readonly outcome: "gone" | "confirmed" | "claim_stands" | "unknown";
   readonly status: string | null;
@@ -21,9 +21,9 @@ export interface AbsenceOutcome {
 }
 
 /**
- * An absence is a read without a content: it beats what reaches less far than its horizon, and a claim that reaches just as
- * far. The order keeps its last content and history; the change has no content, so whoever follows the feed sees the order
- * go.
+ * An absence is a read without content: it beats everything that reaches less far than its horizon, and a claim that
+ * reaches equally far. The order keeps its last content and history. The change has no content, so readers of the feed
+ * see that the order is gone.
  */
 const STATEMENT = `
 with known as materialized (
@@ -55,7 +55,7 @@ select known.version, known.status,
   case when moved.is_news then 'gone' when known.gone_at is not null then 'confirmed' else 'claim_stands' end as outcome
 from known left join moved on true`;
 
-/** Decides on an absence: takes the order out of what is served, unless a claim beyond the read's horizon stands. */
+/** Decides on an absence: stops serving the order, unless the mirror has a claim beyond the read's horizon. */
 export async function applyAbsence(pool: Pool, absence: Absence): Promise<AbsenceOutcome> {
   const { sourceId, reference, via, horizon, requestedAt } = absence;
   const { rows } = await pool.query<{

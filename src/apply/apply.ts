@@ -11,36 +11,36 @@ import { ApplyInterruptedError } from "./errors.ts";
 import { interpretEvent } from "./interpretEvent.ts";
 import type { Subject } from "./subject.ts";
 
-/** What one answer of the provider showed. */
+/** The content of one answer of the provider. */
 export interface Reads {
   readonly sourceId: string;
   readonly via: Exclude<Via, "webhook">;
   readonly snapshots: readonly Snapshot[];
-  /** Elements that could not be read as orders; they go to quarantine whole. */
+  /** Elements that could not be read as orders; they go to quarantine in full. */
   readonly unreadable?: readonly UnreadableOrder[];
   readonly time: ReadTime;
-  /** Decide, and write nothing. */
+  /** Decide without writing. */
   readonly rehearses?: boolean | undefined;
 }
 
 export interface Apply {
-  /** Decides on the events at these inbox positions; those that are decided already are skipped. */
+  /** Decides on the events at these inbox positions; skips decided ones. */
   readonly applyEvents: (seqs: readonly number[]) => Promise<Decision[]>;
   /**
-   * Decides on what a read of ours showed; what was known already is a `duplicate` and writes nothing. With
-   * `alongside` that work and all decisions are committed together or not at all.
+   * Decides on what a read of ours showed; known content is a `duplicate` and writes nothing. With `alongside`, its
+   * writes and all decisions are committed together or not at all.
    */
   readonly applyReads: (reads: Reads, alongside?: Alongside) => Promise<Decision[]>;
 }
 
 /**
- * Makes the two ways into the mirror, which meet in applySubjects. Both reject with ApplyInterruptedError when
- * Postgres is away, and may then be called again with the same.
+ * Makes the two ways into the mirror, which meet in applySubjects. Both reject with ApplyInterruptedError if Postgres
+ * is unavailable, and may then be called again with the same input.
  */
 export function makeApply(
   deps: ApplyDeps & {
     readonly modes: ReadonlyMap<string, Mode>;
-    /** How the sources announce changes. */
+    /** How each source announces changes. */
     readonly events: Pick<EventReader, "readEvent">;
   },
 ): Apply {
@@ -56,7 +56,7 @@ export function makeApply(
         if (classifyDatabaseError(error) !== "transient") throw error;
         throw new ApplyInterruptedError("Postgres could not read the inbox now.", { cause: error });
       });
-      // An event of a source that is no longer configured waits in the inbox until it is again.
+      // An event of an unconfigured source waits in the inbox until the source is configured again.
       const known = events.filter((event) => deps.modes.has(event.sourceId));
       return applySubjects(
         deps,
@@ -76,7 +76,7 @@ function toSubjects(reads: Reads, mode: Mode): Subject[] {
   const common = { sourceId, via, event: null } as const;
   const observed = snapshots.map((snapshot): Subject => {
     if ((snapshot.fields.livemode ?? mode === "live") !== (mode === "live")) {
-      const detail = `the order is of the other mode than its source, which is ${mode}`;
+      const detail = `the order belongs to the other mode; its source is ${mode}`;
       const { reference } = snapshot.fields;
       const why = { reason: "wrong_mode", detail, reference, names: null } as const;
       return { kind: "quarantined", ...common, ...why, raw: snapshot.raw };

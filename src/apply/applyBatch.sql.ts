@@ -4,14 +4,14 @@ import { ERASED_BODY } from "../retention/erasure.sql.ts";
 import { GIVEN_COLUMNS, packRows, READ_COLUMNS } from "./batchRow.sql.ts";
 import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
 
-/** What an observation says of an order, its key first. */
+/** The columns that an observation sets on an order, its key first. */
 const OVERWRITTEN = ["horizon", "version", "settled", "observed_at", "rank", "hash", "updated_at"].concat(
   ORDER_COLUMN_LIST.map(({ column }) => column),
 );
 const unlessErased = (column: string) =>
   PERSONAL_COLUMNS.includes(column) ? `case when not erased then ${column} end` : column;
 
-/** Nothing changes for readers: only the key moves. */
+/** Readers see no change: only the key moves. */
 const SAME_CONTENT = "o.hash = excluded.hash and o.gone_at is null";
 
 /** The place of an observation or an order in the total order: `compareKeys` of domain/order/observation.ts. */
@@ -19,7 +19,7 @@ const keyOf = (row: string, present = `${row}.gone_at is null`) =>
   `(coalesce(${row}.horizon, ${row}.version), ${row}.horizon is not null, ${present}, ${row}.version, ${row}.settled,
       ${row}.observed_at, ${row}.rank, ${row}.hash)`;
 
-/** `incoming` writes something to `stored`: `decide` says no such thing as "none". */
+/** Whether `incoming` writes anything to `stored`: the opposite of the verdict "none" of `decide`. */
 const writes = (incoming: string, stored: string, present?: string) => `
     ${keyOf(incoming, present)}
       > ${keyOf(stored)}
@@ -177,11 +177,11 @@ asked_again as (
 select n, final_verdict as verdict, conflict, previous_status, revision, stored_version from decided order by n`;
 
 /**
- * Decides on a batch in one statement: claims events, upserts the greatest observation of each order under the
- * guard, and writes history, change feed, quarantine and refetch requests. Returns the verdict of each row that
- * was decided here; an event that another worker holds, or that was decided before, is left out.
+ * Decides on a batch in one statement: claims events, upserts the greatest observation of each order under the guard,
+ * and writes history, change feed, quarantine and refetch requests. Returns the verdict of each row decided here; an
+ * event that another worker holds, or that was decided before, is omitted.
  *
- * At most one row per order may be `greatest`. Rejects with the database's error, and then nothing was written.
+ * At most one row per order may be `greatest`. Rejects with the database's error; then nothing was written.
  */
 export async function applyBatch(database: Queryable, rows: readonly BatchRow[]): Promise<BatchDecision[]> {
   if (rows.length === 0) return [];

@@ -9,30 +9,30 @@ import { toBatchRows } from "./batchRows.ts";
 import { ApplyInterruptedError } from "./errors.ts";
 import type { Subject } from "./subject.ts";
 
-/** Rows in one statement: more gain nothing (measured), and hold locks for longer. */
+/** Maximum rows per statement: more bring no gain (measured) and hold locks longer. */
 export const BATCH_ROWS_MAX = 200;
 
-/** What was decided on one observation or event. */
+/** The decision on one observation or event. */
 export interface Decision {
   readonly sourceId: string;
   readonly reference: string | null;
   readonly via: Via;
   readonly verdict: Verdict;
-  /** Same version as the stored order, other content. */
+  /** Same version as the stored order, different content. */
   readonly conflict: boolean;
   readonly reason: string | null;
   readonly eventId: string | null;
   readonly eventType: string | null;
   readonly status: string | null;
-  /** Status before, when the order changed; null for a new order. */
+  /** The previous status if the order changed; null for a new order. */
   readonly previousStatus: string | null;
   /** updatedAt of the snapshot in nanoseconds. */
   readonly version: bigint | null;
-  /** updatedAt of the order as it stands after the decision; null when there is none. */
+  /** updatedAt of the order after the decision; null if there is no order. */
   readonly storedVersion: bigint | null;
 }
 
-/** True when the decision changed an order. */
+/** True if the decision changed an order. */
 export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
   return verdict === "applied" || verdict === "corrected";
 }
@@ -40,21 +40,21 @@ export function isChange({ verdict }: Pick<Decision, "verdict">): boolean {
 export interface ApplyDeps {
   readonly pool: Pool;
   readonly logger: Logger;
-  /** Called with every decision after it was committed; must not throw. */
+  /** Called with every decision after its commit; must not throw. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
 }
 
-/** Work that belongs to a batch of decisions: on `client`, in their transaction, before it is committed. */
+/** Work that belongs to a batch of decisions: runs on `client`, in their transaction, before the commit. */
 export type Alongside = (client: Queryable, decisions: readonly Decision[]) => Promise<void>;
 
 /**
- * The one place where the mirror changes: decides on subjects in batches, each batch in one transaction; or all of
- * them in one, together with what is to be done `alongside`.
+ * The one place where the mirror changes. Decides on subjects in batches, each in one transaction; or all in one
+ * transaction, together with `alongside`.
  *
- * A row whose content the database refuses is found by halving and goes to quarantine, while the others are
- * applied. Rejects with ApplyInterruptedError when the database is away or busy: batches before it stay applied,
- * and all may be given again, since applying is idempotent. Rejects with what `alongside` throws, and then nothing
- * was applied. What `rehearses` is decided on and not written, unlike what is done `alongside`.
+ * A row whose content the database refuses is found by halving and goes to quarantine, while the others are applied.
+ * Rejects with ApplyInterruptedError if the database is unavailable or busy: earlier batches stay applied, and all
+ * subjects may be passed again, because applying is idempotent. Rejects with the error of `alongside`; then nothing was
+ * applied. With `rehearses`, decisions are made but not written; `alongside` is.
  */
 export async function applySubjects(
   deps: ApplyDeps,
@@ -118,7 +118,7 @@ async function splitOrQuarantine(
     const before = await applyOrSplit(run, subjects.slice(0, middle));
     return [...before, ...(await applyOrSplit(run, subjects.slice(middle)))];
   }
-  // Quarantining a row that is quarantined already would go round for ever: then the fault is not in its content.
+  // A refused quarantine row would be quarantined forever: then its content is not the cause.
   if (first.kind !== "observation") throw error;
   const code = sqlState(error) ?? "unknown";
   const { reference } = first.observation.snapshot.fields;
@@ -143,7 +143,7 @@ async function splitOrQuarantine(
 
 function toDecision(decision: BatchDecision, rows: readonly BatchRow[]): Decision {
   const row = rows[decision.n];
-  if (row === undefined) throw new TypeError("the database answered for a row that was not asked");
+  if (row === undefined) throw new TypeError("the database answered for a row that was not sent");
   return {
     sourceId: row.source_id,
     reference: row.reference,

@@ -14,31 +14,31 @@ export const VERDICTS = [
   "quarantined",
   "gone",
 ] as const;
-/** What was decided on an observation; the words are explained at mirror.history.verdict. */
+/** The decision on an observation; mirror.history.verdict explains the words. */
 export type Verdict = (typeof VERDICTS)[number];
 
 /**
- * One observation, or one event without an order, in the form that the statement reads: these columns, and those of
- * the order's fields. Bigints are decimal text; so are times, in microseconds since 1970, which is what timestamptz
- * holds; exact from 1685 to 2255.
+ * One observation, or one event without an order, with the columns that the statement reads and those of the order's
+ * fields. Bigints are decimal text; so are times, in microseconds since 1970, the precision of timestamptz; exact from
+ * 1685 to 2255.
  */
 export interface BatchRow extends Readonly<Partial<Record<OrderColumn, string | boolean | null>>> {
-  /** Place in the batch, 0 first; comes back with the verdict. */
+  /** Index in the batch, from 0; returned with the verdict. */
   readonly n: number;
   readonly source_id: string;
   readonly via: Via;
-  /** Set for an event: its pending row is claimed, and nothing is done when another worker has it. */
+  /** Set for an event: its pending row is claimed, and the event is skipped if another worker has it. */
   readonly inbox_seq: number | null;
   readonly event_id: string | null;
   readonly event_type: string | null;
-  /** Decided beforehand: there is no order to apply. */
+  /** Decided in advance: there is no order to apply. */
   readonly verdict: "ignored" | "quarantined" | null;
   readonly reason: string | null;
   readonly detail: string | null;
-  /** The greatest observation of its order in this batch: the only one that is tried on the order. */
+  /** The greatest observation of its order in this batch: only this one is tried on the order. */
   readonly greatest: boolean;
   readonly reference: string | null;
-  /** Where no order was read: what may be the reference of one whose personal data was erased. */
+  /** Possible references of erased orders, for input without an order. */
   readonly names: readonly string[] | null;
   /** Null for a claim; see OrderKey. */
   readonly horizon: string | null;
@@ -63,8 +63,8 @@ export interface BatchDecision {
 }
 
 /**
- * The columns that travel as JSON, with their types in the database. Times go as numbers: to write and read them as dates
- * costs both sides three times as much.
+ * The columns that are sent as JSON, with their database types. Times are sent as numbers: dates cost both sides three
+ * times as much.
  */
 const OWN_TYPES: Readonly<Record<Exclude<keyof BatchRow, "raw" | OrderColumn>, string>> = {
   n: "integer",
@@ -103,9 +103,9 @@ export const READ_COLUMNS = COLUMN_TYPES.map(([name, type]) => {
 });
 
 /**
- * The rows as JSON, without columns that are null in all of them, and their snapshots as bytes that the server cuts
- * apart: as text within the JSON each snapshot would be escaped here and read twice there, a tenth of what applying
- * an event costs Postgres.
+ * The rows as JSON, without columns that are null in all of them, and their snapshots as bytes that the server splits:
+ * inside the JSON each snapshot would be escaped here and read twice there, a tenth of Postgres' cost of applying an
+ * event.
  */
 export function packRows(rows: readonly BatchRow[]): unknown[] {
   const columns = ROW_COLUMNS.filter((column) => rows.some((row) => (row[column] ?? null) !== null));

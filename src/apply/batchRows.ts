@@ -9,7 +9,7 @@ import type { Subject } from "./subject.ts";
 /** An observation and its place in the batch. */
 type Placed = Observation & { readonly n: number };
 
-/** The rows that applyBatch decides on, one per subject, `n` being its index. */
+/** The rows that applyBatch decides on, one per subject, with its index as `n`. */
 export function toBatchRows(subjects: readonly Subject[]): BatchRow[] {
   const placed = subjects.flatMap((subject, n) =>
     subject.kind === "observation" ? { ...subject.observation, n } : [],
@@ -66,7 +66,10 @@ function observationRow(
 
 type WritableRow = { -readonly [Column in keyof BatchRow]: BatchRow[Column] };
 
-/** One literal, filled in afterwards: with this many columns, parts spread into it cost ten times the rest (measured). */
+/**
+ * One literal that is filled in afterwards: with this many columns, spreading parts into it costs ten times the rest
+ * (measured).
+ */
 function rowWithoutOrder(subject: Subject, n: number): WritableRow {
   return {
     n,

@@ -2,11 +2,11 @@ import type { Apply } from "./apply.ts";
 import { BATCH_ROWS_MAX } from "./applySubjects.ts";
 import { ApplyInterruptedError } from "./errors.ts";
 
-/** What the apply path can use (measured): more statements at a time only contend. */
+/** More concurrent statements only contend (measured). */
 const STATEMENTS_IN_FLIGHT_MAX = 2;
-/** Where fewer wait, they wait for the statement under way: one for two events costs half of two for one each. */
+/** Fewer events wait for the statement under way: one statement for two events costs half of two statements. */
 const SECOND_STATEMENT_ROWS = 16;
-/** But no longer than this: a statement may itself wait, for an order that somebody else has locked. */
+/** But no longer than this: a statement may be waiting for an order that somebody else has locked. */
 const PATIENCE_MS = 20;
 
 interface Waiting {
@@ -16,19 +16,19 @@ interface Waiting {
 }
 
 /**
- * Applies the positions that come while statements are under way together in the next statement. A hint stands for one
- * commit of the inbox, often of a few events: one by one, they would fall behind where much comes in. A second
- * statement begins beside the first only for 16 events, or after 20 ms. A position that comes again while it is under
- * way, by its job after its hint, is not applied a second time but waited for.
+ * Applies the positions that arrive while statements are under way together in the next statement. A hint stands for
+ * one commit of the inbox, often of a few events; applying hints one by one would fall behind under load. A second
+ * statement starts next to the first only for 16 events, or after 20 ms. A position that arrives again while it is
+ * under way, through its job after its hint, is not applied again but awaited.
  *
- * The returned function resolves when all of its positions are decided on, and rejects as `applyEvents` does; what
- * is wrong with some positions fails those only that came with them.
+ * The returned function resolves when all of its positions are decided, and rejects as `applyEvents` does; a problem
+ * with some positions fails only the calls that contained them.
  */
 export function makeGroupApply({
   applyEvents,
 }: Pick<Apply, "applyEvents">): (seqs: readonly number[]) => Promise<void> {
   const waiting: Waiting[] = [];
-  /** What those positions wait for that are not decided on yet. */
+  /** Positions that are not decided yet, with the promise to await. */
   const underWay = new Map<number, Promise<void>>();
   let inFlight = 0;
   let patience: NodeJS.Timeout | undefined;
@@ -39,7 +39,10 @@ export function makeGroupApply({
     else patience ??= setTimeout(endPatience, PATIENCE_MS);
   }
 
-  /** Of whoever waits by now: where the first were taken meanwhile, others wait less than they might. */
+  /**
+   * Applies to everybody who is waiting by now: if the first were taken meanwhile, the others wait less than they
+   * might.
+   */
   function endPatience(): void {
     patience = undefined;
     applyNext({ patient: false });
@@ -58,7 +61,7 @@ export function makeGroupApply({
       await applyEvents(group.flatMap(({ seqs }) => seqs));
       for (const { resolve } of group) resolve();
     } catch (error) {
-      // Away is away for all of them; anything else may lie in the positions of one.
+      // An unavailable database affects all of them; any other error may be caused by the positions of one.
       if (group.length === 1 || error instanceof ApplyInterruptedError) {
         for (const { reject } of group) reject(error);
       } else {
@@ -92,7 +95,7 @@ function countRows(groups: readonly Waiting[]): number {
   return groups.reduce((rows, { seqs }) => rows + seqs.length, 0);
 }
 
-/** The first that wait, as many as one statement takes; none holds more than that by itself. */
+/** The first waiting callers, as many as one statement takes; none has more than that alone. */
 function takeGroup(waiting: Waiting[]): Waiting[] {
   let rows = 0;
   const end = waiting.findIndex(({ seqs }) => (rows += seqs.length) > BATCH_ROWS_MAX);

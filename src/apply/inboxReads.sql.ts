@@ -8,15 +8,15 @@ export interface PendingEvent {
   readonly sourceId: string;
   readonly eventId: string;
   readonly body: Buffer;
-  /** The provider's clock, as polling last saw it and went on since; null for a source that was never polled. */
+  /** The provider's clock, extrapolated from the last poll; null for a source that was never polled. */
   readonly providerNow: Instant | null;
 }
 
 /**
- * The events among `seqs` that still await a decision, in the order of the inbox.
+ * Those events among `seqs` that still await a decision, in inbox order.
  *
- * The positions stand for each table by itself: where only the inbox has them, pending is read from its beginning, over
- * the entries of all decided events that are not vacuumed yet.
+ * The positions are given for each table separately: given only for the inbox, pending would be scanned from its
+ * beginning, over the entries of all decided events that are not vacuumed yet.
  */
 export async function readPendingEvents(pool: Pool, seqs: readonly number[]): Promise<PendingEvent[]> {
   const result = await pool.query<{

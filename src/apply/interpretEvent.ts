@@ -7,12 +7,12 @@ import { namesIn } from "../retention/mentions.ts";
 import type { EventOrigin, QuarantineReason, Subject } from "./subject.ts";
 
 const EVENT_TYPE_LENGTH_MAX = 255;
-/** Clocks of the provider's servers may differ by less; decideDatedAhead lets an event go at the same distance. */
+/** Clocks of the provider's servers may differ by less; decideDatedAhead releases an event at the same distance. */
 export const AHEAD_SECONDS_MAX = 300;
 
 /**
- * What an authenticated event means for the mirror: an observation of an order, nothing (`ignored`), or something that
- * a person must look at (`quarantined`). Never throws: one bad event must not hold up the others.
+ * The meaning of an authenticated event for the mirror: an observation of an order, nothing (`ignored`), or input that
+ * a person must inspect (`quarantined`). Never throws: one bad event must not delay the others.
  */
 export function interpretEvent(
   event: PendingEvent,
@@ -36,7 +36,7 @@ function interpretOrder(
   const { reference, livemode } = snapshot.fields;
   const live = mode === "live";
   if ((read.livemode ?? live) !== live || (livemode ?? live) !== live) {
-    const detail = `the event is of the other mode than its source, which is ${mode}`;
+    const detail = `the event belongs to the other mode; its source is ${mode}`;
     return quarantine(event, origin, { reason: "wrong_mode", detail, reference });
   }
   if (created === undefined) {
@@ -48,7 +48,7 @@ function interpretOrder(
   }
   const { providerNow } = event;
   if (providerNow !== null && snapshot.version > addSeconds(providerNow, AHEAD_SECONDS_MAX)) {
-    const detail = "updatedAt lies ahead of the provider's clock; decided when its time has come";
+    const detail = "updatedAt is ahead of the provider's clock; decided when its time has come";
     return quarantine(event, origin, { reason: "dated_ahead", detail, reference, version: snapshot.version });
   }
   const observation = observeEvent({ sourceId: event.sourceId, snapshot, created });

@@ -3,9 +3,9 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 
-/** Positions of one look: as many as the apply path takes in one statement. */
+/** Positions per query: as many as the apply path takes in one statement. */
 const OVERDUE_LIMIT = 200;
-/** Younger events are left to the job that was enqueued for them. */
+/** More recent events are left to the job that was enqueued for them. */
 export const OVERDUE_AFTER_SECONDS = 5;
 const INTERVAL_MS = 2_000;
 
@@ -18,15 +18,15 @@ export interface OverdueCheckDeps {
 }
 
 export interface OverdueCheck {
-  /** Goes through all overdue events once; returns how many it decided. */
+  /** Processes all overdue events once; returns how many it decided. */
   runOnce(signal?: AbortSignal): Promise<number>;
   start(): void;
   close(): Promise<void>;
 }
 
 /**
- * Finds inbox rows that no job took: the queue was flushed, full or away when they were committed. It makes the
- * product converge whatever happens to the queue, through the same code that jobs run.
+ * Finds inbox rows that no job took: the queue was flushed, full or unavailable when they were committed. It makes the
+ * product converge whatever happens to the queue, with the same code that jobs run.
  */
 export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   const { takeOverdue, applyEvents, clock, logger } = deps;
@@ -37,7 +37,7 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
     while (!signal?.aborted) {
       const seqs = await takeOverdue({ afterSeq, limit: OVERDUE_LIMIT });
       if (seqs.length > 0) decided += (await applyEvents(seqs)).length;
-      // Onwards past what another worker holds: it must not hide what lies behind it.
+      // Continues past positions that another worker holds: they must not hide the rest.
       afterSeq = seqs.at(-1) ?? afterSeq;
       if (seqs.length < OVERDUE_LIMIT) break;
     }
@@ -54,11 +54,8 @@ export function makeOverdueCheck(deps: OverdueCheckDeps): OverdueCheck {
   return { runOnce, start: loop.start, close: loop.stop };
 }
 
-/** An outage that passes by itself is news once it is over; anything else is a fault to look at. */
+/** A transient outage is reported once it is over; anything else is a fault to investigate. */
 function logFailure(logger: Logger, error: unknown): void {
   const passing = error instanceof OrderMirrorError && error.retry !== "never";
-  logger[passing ? "warn" : "error"](
-    { err: error },
-    "the check for overdue events failed; it is tried again",
-  );
+  logger[passing ? "warn" : "error"]({ err: error }, "the check for overdue events failed; retrying");
 }

@@ -2,17 +2,17 @@ import type { Pool } from "../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../database/leases.sql.ts";
 import type { Lease } from "../database/leases.sql.ts";
 
-/** What became of a list of branches. */
+/** The result of recording a list of branches. */
 export type RecordedBranches =
   | {
       readonly kind: "recorded";
-      /** How many branches were closed, since the provider lists them no more. */
+      /** The number of branches closed because the provider no longer lists them. */
       readonly closed: number;
     }
-  /** The list is another organization's, and nothing was recorded but that. Some branches of each, in words. */
+  /** The list belongs to another organization; only that was recorded. Some branches of each, in words. */
   | { readonly kind: "refused"; readonly known: string; readonly listed: string };
 
-/** Branches in words: the first two, and how many more; from rows of `name` and `branch_id`. */
+/** Describes branches: the first two and the number of the others; from rows of `name` and `branch_id`. */
 const DESCRIBED = `array_to_string((array_agg(format('%s (%s)', coalesce(name, 'without a name'), branch_id) order by branch_id))[:2], ', ')
   || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end`;
 
@@ -62,11 +62,11 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    (select ${DESCRIBED} from listed) as listed`;
 
 /**
- * Records all branches that the provider lists, as their exact JSON texts, and notes as closed those that it lists
- * no more. Throws LeaseLostError.
+ * Records all branches that the provider lists, as their exact JSON texts, and closes those that are no longer listed.
+ * Throws LeaseLostError.
  *
- * Each branch has an id of its own among all organizations, so a list that shows branches, and none that was ever listed for
- * the source, is another organization's. A list without branches says nothing of whose it is.
+ * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the source,
+ * belongs to another organization. A list without branches does not show whose it is.
  */
 export async function recordBranches(
   pool: Pool,

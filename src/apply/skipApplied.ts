@@ -1,13 +1,13 @@
-/** Some seconds of as many events as can come in: a job comes 100 ms after its hint. */
+/** A few seconds of events at the maximum rate: a job arrives 100 ms after its hint. */
 const REMEMBERED_MAX = 20_000;
 
 type ApplySeqs = (seqs: readonly number[]) => Promise<void>;
 
 /**
- * Makes a job skip the events that were decided after their hint, in this process: to read them again
- * from the inbox costs Postgres a twentieth of applying them.
+ * Makes a job skip events that this process decided because of their hint: reading them again from the inbox costs
+ * Postgres a twentieth of applying them.
  *
- * An event is skipped once: when its job comes again, or it is hinted at again, it is applied as any other.
+ * An event is skipped once: if its job or hint arrives again, it is applied like any other.
  */
 export function skipApplied(apply: ApplySeqs): {
   readonly applyHint: ApplySeqs;
@@ -17,7 +17,7 @@ export function skipApplied(apply: ApplySeqs): {
   return {
     async applyHint(seqs) {
       await apply(seqs);
-      // Jobs went to other workers; what is forgotten here is read once more.
+      // Jobs may have gone to other workers; forgotten positions are read once more.
       if (decided.size + seqs.length > REMEMBERED_MAX) decided.clear();
       for (const seq of seqs) decided.add(seq);
     },

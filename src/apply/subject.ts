@@ -1,7 +1,7 @@
 import type { Instant } from "../domain/order/instant.ts";
 import type { Observation, Via } from "../domain/order/observation.ts";
 
-/** Why something authenticated could not be applied. Shown to people; kept stable. */
+/** Why authenticated input could not be applied. Shown to people; keep the values stable. */
 export type QuarantineReason =
   | "wrong_mode"
   | "not_json"
@@ -11,7 +11,7 @@ export type QuarantineReason =
   | "dated_ahead"
   | "refused_by_database";
 
-/** Where a subject came from, when it came as an event. */
+/** The origin of a subject that arrived as an event. */
 export interface EventOrigin {
   readonly inboxSeq: number;
   readonly eventId: string;
@@ -20,7 +20,7 @@ export interface EventOrigin {
 
 /** Input that has no order to apply. */
 interface Unapplied {
-  /** What in it may be the reference of an order; null where `reference` says it. */
+  /** Possible order references in it; null if `reference` names the order. */
   readonly names: readonly string[] | null;
 }
 
@@ -30,7 +30,7 @@ interface Common {
   readonly event: EventOrigin | null;
 }
 
-/** What a batch decides on: an observation of an order, or input that has none. */
+/** The input of a batch: an observation of an order, or input without one. */
 export type Subject =
   | (Common & { readonly kind: "observation"; readonly observation: Observation })
   | (Common & Unapplied & { readonly kind: "ignored"; readonly reason: string })
@@ -40,8 +40,8 @@ export type Subject =
         readonly reason: QuarantineReason;
         readonly detail: string;
         readonly reference: string | null;
-        /** Where it is what keeps an event from being applied. */
+        /** Set if it is the reason why an event cannot be applied. */
         readonly version?: Instant | undefined;
-        /** What came by a read of ours; an event's bytes are in the inbox. */
+        /** The text from a read of ours; an event's bytes are in the inbox. */
         readonly raw: string | null;
       });

@@ -1,12 +1,11 @@
-/** What a caller should do with a failure: never try again, try again later, or try again after a known wait. */
+/** What a caller should do after a failure: never retry, retry later, or retry after a known wait. */
 export type Retry = "never" | "later" | { readonly afterMs: number };
 
 /**
- * Base of every error that order-mirror throws on purpose.
+ * Base class of every error that order-mirror throws on purpose.
  *
- * `message` is one sentence for the person in front of the program and carries no secret and no personal
- * data; `fix` names the next step where there is one. Not for bugs: those stay plain `TypeError`s and end
- * the process.
+ * `message` is one sentence for the user, without secrets and personal data; `fix` names the next step, if there is
+ * one. Not for bugs: those stay plain `TypeError`s and end the process.
  */
 export abstract class OrderMirrorError extends Error {
   abstract override readonly name: string;
@@ -19,25 +18,25 @@ export abstract class OrderMirrorError extends Error {
   }
 }
 
-/** Wrong usage or configuration; exit code 2. Not for a server that is away. */
+/** Wrong usage or configuration; exit code 2. Not for an unavailable server. */
 export class ConfigurationError extends OrderMirrorError {
   override readonly name = "ConfigurationError";
   override readonly retry = "never";
 }
 
-/** Something this process needs (Postgres, Redis, a port, a folder) cannot be had now; exit code 75. */
+/** Something that this process needs (Postgres, Redis, a port, a folder) is unavailable; exit code 75. */
 export class UnavailableError extends OrderMirrorError {
   override readonly name = "UnavailableError";
   override readonly retry = "later";
 }
 
-/** A timestamp that is not ISO 8601 with a time zone, or that lies outside what 64-bit nanoseconds can hold. */
+/** A timestamp that is not ISO 8601 with a time zone, or is outside the range of 64-bit nanoseconds. */
 export class InvalidInstantError extends OrderMirrorError {
   override readonly name = "InvalidInstantError";
   override readonly retry = "never";
 }
 
-/** Input from the provider that can never be applied as it stands; it belongs in quarantine. */
+/** Input from the provider that can never be applied; it belongs in quarantine. */
 export class UnreadableSnapshotError extends OrderMirrorError {
   override readonly name = "UnreadableSnapshotError";
   override readonly retry = "never";

@@ -1,17 +1,17 @@
-/** A variable that the product does not read, and the one that was probably meant. */
+/** A variable that the product does not read, and the variable that was probably meant. */
 export interface Misspelt {
   readonly name: string;
   readonly meant: string;
 }
 
-/** Shorter names of ours resemble too many of other programs' (PORT and POST). */
+/** Shorter names of ours resemble too many names of other programs (PORT and POST). */
 const LENGTH_MIN = 8;
 /** From this length on, two letters may differ. */
 const LONG = 10;
-/** What begins so is meant for us, however it goes on. */
+/** Variables with this prefix are meant for us, whatever follows. */
 const OURS = "DELIVERY_";
 
-/** Those of `names` that are nearly one of `known`, with the nearest one. */
+/** Those of `names` that almost equal one of `known`, with the nearest one. */
 export function findMisspelt(names: Iterable<string>, known: readonly string[]): Misspelt[] {
   return [...names].flatMap((name) => {
     if (known.includes(name)) return [];
@@ -28,7 +28,7 @@ function isNear(name: string, meant: string, distance: number): boolean {
   return meant.length >= LENGTH_MIN && distance <= (meant.length >= LONG ? 2 : 1);
 }
 
-/** Letters to insert, drop, replace, or swap with their neighbour (Damerau and Levenshtein, without case). */
+/** The number of letters to insert, drop, replace or swap with a neighbour (Damerau-Levenshtein, case-insensitive). */
 function editDistance(one: string, other: string): number {
   const [left, right] = [one.toUpperCase(), other.toUpperCase()];
   let beforeLast: number[] = [];

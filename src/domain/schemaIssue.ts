@@ -1,4 +1,4 @@
-/** What a check by a schema found, as zod tells it. */
+/** A problem found by a schema, as zod reports it. */
 interface SchemaIssue {
   readonly code?: string | undefined;
   readonly expected?: unknown;
@@ -20,8 +20,8 @@ const KINDS: Readonly<Record<string, string>> = {
 };
 
 /**
- * Says a finding in words for people who know JSON and no schema library: "is missing", "must be text". For zod's
- * `error`, which asks it wherever a schema brings no sentence of its own. Shows nothing of the value but names of fields.
+ * Words a problem for people who know JSON but no schema library: "is missing", "must be text". Used as zod's `error`
+ * for schemas without their own message. Reveals nothing of the value except names of fields.
  */
 export function describeSchemaIssue(issue: SchemaIssue): string {
   if (issue.input === undefined && issue.code !== "unrecognized_keys") return "is missing";
@@ -32,7 +32,7 @@ export function describeSchemaIssue(issue: SchemaIssue): string {
     case "invalid_value":
       return `must be ${(issue.values ?? []).map((value) => JSON.stringify(value)).join(" or ")}`;
     case "unrecognized_keys":
-      return `has fields that nothing reads: ${(issue.keys ?? []).map((key) => JSON.stringify(key)).join(", ")}`;
+      return `has unknown fields: ${(issue.keys ?? []).map((key) => JSON.stringify(key)).join(", ")}`;
     case "too_small":
       if (text)
         return Number(issue.minimum) === 1
@@ -45,6 +45,6 @@ export function describeSchemaIssue(issue: SchemaIssue): string {
         : `must be at most ${String(issue.maximum)}`;
     case undefined:
     default:
-      return "is not of a form that is known here";
+      return "has an unknown format";
   }
 }

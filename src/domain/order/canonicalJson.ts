@@ -1,11 +1,11 @@
-/** Deeper nesting than any order has; beyond it recursion could exhaust the stack. */
+/** Deeper nesting than any order has; recursion beyond it could exhaust the stack. */
 export const JSON_DEPTH_MAX = 64;
 
 const PLAIN = /^[ !#-[\]-~]*$/;
 
 /**
- * JSON text with object keys sorted by code unit and no white space: equal for values that differ only in the
- * order of keys, in white space or in how a number is written. Undefined when nested deeper than JSON_DEPTH_MAX.
+ * JSON text with object keys sorted by code unit and without white space. It is equal for values that differ only in
+ * key order, white space or number format. Undefined if the value is nested deeper than JSON_DEPTH_MAX.
  */
 export function canonicalJson(value: unknown): string | undefined {
   return write(value, 0);
@@ -40,7 +40,7 @@ function writeObject(value: Record<string, unknown>, depth: number): string | un
   return `{${parts.join(",")}}`;
 }
 
-/** Most text has nothing to escape, and JSON.stringify is slow at so short ones (measured). */
+/** Most texts have nothing to escape, and JSON.stringify is slow for such short ones (measured). */
 function quote(text: string): string {
   return PLAIN.test(text) ? `"${text}"` : JSON.stringify(text);
 }

@@ -1,11 +1,11 @@
-/** More changed fields than any order has; the rest is left out. @internal */
+/** More changed fields than any order has; the rest is omitted. @internal */
 export const CHANGED_FIELDS_MAX = 1_000;
 
 /**
- * What differs between two JSON values, as JSON Pointers (RFC 6901) into them, in the order of `after`.
+ * The differences between two JSON values, as JSON Pointers (RFC 6901), in the order of `after`.
  *
- * A field that was added or removed is listed itself, not what is in it; so is a list whose length changed. At most
- * CHANGED_FIELDS_MAX. The values must be as `JSON.parse` makes them, and no deeper than JSON_DEPTH_MAX.
+ * An added or removed field is listed itself, without its content; so is a list whose length changed. At most
+ * CHANGED_FIELDS_MAX. The values must come from `JSON.parse` and be no deeper than JSON_DEPTH_MAX.
  */
 export function changedFields(before: unknown, after: unknown): string[] {
   const pointers: string[] = [];
@@ -35,13 +35,13 @@ function isNested(value: unknown): value is Nested {
   return typeof value === "object" && value !== null;
 }
 
-/** Two objects, or two lists of one length: they can be compared place by place. */
+/** Two objects, or two lists of the same length, can be compared element by element. */
 function hasSameShape(left: Nested, right: Nested): boolean {
   const [leftIsList, rightIsList] = [Array.isArray(left), Array.isArray(right)];
   return leftIsList === rightIsList && (!leftIsList || left["length"] === right["length"]);
 }
 
-/** Undefined, which no JSON value is, where there is none; never what an object inherits. */
+/** Undefined, which is not a JSON value, if the field is absent; never an inherited property. */
 function ownValue(nested: Nested, key: string): unknown {
   return Object.hasOwn(nested, key) ? nested[key] : undefined;
 }

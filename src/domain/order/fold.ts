@@ -2,11 +2,11 @@ import { compareKeys } from "./observation.ts";
 import type { Observation } from "./observation.ts";
 
 /**
- * The greatest observation of each order, sorted by source and reference. It stands for all of them: whatever refutes it
- * refutes every claim that it beats.
+ * The greatest observation of each order, sorted by source and reference. It represents all of them: whatever refutes
+ * it refutes every claim that it beats.
  *
  * Two rows of one order in a batch would break `INSERT … ON CONFLICT`, and batches that lock rows in different
- * sequences deadlock each other; the sorting is by code unit, the same in every process.
+ * sequences deadlock; the sort is by code unit, the same in every process.
  */
 export function fold<Seen extends Observation>(observations: readonly Seen[]): Seen[] {
   const greatest = new Map<string, Seen>();
@@ -20,8 +20,8 @@ export function fold<Seen extends Observation>(observations: readonly Seen[]): S
     .map(([, observation]) => observation);
 }
 
-/** Names the order of an observation, over all sources. */
+/** Identifies the order of an observation across all sources. */
 export function orderIdentity({ sourceId, snapshot }: Observation): string {
-  // JSON keeps the two parts apart whatever characters they hold.
+  // JSON separates the two parts whatever characters they contain.
   return JSON.stringify([sourceId, snapshot.fields.reference]);
 }

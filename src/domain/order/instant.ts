@@ -3,8 +3,8 @@ import { InvalidInstantError } from "../errors.ts";
 /**
  * A moment as whole nanoseconds since 1970-01-01T00:00:00Z.
  *
- * Versions and cursors are instants. A JS `Date` cuts to milliseconds and Postgres' `timestamptz` rounds to
- * microseconds, so an instant passes through neither.
+ * Versions and cursors are instants. A JS `Date` truncates to milliseconds and Postgres' `timestamptz` rounds to
+ * microseconds, so an instant is never converted to either.
  */
 export type Instant = bigint;
 
@@ -12,21 +12,21 @@ const NANOS_PER_MICRO = 1_000n;
 export const NANOS_PER_MILLI = 1_000_000n;
 export const NANOS_PER_SECOND = 1_000_000_000n;
 
-/** What a 64-bit integer column can hold: 1677-09-21 to 2262-04-11. */
+/** The range of a 64-bit integer column: 1677-09-21 to 2262-04-11. */
 const INSTANT_MIN = -(2n ** 63n);
 const INSTANT_MAX = 2n ** 63n - 1n;
 
-// RFC 3339 with the liberties of ISO 8601 that APIs take: no seconds, a comma, a lower-case t or z, ±hhmm or ±hh.
+// RFC 3339 with the variations of ISO 8601 that APIs use: no seconds, a comma, a lower-case t or z, ±hhmm or ±hh.
 const ISO_8601 =
   /^(\d{4})-(\d{2})-(\d{2})[Tt ](\d{2}):(\d{2})(?::(\d{2})(?:[.,](\d{1,9})\d*)?)?(?:([Zz])|([+-])(\d{2})(?::?(\d{2}))?)$/;
 
 const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
 
 /**
- * The instant that an ISO 8601 date-time with a time zone names; digits beyond nanoseconds are cut.
+ * Parses an ISO 8601 date-time with a time zone; digits beyond nanoseconds are dropped.
  *
- * A leap second (`:60`) counts as the first instant of the next minute. Throws InvalidInstantError for anything
- * else: no time zone, a date that does not exist, or a year outside 1678 to 2261.
+ * A leap second (`:60`) becomes the first instant of the next minute. Throws InvalidInstantError for anything else: no
+ * time zone, a date that does not exist, or a year outside 1678 to 2261.
  */
 export function parseInstant(text: string): Instant {
   const parts = ISO_8601.exec(text);
@@ -49,7 +49,7 @@ export function parseInstant(text: string): Instant {
   return instant;
 }
 
-/** The instant that `text` names, or undefined where parseInstant would throw. */
+/** Parses `text`; undefined where parseInstant would throw. */
 export function tryParseInstant(text: unknown): Instant | undefined {
   if (typeof text !== "string") return undefined;
   try {
@@ -61,8 +61,8 @@ export function tryParseInstant(text: unknown): Instant | undefined {
 }
 
 /**
- * ISO 8601 in UTC with as many fraction digits as needed, none for whole seconds; parseInstant reads it back
- * exactly. `digits` fixes the number of fraction digits (0 to 9), cutting what is beyond.
+ * ISO 8601 in UTC with as many fraction digits as needed, none for whole seconds; parseInstant restores the exact
+ * instant. `digits` fixes the number of fraction digits (0 to 9) and drops the rest.
  */
 export function formatInstant(instant: Instant, digits?: number): string {
   const seconds = floorDivide(instant, NANOS_PER_SECOND);
@@ -76,12 +76,12 @@ export function instantFromMillis(millis: number): Instant {
   return BigInt(Math.floor(millis)) * NANOS_PER_MILLI;
 }
 
-/** Whole milliseconds since 1970, cut towards the past. For display and timers only, never for versions. */
+/** Whole milliseconds since 1970, rounded down. For display and timers only, never for versions. */
 export function millisFromInstant(instant: Instant): number {
   return Number(floorDivide(instant, NANOS_PER_MILLI));
 }
 
-/** Whole microseconds since 1970, cut towards the past: as much of an instant as a timestamptz of Postgres holds. */
+/** Whole microseconds since 1970, rounded down: the precision of a Postgres timestamptz. */
 export function microsFromInstant(instant: Instant): bigint {
   return floorDivide(instant, NANOS_PER_MICRO);
 }

@@ -1,29 +1,30 @@
 import type { Instant } from "./instant.ts";
 
-/** What is known of the provider's webhooks for one source. */
+/** The record of the provider's webhooks for one source. */
 export interface WebhookRecord {
   /** A source without secrets has no webhook address: its plan sends nothing (spec, "Events"). */
   readonly configured: boolean;
-  /** When the last event came; null when none ever did. */
+  /** When the last event arrived; null if none ever did. */
   readonly lastEventAt: Instant | null;
-  /** Changes found by reads within the last 24 hours whose event did not come within the grace period. */
+  /** Changes found by reads within the last 24 hours whose event did not arrive within the grace period. */
   readonly lost: number;
   /** Changes within the last 24 hours that an event announced, in time or late. */
   readonly announced: number;
-  /** How many lost changes were found since the last event. */
+  /** The number of lost changes found since the last event. */
   readonly lostSinceLastEvent: number;
 }
 
 /**
  * - `not-configured`: polled only, by choice.
- * - `never-seen`: an address is configured, and no event ever came: not entered at the provider, or its plan has none.
- * - `working`: events come, and none was lost within the last 24 hours.
- * - `losing`: events come, and some were lost.
- * - `stopped`: changes that used to be announced are found by reads only, one after another.
+ * - `never-seen`: an address is configured, but no event ever arrived: it is not entered at the provider, or the plan
+ *   has no webhooks.
+ * - `working`: events arrive, and none was lost within the last 24 hours.
+ * - `losing`: events arrive, and some were lost.
+ * - `stopped`: changes that used to be announced are found only by reads, one after another.
  */
 export type WebhookHealth = "not-configured" | "never-seen" | "working" | "losing" | "stopped";
 
-/** So many changes lost in a row, with no event between them, are not chance. */
+/** This many consecutive lost changes, without an event between them, are not chance. */
 export const STOPPED_AFTER_LOST = 3;
 
 export function judgeWebhooks(record: WebhookRecord): WebhookHealth {
@@ -33,7 +34,7 @@ export function judgeWebhooks(record: WebhookRecord): WebhookHealth {
   return record.lost > 0 ? "losing" : "working";
 }
 
-/** Share of announced changes that were lost, 0 to 1; null when nothing was to be announced. */
+/** Share of announced changes that were lost, 0 to 1; null if nothing was to be announced. */
 export function lossRate({ lost, announced }: Pick<WebhookRecord, "lost" | "announced">): number | null {
   const total = lost + announced;
   return total === 0 ? null : lost / total;

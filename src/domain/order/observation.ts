@@ -3,34 +3,36 @@ import type { Instant } from "./instant.ts";
 import { lifeCycleRank } from "./order.ts";
 import type { Snapshot } from "./order.ts";
 
-/** How we came to see a snapshot. */
+/** How a snapshot was obtained. */
 const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
 export type Via = (typeof VIAS)[number];
 
 /**
- * Place of an observation in the total order, compared by `compareKeys`.
+ * The place of an observation in the total order, compared by `compareKeys`.
  *
- * A read of ours shows every change up to its _horizon_: the provider-clock instant of its request less a margin. What it
- * shows is certain as far as that; an event, and a version beyond a read's own horizon, is a _claim_: authentic,
- * but perhaps early, late, out of order or false.
+ * A read of ours shows every change up to its _horizon_: the provider-clock instant of its request minus a margin. Up
+ * to there it is certain. An event, or a version beyond a read's own horizon, is a _claim_: authentic, but perhaps
+ * early, late, out of order or false.
  */
 export interface OrderKey {
-  /** Of a read whose horizon has reached the version: that horizon, never below `version`. Null for a claim. */
+  /** For a read whose horizon has reached the version: that horizon, never below `version`. Null for a claim. */
   readonly horizon: Instant | null;
-  /** True when the provider says that there is no such order; the other fields are those of its last state. */
+  /** True if the provider says that the order does not exist; the other fields describe its last state. */
   readonly gone: boolean;
   /** The provider's `updatedAt`. */
   readonly version: Instant;
-  /** True for a read whose request started after the version's instant, by the provider's clock, plus the settle time. */
+  /**
+   * True for a read whose request started after the version's instant plus the settle time, by the provider's clock.
+   */
   readonly settled: boolean;
-  /** Provider-clock instant at which the read's request started, or the event's `created`; never a time of ours. */
+  /** Provider-clock instant at which the read's request started, or the event's `created`; never our own time. */
   readonly observedAt: Instant;
   readonly rank: number;
   /** Hex. It only makes the order total. */
   readonly hash: string;
 }
 
-/** A snapshot, how and when we saw it, and its place in the order of all observations of that order. */
+/** A snapshot with its origin and its place in the order of all observations of the same order. */
 export interface Observation {
   readonly sourceId: string;
   readonly via: Via;
@@ -38,19 +40,22 @@ export interface Observation {
   readonly key: OrderKey;
 }
 
-/** How far a read reaches back from its request, in seconds, at the least: the slowest change a provider is trusted with. */
+/**
+ * The minimum distance between a read's request and its horizon, in seconds: the slowest change that we expect of a
+ * provider.
+ */
 export const HORIZON_SECONDS_MIN = 900;
 
-/** Up to where an observation speaks: a read up to its horizon, a claim up to its own version. */
+/** How far an observation reaches: a read up to its horizon, a claim up to its own version. */
 function reachOf({ horizon, version }: Pick<OrderKey, "horizon" | "version">): Instant {
   return horizon ?? version;
 }
 
 /**
- * Negative when `left` comes before `right`, positive when after, 0 when they are the same place.
+ * Negative if `left` comes before `right`, positive if after, 0 if they are equal.
  *
- * Reach comes first: a read beats every claim up to its horizon, whatever version that claims, and is beaten by a claim
- * beyond it. At equal reach the read wins. Among claims reach is the version, so the newest one wins.
+ * Reach comes first: a read beats every claim up to its horizon, whatever version the claim has, and is beaten by a
+ * claim beyond it. At equal reach the read wins. Among claims reach is the version, so the newest one wins.
  */
 export function compareKeys(left: OrderKey, right: OrderKey): number {
   return (
@@ -61,7 +66,7 @@ export function compareKeys(left: OrderKey, right: OrderKey): number {
     compare(Number(left.settled), Number(right.settled)) ||
     compare(left.observedAt, right.observedAt) ||
     compare(left.rank, right.rank) ||
-    // Hex of equal length sorts as the bytes do, which is how Postgres compares the bytea.
+    // Hex of equal length sorts like the bytes, and so as Postgres compares bytea.
     compare(left.hash, right.hash)
   );
 }
@@ -90,7 +95,7 @@ export function decide(
   return stored.settled && incoming.horizon === stored.horizon ? "none" : "confirm";
 }
 
-/** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never counts as settled. */
+/** An event's snapshot shows the order at event time (spec, "Events"), so it is a claim and never settled. */
 export function observeEvent(options: {
   sourceId: string;
   snapshot: Snapshot;
@@ -101,13 +106,13 @@ export function observeEvent(options: {
   return { sourceId, via: "webhook", snapshot, key };
 }
 
-/** When a read was made, and what it can know by then. */
+/** When a read was made, and what it can know. */
 export interface ReadTime {
   /** Provider-clock instant at which the request started, a lower bound. */
   readonly requestedAt: Instant;
   /** How long after a version's instant the provider may still change that version. */
   readonly settleSeconds: number;
-  /** How late a change may appear to a read: its horizon lies that far before the request. */
+  /** How late a change may become visible to a read: the horizon is this far before the request. */
   readonly horizonSeconds: number;
 }
 
@@ -116,7 +121,7 @@ export function horizonOf({ requestedAt, horizonSeconds }: Omit<ReadTime, "settl
   return addSeconds(requestedAt, -horizonSeconds);
 }
 
-/** A snapshot that came as the answer to a request of ours. */
+/** A snapshot from the answer to one of our requests. */
 export function observeRead(options: {
   sourceId: string;
   via: Exclude<Via, "webhook">;
@@ -141,7 +146,7 @@ function makeKey(
   seen: { horizon: Instant | null; settled: boolean; observedAt: Instant },
 ): OrderKey {
   const { version, hash, fields } = snapshot;
-  // One literal and no parts spread into it: this runs for every event.
+  // One literal without spread parts: this runs for every event.
   return {
     horizon: seen.horizon,
     gone: false,

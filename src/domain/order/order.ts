@@ -1,7 +1,7 @@
 import type { Instant } from "./instant.ts";
 import type { OrderFields } from "./orderColumns.ts";
 
-/** The statuses that the spec names ("States and transitions") and their places; providers may send others. */
+/** The statuses that the spec lists ("States and transitions") with their places; providers may send others. */
 const RANKS: ReadonlyMap<string, number> = new Map([
   ["created", 1],
   ["arrived_for_pickup", 2],
@@ -10,10 +10,10 @@ const RANKS: ReadonlyMap<string, number> = new Map([
   ["cancelled", 6],
 ]);
 
-/** The spec does not show every status; one that we do not know lies after those that we do, but is not final. */
+/** The spec does not show every status; an unknown one comes after the known ones, but is not final. */
 const UNKNOWN_STATUS_RANK = 5;
 
-/** Place of a status in the life of an order, 1 to 6: decides between two changes within one timestamp. */
+/** The place of a status in the life of an order, 1 to 6; it decides between two changes within one timestamp. */
 export function lifeCycleRank(status: string): number {
   return RANKS.get(status) ?? UNKNOWN_STATUS_RANK;
 }
@@ -23,13 +23,13 @@ export function isFinal(status: string): boolean {
   return status === "cancelled";
 }
 
-/** An order object as the provider sent it, and what we read out of it. */
+/** An order object as the provider sent it, with the fields that we read from it. */
 export interface Snapshot {
   readonly fields: OrderFields;
   /** The provider's `updatedAt`. */
   readonly version: Instant;
   /** SHA-256 of the canonical JSON, 32 bytes as hex. */
   readonly hash: string;
-  /** The JSON text of the order object exactly as it came. */
+  /** The JSON text of the order object, unchanged. */
   readonly raw: string;
 }

@@ -15,7 +15,7 @@ interface OrderColumnSpec {
 }
 
 /**
- * The fields of an order that have a column of their own beside its reference, in the order of the columns. The type
+ * The fields of an order that have a separate column besides the reference, in the order of the columns. The type
  * OrderFields, the statement that applies a batch, its rows and the exports are generated from this list.
  */
 export const ORDER_COLUMNS = {
@@ -38,7 +38,7 @@ export const ORDER_COLUMNS = {
 export type OrderField = keyof typeof ORDER_COLUMNS;
 export type OrderColumn = (typeof ORDER_COLUMNS)[OrderField]["column"];
 
-/** Each column with the field that it holds. */
+/** Each column with its field. */
 export const ORDER_COLUMN_LIST: readonly (OrderColumnSpec & {
   readonly field: OrderField;
   readonly column: OrderColumn;
@@ -50,8 +50,8 @@ export const PERSONAL_COLUMNS: readonly string[] = ORDER_COLUMN_LIST.filter(({ p
 );
 
 /**
- * What the mirror reads out of a snapshot. Times are instants; a time or text that the provider left out, or
- * sent in a form that we cannot read, is null, while `Snapshot.raw` keeps what came.
+ * The fields that the mirror reads from a snapshot. Times are instants. A time or text that is absent or unreadable is
+ * null; `Snapshot.raw` keeps the original.
  */
 export type OrderFields = { readonly reference: string; readonly status: string } & {
   readonly [F in OrderField]: ColumnValues[(typeof ORDER_COLUMNS)[F]["type"]] | null;

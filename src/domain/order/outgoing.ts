@@ -1,3 +1,3 @@
-/** Kinds of changes that outgoing webhooks tell apart: first seen here, another status, gone, anything else. */
+/** Kinds of changes that outgoing webhooks distinguish: first seen here, another status, gone, anything else. */
 export const OUTGOING_TYPES = ["order.new", "order.status_changed", "order.gone", "order.changed"] as const;
 export type OutgoingType = (typeof OUTGOING_TYPES)[number];

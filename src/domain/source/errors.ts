@@ -1,13 +1,13 @@
 import { OrderMirrorError } from "../errors.ts";
 
 /**
- * Why a source did not give what it was asked for: `key_refused` concerns every request, `not_found` the one order,
- * `timeout` and `unavailable` the moment, `unreadable` the one answer; `refused` is any other refusal.
+ * Why a source did not deliver. `key_refused` concerns every request, `not_found` one order, `timeout` and
+ * `unavailable` the moment, `unreadable` one answer; `refused` is any other refusal.
  */
 export type SourceFailure =
   "key_refused" | "not_found" | "rate_limited" | "timeout" | "unavailable" | "unreadable" | "refused";
 
-/** Base of what an OrderSource throws for a request. */
+/** Base class of what an OrderSource throws for a request. */
 export abstract class SourceError extends OrderMirrorError {
   abstract readonly failure: SourceFailure;
 }

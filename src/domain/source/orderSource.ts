@@ -5,7 +5,7 @@ import type { WalkRequest } from "../window/walk.ts";
 /** A source holds the live orders of an organization or its test orders, never both. */
 export type Mode = "live" | "test";
 
-/** What reads are for, most urgent first; a waiting one is overtaken by every more urgent one. */
+/** Purposes of reads, most urgent first; a more urgent read overtakes waiting ones. */
 export const PRIORITIES = ["poll", "refetch", "backfill", "verify"] as const;
 export type Priority = (typeof PRIORITIES)[number];
 
@@ -13,15 +13,15 @@ export interface SourceReadOptions {
   /** Default `poll`. */
   readonly priority?: Priority | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** How often it is sent at most. For a caller that tries again by itself. */
+  /** The maximum number of attempts, for a caller that retries itself. */
   readonly attemptsMax?: number | undefined;
 }
 
-/** What cannot be read as an order, with its reference if that much can be read. */
+/** An element that cannot be read as an order, with its reference if that can be read. */
 export interface UnreadableOrder {
-  /** JSON text, exactly as it came. */
+  /** JSON text, unchanged. */
   readonly raw: string;
-  /** What is wrong with it; no text out of it. */
+  /** The problem, without text from the element. */
   readonly detail: string;
   readonly reference: string | null;
 }
@@ -31,45 +31,45 @@ export type ListedOrder =
   | { readonly kind: "order"; readonly snapshot: Snapshot }
   | ({ readonly kind: "unreadable" } & UnreadableOrder);
 
-/** A page of a window, every element of it. */
+/** A page of a window, with every element. */
 export interface WindowPage {
   readonly elements: readonly ListedOrder[];
   readonly hasMore: boolean;
-  /** The limit that the source used: it may be lower than the one asked for. */
+  /** The limit that the source used: it may be lower than the requested one. */
   readonly limit: number;
-  /** Lower bound of the source's time at which the request started. */
+  /** The source's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
-  /** What the source said of its limits for lists, in words. */
+  /** The source's statement about its rate limits for lists, in words. */
   readonly rate: string;
 }
 
 /** One order, read singly. */
 export interface OrderRead {
   readonly snapshot: Snapshot;
-  /** Lower bound of the source's time at which the request started. */
+  /** The source's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
 }
 
-/** The source's clock as far as it can be known from outside: it never claims to be later than it is. */
+/** The source's clock, as far as it can be known from outside: never later than it is. */
 export interface SourceClock {
-  /** A lower bound of the source's time now. */
+  /** A lower bound of the source's current time. */
   providerNow(): Instant;
   /** False until an answer has shown the time. */
   isSynchronized(): boolean;
-  /** Seconds by which the local clock is ahead (positive) or behind for certain; null while unknown. */
+  /** Seconds by which the local clock is certainly ahead (positive) or behind; null while unknown. */
   skewSeconds(): number | null;
 }
 
-/** What a source keeps to, beyond the shape of its answers. */
+/** What a source guarantees besides the format of its answers. */
 export interface SourcePromises {
-  /** Orders that a page may hold at most. */
+  /** The maximum number of orders on a page. */
   readonly pageRowsMax: number;
   /** The longest window over which it counts list reads, in milliseconds. */
   readonly rateWindowMs: number;
 }
 
 /**
- * Where orders come from. Polling depends on this and on nothing else of a provider; its rules for windows, walks and
+ * Where orders come from. Polling depends only on this interface; its rules for windows, walks and
  * proofs hold for any source that keeps to it:
  * - each order has a reference, unique in the source, and an `updatedAt` that every visible change raises;
  * - a change may appear late, but no later than the tuned margins measure;
@@ -80,11 +80,11 @@ export interface OrderSource {
   readonly promises: SourcePromises;
   readonly providerClock: SourceClock;
   /**
-   * The orders with an `updatedAt` in [since, until), as they are now, `offset` of them left out: sorted by `updatedAt`
-   * where the source can sort. A source that pages otherwise leads from an offset to its own kind of place.
+   * The orders with an `updatedAt` in [since, until), in their current state, without the first `offset`, sorted by
+   * `updatedAt` if the source can sort. A source with another kind of paging maps the offset to its own positions.
    */
   listWindow(request: WalkRequest, options?: SourceReadOptions): Promise<WindowPage>;
-  /** One order. Throws a SourceError with the failure `not_found` where there is none. */
+  /** One order. Throws a SourceError with the failure `not_found` if it does not exist. */
   getOrder(reference: string, options?: SourceReadOptions): Promise<OrderRead>;
   /** Branches as JSON texts. */
   listBranches(
@@ -93,16 +93,16 @@ export interface OrderSource {
   ): Promise<{ readonly raws: readonly string[]; readonly hasMore: boolean }>;
 }
 
-/** What the body of an authenticated event says. */
+/** The content of an authenticated event. */
 export type SourceEvent = {
-  /** What the source calls this kind of event; null where it does not say. */
+  /** The source's name for this kind of event; null if it gives none. */
   readonly type: string | null;
 } & (
   | {
       readonly kind: "order";
-      /** Undefined where it cannot be read. */
+      /** Undefined if it cannot be read. */
       readonly created: Instant | undefined;
-      /** Null where the event does not say. */
+      /** Null if the event does not say. */
       readonly livemode: boolean | null;
       readonly snapshot: Snapshot;
     }
@@ -116,10 +116,10 @@ export type SourceEvent = {
     }
 );
 
-/** How a source announces changes. Receiving and applying depend on this and on nothing else of a provider. */
+/** How a source announces changes. Receiving and applying depend only on this interface. */
 export interface EventReader {
-  /** The id under which the source sends an event again, as it stands in the body; whatever else where there is none. */
+  /** The id that stays the same when the source sends an event again, as in the body; anything if there is none. */
   readonly readEventId: (body: Buffer) => unknown;
-  /** Never throws: one bad event must not hold up the others. */
+  /** Never throws: one bad event must not delay the others. */
   readonly readEvent: (body: Buffer) => SourceEvent;
 }

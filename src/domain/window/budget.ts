@@ -1,12 +1,14 @@
 /**
  * Pure arithmetic of one rate policy (spec, "Limits"). Times are milliseconds of one monotonic clock.
  *
- * A request is counted from its start until a whole window after its *end*: the provider counts it at an instant
- * in between that we do not know. So no sliding window on the provider's side holds more than `requestsMax`,
- * however unevenly the network delays requests.
+ * A request counts from its start until a full window after its *end*: the provider counts it at some instant in
+ * between. So no sliding window of the provider contains more than `requestsMax`, however unevenly the network delays
+ * requests.
  */
 
-/** At most `requestsMax` requests in any `windowMs`, started evenly: never closer than `windowMs / requestsMax`, rounded up. */
+/**
+ * At most `requestsMax` requests in any `windowMs`, evenly spaced: at least `windowMs / requestsMax` apart, rounded up.
+ */
 export interface RateRule {
   readonly requestsMax: number;
   readonly windowMs: number;
@@ -19,7 +21,9 @@ interface RequestSpan {
   readonly endedAtMs: number | null;
 }
 
-/** What the provider says is left until `resetsAtMs`, less what we have sent since the request whose answer said so. */
+/**
+ * What the provider says is left until `resetsAtMs`, minus what we have sent since the request whose answer said so.
+ */
 interface Claim {
   readonly requestId: number;
   readonly remaining: number;
@@ -28,11 +32,11 @@ interface Claim {
 
 /** How much of a policy is used, and what the provider said about it. */
 export interface PolicyUsage {
-  /** Ours, the ceiling. */
+  /** Our own rule, the upper limit. */
   readonly rule: RateRule;
-  /** Share of every limit that is ours, 0 to 1. */
+  /** Our share of every limit, 0 to 1. */
   readonly share: number;
-  /** The provider's own, from its headers; matters only where it is stricter. */
+  /** The provider's rule from its headers; relevant only if it is stricter. */
   readonly declared: RateRule | null;
   readonly spans: readonly RequestSpan[];
   readonly claim: Claim | null;
@@ -40,10 +44,13 @@ export interface PolicyUsage {
   readonly blockedUntilMs: number;
 }
 
-/** Share of a limit that we use: others with the organization's keys, and clocks that differ, have the rest. */
+/**
+ * The default share of a limit that we use; the rest is for other users of the organization's keys and for clock
+ * differences.
+ */
 export const SHARE_DEFAULT = 0.9;
 
-/** Longer windows than this are not tracked request by request; what remains in them is believed anyway. */
+/** Longer windows are not tracked request by request; the provider's remaining count is used anyway. */
 const WINDOW_MAX_MS = 3_600_000;
 
 /** Our share of a limit, 18 of 20 by default; never less than one request. */
@@ -51,21 +58,21 @@ export function takeShare({ requestsMax, windowMs }: RateRule, share = SHARE_DEF
   return { requestsMax: Math.max(1, Math.floor(requestsMax * share)), windowMs };
 }
 
-/** Nothing used of `rule`, which is our share already. */
+/** The policy `rule`, which is already our share, without any use. */
 export function unusedPolicy(rule: RateRule, share = SHARE_DEFAULT): PolicyUsage {
   return { rule, share, declared: null, spans: [], claim: null, blockedUntilMs: Number.NEGATIVE_INFINITY };
 }
 
 /**
- * The first instant, not before `nowMs`, at which the next request may start. Infinity when that depends on the
- * end of a request that is under way.
+ * The earliest instant, not before `nowMs`, at which the next request may start. Infinity if that depends on the end of
+ * a request under way.
  */
 export function nextAllowedAt(usage: PolicyUsage, nowMs: number): number {
   const claimed = usage.claim !== null && usage.claim.remaining <= 0 ? usage.claim.resetsAtMs : nowMs;
   return Math.max(nowMs, usage.blockedUntilMs, claimed, ...rules(usage).map((rule) => freeAt(usage, rule)));
 }
 
-/** A request has been started; `id` must be greater than that of any earlier one. */
+/** Records the start of a request; `id` must be greater than that of any earlier one. */
 export function startRequest(usage: PolicyUsage, id: number, nowMs: number): PolicyUsage {
   const keptMs = Math.max(...rules(usage).map((rule) => rule.windowMs));
   const kept = usage.spans.filter(({ endedAtMs }) => endedAtMs === null || endedAtMs + keptMs > nowMs);
@@ -76,7 +83,7 @@ export function startRequest(usage: PolicyUsage, id: number, nowMs: number): Pol
   return { ...usage, spans: [...kept, { id, startedAtMs: nowMs, endedAtMs: null }], claim };
 }
 
-/** The answer has begun, or none will come any more. */
+/** Records that the answer has begun, or that none will arrive. */
 export function endRequest(usage: PolicyUsage, id: number, nowMs: number): PolicyUsage {
   const spans = usage.spans.map((span) =>
     span.id === id && span.endedAtMs === null ? { ...span, endedAtMs: nowMs } : span,
@@ -87,8 +94,8 @@ export function endRequest(usage: PolicyUsage, id: number, nowMs: number): Polic
 /**
  * The answer to request `requestId` says that `remaining` requests are left until `resetsAtMs`.
  *
- * Requests that the provider may not have counted yet when it said so are taken off. An answer that is overtaken
- * by that of a later request is ignored.
+ * Requests that the provider may not have counted by then are subtracted. An answer that arrives after that of a later
+ * request is ignored.
  */
 export function claimRemaining(
   usage: PolicyUsage,
@@ -101,18 +108,18 @@ export function claimRemaining(
   return { ...usage, claim: { ...claim, remaining: claim.remaining - uncounted.length } };
 }
 
-/** The provider's headers name the policy's limit; our share of it is the same. */
+/** The provider's headers state the policy's limit; our share of it is unchanged. */
 export function declareRule(usage: PolicyUsage, limit: RateRule): PolicyUsage {
   const usable = limit.windowMs > 0 && limit.windowMs <= WINDOW_MAX_MS;
   return { ...usage, declared: usable ? takeShare(limit, usage.share) : null };
 }
 
-/** No request before `untilMs`; an earlier refusal that lasts longer stays. */
+/** No request before `untilMs`; an earlier refusal that lasts longer stays in force. */
 export function blockUntil(usage: PolicyUsage, untilMs: number): PolicyUsage {
   return { ...usage, blockedUntilMs: Math.max(usage.blockedUntilMs, untilMs) };
 }
 
-/** Requests that count against our own rule at `nowMs`. */
+/** The requests that count against our own rule at `nowMs`. */
 export function countUsed(usage: PolicyUsage, nowMs: number): number {
   return counted(usage, usage.rule, nowMs).length;
 }

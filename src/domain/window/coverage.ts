@@ -2,7 +2,9 @@ import type { Window } from "./window.ts";
 
 /** Arithmetic on sets of windows; poll/ledger/coverage.sql.ts does the same with Postgres' int8multirange. */
 
-/** The same set as disjoint windows in ascending order; windows that touch become one. Empty ones vanish. @internal */
+/**
+ * The same set as disjoint windows in ascending order; adjacent windows are joined and empty ones removed. @internal
+ */
 export function merge(windows: readonly Window[]): Window[] {
   const merged: Window[] = [];
   const sorted = windows
@@ -17,7 +19,7 @@ export function merge(windows: readonly Window[]): Window[] {
   return merged;
 }
 
-/** The parts of `within` that no window of `covered` covers, ascending. */
+/** The parts of `within` that no window of `covered` covers, in ascending order. */
 export function gaps(within: Window, covered: readonly Window[]): Window[] {
   const left: Window[] = [];
   let from = within.since;

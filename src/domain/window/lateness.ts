@@ -1,21 +1,21 @@
-/** How far windows keep from the present, and how far they reach back. */
+/** The distance of windows from the present, and how far they reach back. */
 export interface Margins {
   readonly settleSeconds: number;
   readonly overlapSeconds: number;
 }
 
-/** Changes of a provider's list by how late they appeared in it. */
+/** Changes of a provider's list, counted by how late they appeared. */
 export interface ArrivalCount {
-  /** Age, at most, at which a read that should have shown the change did not; 0: no read missed it. */
+  /** The maximum age at which a read that should have shown the change did not; 0: no read missed it. */
   readonly missedSeconds: number;
-  /** Age, at most, at which a read showed it. Both are bounds of ARRIVAL_BOUNDS. */
+  /** The maximum age at which a read showed it. Both are bounds of ARRIVAL_BOUNDS. */
   readonly seenSeconds: number;
   readonly changes: number;
 }
 
-/** Changes older than this are not watched any more. */
+/** Changes older than this are no longer tracked. */
 export const ARRIVAL_AGE_MAX_SECONDS = 21_600;
-/** Ages that are distinguished, in seconds, each with the ages down to the one before. */
+/** The ages that are distinguished, in seconds; each includes the ages down to the previous one. */
 const ARRIVAL_BOUNDS = [
   0,
   1,
@@ -42,24 +42,24 @@ const ARRIVAL_BOUNDS = [
   ARRIVAL_AGE_MAX_SECONDS,
 ] as const;
 
-/** The bound that an age is counted under; the last one for any that is greater. */
+/** The bound under which an age is counted; the last one for any greater age. */
 export function boundOf(ageSeconds: number): number {
   return ARRIVAL_BOUNDS.find((bound) => ageSeconds <= bound) ?? ARRIVAL_AGE_MAX_SECONDS;
 }
 
-/** Every second of settle time is one that the mirror is behind. @internal */
+/** Each second of settle time is a second that the mirror is behind. @internal */
 export const SETTLE_MAX_SECONDS = 15;
-/** Every second of overlap is read again in each cycle; what is later is left to the delayed sweep. @internal */
+/** Each second of overlap is read again in each cycle; later changes are left to the delayed sweep. @internal */
 export const OVERLAP_MAX_SECONDS = 600;
-/** So many changes may appear later than the settle time; the overlap catches them. */
+/** This share of changes must appear within the settle time; the overlap catches the rest. */
 const SETTLED_SHARE = 0.99;
-/** So many changes appear within half the overlap. */
+/** This share of changes must appear within half the overlap. */
 const OVERLAPPED_SHARE = 0.999;
 
 /**
- * The margins for what was seen: never below the configured ones, never above the bounds (or the configured ones,
- * where those are greater). Rare as late changes may be, they cost nothing but a wider overlap, so that one is twice
- * as long as nearly all of them need.
+ * The margins for the observed lateness: never below the configured ones, and never above the bounds (or the configured
+ * values, if those are greater). Late changes are rare and only cost a wider overlap, so the overlap is twice as long
+ * as nearly all of them need.
  */
 export function tuneMargins(counts: readonly ArrivalCount[], configured: Margins): Margins {
   const missed = quantile(counts, SETTLED_SHARE, ({ missedSeconds }) => missedSeconds);
@@ -72,28 +72,30 @@ export function tuneMargins(counts: readonly ArrivalCount[], configured: Margins
   };
 }
 
-/** Age at which the latest of all changes was seen, in seconds; 0 when none was late. */
+/** The age at which the latest of all changes was seen, in seconds; 0 if none was late. */
 export function lateTailSeconds(counts: readonly ArrivalCount[]): number {
   return counts.reduce((longest, count) => Math.max(longest, lateSeenSeconds(count)), 0);
 }
 
-/** Always read again by the delayed sweep. */
+/** The delayed sweep always reads at least this far back. */
 export const LOOKBACK_MIN_SECONDS = 900;
 const LOOKBACK_MAX_SECONDS = 14_400;
 
-/** How far back the delayed sweep looks now and then: twice the age at which the latest change was seen, bounded. */
+/**
+ * How far back the delayed sweep looks occasionally: twice the age at which the latest change was seen, within bounds.
+ */
 export function lookbackFor(tailSeconds: number): number {
   return Math.min(Math.max(LOOKBACK_MIN_SECONDS, 2 * tailSeconds), LOOKBACK_MAX_SECONDS);
 }
 
-/** Share of the overlap at which an alert is raised: what comes later than the overlap may be missed for minutes. */
+/** The share of the overlap at which an alert is raised: a change later than the overlap may be missed for minutes. */
 export const TAIL_NEAR_SHARE = 0.75;
 
 function lateSeenSeconds({ missedSeconds, seenSeconds }: ArrivalCount): number {
   return missedSeconds === 0 ? 0 : seenSeconds;
 }
 
-/** The least age such that at least `share` of all changes have it or a lower one; 0 for none. */
+/** The smallest age such that at least `share` of all changes have it or a lower one; 0 if there are none. */
 function quantile(
   counts: readonly ArrivalCount[],
   share: number,

@@ -2,16 +2,16 @@ import { NANOS_PER_SECOND } from "../order/instant.ts";
 import type { Instant } from "../order/instant.ts";
 
 /**
- * What the spec leaves open about a provider and its answers show. The walk copes with every value; they are measured
- * because a change of one is a change of the provider, which people should know of before it costs anything.
+ * Provider behaviour that the spec leaves open and that answers show. The walk copes with every value; they are
+ * measured because a change means that the provider has changed, and people should know before it matters.
  */
 export const ASPECTS = ["sort", "precision", "page", "clock", "rate"] as const;
 export type Aspect = (typeof ASPECTS)[number];
 
-/** A value, in words, for each aspect that could be measured. */
+/** A value in words for each measured aspect. */
 export type Behaviour = Readonly<Partial<Record<Aspect, string>>>;
 
-/** Rows that tell sorted from chance: fewer than one in a hundred pages of so many is in order by luck. */
+/** With this many rows, fewer than one in a hundred unsorted pages looks sorted by chance. */
 const TELLING_ROWS_MIN = 5;
 
 const PRECISIONS = [
@@ -21,7 +21,7 @@ const PRECISIONS = [
   [1n, "nanosecond"],
 ] as const;
 
-/** What one page shows by itself. */
+/** What a single page shows. */
 export function measurePage({
   rows,
   hasMore,
@@ -30,7 +30,7 @@ export function measurePage({
   hasMore: boolean;
 }): Behaviour {
   const versions = rows.flatMap(({ version }) => (version === undefined ? [] : [version]));
-  // Only a page with more behind it shows how long pages may get.
+  // Only a page with more behind it reveals the page length.
   const page = hasMore && rows.length > 0 ? { page: String(rows.length) } : {};
   if (new Set(versions).size < TELLING_ROWS_MIN) return page;
   return { ...page, sort: nameSort(versions), precision: namePrecision(versions) };
@@ -54,7 +54,7 @@ const SKEW_STEPS = [
   [5, "over 5 s"],
 ] as const;
 
-/** By how much the local clock differs (positive: ahead), in steps, so that drift is no change; null: not known. */
+/** By how much the local clock differs (positive: ahead), in steps, so that drift is not a change; null: unknown. */
 export function measureSkew(skewSeconds: number | null): Behaviour {
   if (skewSeconds === null) return {};
   const step = SKEW_STEPS.find(([seconds]) => Math.abs(skewSeconds) > seconds);
@@ -62,16 +62,16 @@ export function measureSkew(skewSeconds: number | null): Behaviour {
   return { clock: `${step[1]} ${skewSeconds > 0 ? "ahead" : "behind"}` };
 }
 
-/** What is known, and what contradicts it but was not seen often enough to be believed. */
+/** The known values, and contradicting values that have not been seen often enough. */
 export interface BehaviourBook {
   readonly known: Behaviour;
   readonly doubts: Readonly<Partial<Record<Aspect, { readonly value: string; readonly times: number }>>>;
 }
 
-/** A first value is believed at once; one that differs must be measured so often, with no other between. */
+/** A first value is accepted immediately; a different one must be measured this many times in a row. */
 const TIMES_UNTIL_BELIEVED = 3;
 
-/** The book with what was `measured`, and the values that are new to it or have changed. */
+/** The book including the `measured` values, and the values that are new or have changed. */
 export function noteBehaviour(
   book: BehaviourBook,
   measured: Behaviour,

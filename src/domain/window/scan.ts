@@ -1,19 +1,19 @@
 import type { Instant } from "../order/instant.ts";
 
 /**
- * Reading a list that is sorted by `updatedAt`, in either direction, by offsets that hang together.
+ * Reads a list that is sorted by `updatedAt`, in either direction, with offsets and overlapping pages.
  *
- * Rows leave the window while it is read, which moves those behind them one place down. So each page begins some rows
- * before the end of the one before it, and must begin with rows already read: then none that is unread can have come
- * to lie before it. That holds in any list whose order stays the same, also in one that only looks sorted, as a list by
- * creation mostly does: there the misplaced row comes in the end, and shows that the list is not sorted.
+ * Rows leave the window while it is read, which shifts the rows behind them one place. So each page begins some rows
+ * before the end of the previous one and must begin with rows already read: then no unread row can have moved before
+ * it. That holds for any list whose order stays the same, even one that only looks sorted, as a list by creation mostly
+ * does: the misplaced row is read eventually and shows that the list is not sorted.
  *
- * Bounds are never moved, so it does not matter how finely the provider takes them. Rows of one timestamp may come in
- * another order at each request: those of the last timestamp of a page are read again with the next one.
+ * Bounds are never moved, so their precision at the provider does not matter. Rows of one timestamp may change their
+ * order with each request: those of a page's last timestamp are read again with the next page.
  */
 export interface Scan {
   readonly offset: number;
-  /** Position behind the last row of the pages that hang together. */
+  /** The position after the last row of the contiguous pages. */
   readonly end: number;
   /** The last of those pages. */
   readonly tail: readonly WalkRow[];
@@ -22,7 +22,7 @@ export interface Scan {
 }
 
 export interface WalkRow {
-  /** Names the order and this state of it: the same text for the same content. */
+  /** Identifies the order in this state: the same text for the same content. */
   readonly key: string;
   /** Undefined for an element that could not be read as an order. */
   readonly version: Instant | undefined;
@@ -32,27 +32,27 @@ type Direction = "ascending" | "descending";
 
 export interface ScanPage {
   readonly rows: readonly WalkRow[];
-  /** There may be rows behind this page. */
+  /** There may be rows after this page. */
   readonly full: boolean;
-  /** Different rows that this walk has seen; undefined when it has lost count. */
+  /** The number of different rows seen in this walk; undefined if it has lost count. */
   readonly seenRows: number | undefined;
 }
 
 export type ScanProgress =
   | { readonly kind: "more"; readonly scan: Scan }
   | { readonly kind: "read" }
-  /** The list is not sorted, or pages do not hang together: offsets prove nothing here. */
+  /** The list is not sorted, or pages do not overlap: offsets prove nothing here. */
   | { readonly kind: "lost" }
-  /** Nearly a page of rows, or more, share this timestamp, so that the next one cannot begin before it. */
+  /** Nearly a page of rows, or more, share this timestamp, so the next page cannot begin before it. */
   | { readonly kind: "tied"; readonly at: Instant }
   /** The provider serves the same rows again and again. */
   | { readonly kind: "stalled" };
 
-/** Rows that a page shares with the one before it, of a short one a quarter; doubled while they do not hang together. */
+/** Rows that a page shares with the previous one (a quarter of a short page); doubled while pages do not overlap. */
 const STEP_BACK_ROWS = 10;
-/** Of a page; beyond it there would be hardly any progress. */
+/** Share of a page; beyond it there would be hardly any progress. */
 const STEP_BACK_MAX = 0.75;
-/** Served rows per different row beyond which the provider is going round in circles. */
+/** Served rows per different row; beyond it the provider is repeating itself. */
 const REPEATS_MAX = 3;
 
 export const FIRST_SCAN: Scan = {
@@ -64,7 +64,7 @@ export const FIRST_SCAN: Scan = {
 };
 
 export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): ScanProgress {
-  // One page with the whole window is a snapshot of it, whatever its order.
+  // One page with the whole window is a snapshot of it, in any order.
   if (scan.offset === 0 && !full) return { kind: "read" };
   const direction = readDirection(rows, scan.direction);
   if (direction === "unsorted") return { kind: "lost" };
@@ -79,7 +79,7 @@ export function receiveScan(scan: Scan, { rows, full, seenRows }: ScanPage): Sca
   return { kind: "more", scan: { offset: end - stepBack, end, tail: rows, stepBack, direction } };
 }
 
-/** The direction of the list as far as it is known; undefined while all rows so far share one timestamp. */
+/** The direction of the list, if known; undefined while all rows share one timestamp. */
 function readDirection(
   rows: readonly WalkRow[],
   known: Direction | undefined,
@@ -94,9 +94,9 @@ function readDirection(
 }
 
 /**
- * True when `rows` begin with rows of the tail that come before its last timestamp, and with no other one. Some rows of
- * the tail may have left the window since, but not most: few rows in common prove little. Of the first timestamp
- * nobody knows how many to expect, since its rows may come in another order.
+ * True if `rows` begin with rows of the tail from before its last timestamp, and with no others. Some rows of the tail
+ * may have left the window since, but not most: a few common rows prove little. For the first timestamp the expected
+ * number is unknown, because its rows may change their order.
  */
 function hangsTogether({ tail, direction }: Scan, rows: readonly WalkRow[]): boolean {
   const last = lastVersion(tail);
@@ -114,7 +114,7 @@ function hangsTogether({ tail, direction }: Scan, rows: readonly WalkRow[]): boo
   return countBetween(shared) * 2 >= countBetween(tail);
 }
 
-/** The same page again, sharing twice the rows. */
+/** The same page again, sharing twice as many rows. */
 function stepFurtherBack(scan: Scan): ScanProgress {
   const most = Math.floor(scan.tail.length * STEP_BACK_MAX);
   if (scan.stepBack >= most) return { kind: "lost" };
@@ -122,12 +122,12 @@ function stepFurtherBack(scan: Scan): ScanProgress {
   return { kind: "more", scan: { ...scan, stepBack, offset: scan.end - stepBack } };
 }
 
-/** So far that the next page begins before the last timestamp; undefined when that leaves no progress. */
+/** Far enough that the next page begins before the last timestamp; undefined if that leaves no progress. */
 function chooseStepBack({ stepBack }: Scan, rows: readonly WalkRow[], last: Instant): number | undefined {
   const least = Math.min(STEP_BACK_ROWS, Math.floor(rows.length / 4));
   const before = rows.findLastIndex(({ version }) => version !== undefined && version !== last);
   const tied = rows.length - 1 - before;
-  // What had to be doubled will have to be again: as many rows leave now.
+  // A doubled step will be needed again, because rows keep leaving at the same rate.
   const chosen = Math.max(least, Math.floor(stepBack / 2), tied + Math.max(1, Math.ceil(least / 2)));
   const most = Math.floor(rows.length * STEP_BACK_MAX);
   return chosen <= most ? chosen : tied < most ? most : undefined;

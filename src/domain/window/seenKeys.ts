@@ -1,10 +1,13 @@
-/** Keys remembered at most, some ten megabytes; a walk that meets more does without what depends on them. @internal */
+/**
+ * The maximum number of remembered keys, about ten megabytes; a longer walk works without what depends on them.
+ * @internal
+ */
 export const SEEN_KEYS_MAX = 100_000;
 
-/** An immutable set of keys that grows page by page, sharing what it had. */
+/** An immutable set of keys that grows page by page and shares its earlier parts. */
 export interface SeenKeys {
   readonly count: number;
-  /** False once there were more than SEEN_KEYS_MAX keys: then what is missing here may have been seen. */
+  /** False once there were more than SEEN_KEYS_MAX keys: a key that is missing here may have been seen. */
   readonly complete: boolean;
   /** Disjoint. */
   readonly pages: readonly ReadonlySet<string>[];
@@ -12,7 +15,7 @@ export interface SeenKeys {
 
 export const NOTHING_SEEN: SeenKeys = { count: 0, complete: true, pages: [] };
 
-/** `seen` with `keys`, and the indexes of those keys that were not in it; of a repeated key only the first. */
+/** `seen` plus `keys`, and the indexes of the new keys; of a repeated key only the first. */
 export function addSeen(
   seen: SeenKeys,
   keys: readonly string[],

@@ -3,22 +3,22 @@ import type { SeenKeys } from "./seenKeys.ts";
 import type { Window } from "./window.ts";
 
 /**
- * Reading orders whose timestamps are so close that no bound can come between them, and that do not fit on a page.
+ * Reads orders whose timestamps are so close that no bound can separate them and that do not fit on a page.
  *
- * Only offsets are left then. Each page starts some rows before the end of the one before it and must begin with
- * rows already read, in the same order (the anchor): so a row that left the window cannot have pulled an unread one
- * past the seam. Rows within one timestamp may come in another order each time, and then no anchor holds; so the
- * rows are read again and again until the readings agree or the rows have been counted.
+ * Only offsets are left then. Each page starts some rows before the end of the previous one and must begin with rows
+ * already read, in the same order (the anchor): so a row that left the window cannot have moved an unread one past the
+ * seam. If rows of one timestamp change their order each time, no anchor holds; then the rows are read again until the
+ * readings agree or the rows have been counted.
  */
 export interface TieReading {
   readonly window: Window;
   readonly offset: number;
-  /** Position behind the last row of the pages that hang together. */
+  /** The position after the last row of the contiguous pages. */
   readonly end: number;
   /** Keys of the last of those pages. */
   readonly tail: readonly string[];
   readonly stepBack: number;
-  /** False once an anchor could not be found: the order of the rows changes from one request to the next. */
+  /** False once an anchor was missing: the order of the rows changes from one request to the next. */
   readonly anchored: boolean;
   readonly pass: number;
   readonly passFreshRows: number;
@@ -26,34 +26,34 @@ export interface TieReading {
 }
 
 /**
- * What an end of the rows tells: how many there were at that instant. In a window of the past rows only leave, so
- * as soon as that many different rows have been seen since, every one of them has been.
+ * What the end of the rows reveals: how many there were at that instant. In a past window rows only leave, so once that
+ * many different rows have been seen since, all have been seen.
  */
 interface Census {
   readonly total: number;
   readonly seen: SeenKeys;
 }
 
-/** Rows that a page shares with the one before it; doubled while no anchor is found. */
+/** Rows that a page shares with the previous one; doubled while no anchor is found. */
 const STEP_BACK_ROWS = 20;
-/** With rows in random order each pass leaves a fifth unseen: after 24 the chance that one is left is nil. */
+/** With rows in random order each pass leaves a fifth unseen: after 24 passes practically none is left. */
 const PASSES_MAX = 24;
-/** Served rows per different row beyond which the provider is going round in circles. */
+/** Served rows per different row; beyond it the provider is repeating itself. */
 const REPEATS_MAX = 3;
 
 export interface TiePage {
   readonly keys: readonly string[];
-  /** How many of them this walk had not seen before. */
+  /** How many of them are new in this walk. */
   readonly freshRows: number;
-  /** There may be rows behind this page. */
+  /** There may be rows after this page. */
   readonly full: boolean;
-  /** Different rows that this walk has seen; undefined when it has lost count. */
+  /** The number of different rows seen in this walk; undefined if it has lost count. */
   readonly seenRows: number | undefined;
 }
 
 export type TieProgress =
   | { readonly kind: "more"; readonly reading: TieReading }
-  /** `proved` is false when the passes were used up before the rows agreed. */
+  /** `proved` is false if the passes were used up before the rows agreed. */
   | { readonly kind: "read"; readonly proved: boolean }
   | { readonly kind: "stalled" };
 
@@ -83,7 +83,7 @@ export function receiveTies(reading: TieReading, page: TiePage): TieProgress {
   return { kind: "more", reading: { ...chained, offset: end - stepBack, stepBack } };
 }
 
-/** The same page again, sharing twice the rows; undefined when they are all but one of a page already. */
+/** The same page again, sharing twice as many rows; undefined if it already shares all but one. */
 function stepFurtherBack(reading: TieReading): TieReading | undefined {
   const stepBackMax = reading.tail.length - 1;
   if (reading.stepBack >= stepBackMax) return undefined;
@@ -92,7 +92,7 @@ function stepFurtherBack(reading: TieReading): TieReading | undefined {
 }
 
 /**
- * True when `keys` begins inside `tail` and goes on in its order until unread rows begin. Some rows of the tail may
+ * True if `keys` begins inside `tail` and continues in its order until unread rows begin. Some rows of the tail may
  * have left the window since, but not most: two rows in the same order prove little.
  */
 function holdsAnchor(tail: readonly string[], keys: readonly string[]): boolean {
@@ -114,9 +114,9 @@ function holdsAnchor(tail: readonly string[], keys: readonly string[]): boolean 
 
 function endPass(reading: TieReading, countable: boolean): TieProgress {
   const { census, end, pass, passFreshRows, anchored, tail } = reading;
-  // More than there were means that some came in since, so that the count says nothing.
+  // If there are more than the census counted, some arrived since, and the count is useless.
   const counted = census !== undefined && census.seen.complete && census.seen.count === census.total;
-  // Beyond what can be remembered one pass with every anchor in place has to do.
+  // If there are too many to remember, one pass with every anchor in place must suffice.
   const agreed = anchored && (!countable || (pass > 1 && passFreshRows === 0));
   if (counted || agreed) return { kind: "read", proved: true };
   if (pass >= PASSES_MAX) return { kind: "read", proved: false };

@@ -10,28 +10,28 @@ import { BOUND_GRANULE, halve, widen } from "./window.ts";
 import type { Window } from "./window.ts";
 
 /**
- * Reading all orders of a window page by page (spec, "GET /v1/orders"), as data: ask with `nextRequest`, answer with
+ * Reads all orders of a window page by page (spec, "GET /v1/orders"), as data: call `nextRequest`, pass the answer to
  * `receivePage`, until there is an `outcome`.
  *
- * Orders leave the window while it is read, since an update gives them a new `updatedAt`; each one that leaves moves
- * those behind it one place down, past the seam between two pages. Plain offsets would lose orders, so:
- * - a page that is not full shows the whole window as it was at one instant: done;
- * - full pages that are sorted by `updatedAt`, in either direction: domain/window/scan.ts;
- * - where those are not sorted or do not hang together: cut the window in two until pages are not full;
- * - a full page within one timestamp, or within two seconds: domain/window/ties.ts.
- * Bounds are whole seconds throughout, as finer ones may be cut.
+ * Orders leave the window while it is read, because an update gives them a new `updatedAt`; each one that leaves shifts
+ * the orders behind it one place, past the seam between two pages. Plain offsets would lose orders, so:
+ * - a page that is not full shows the whole window at one instant: done;
+ * - full pages sorted by `updatedAt`, in either direction: domain/window/scan.ts;
+ * - if pages are not sorted or do not overlap: cut the window in two until pages are not full;
+ * - a full page within one timestamp, or within two seconds: domain/window/ties.ts. Bounds are always whole seconds,
+ *   because providers may truncate finer ones.
  *
- * The window must lie in the provider's past by more than a second. Orders that appear in it only while it is being
- * read may be missed: later windows overlap it for them.
+ * The window must be more than a second in the provider's past. Orders that enter it while it is being read may be
+ * missed: later windows overlap it to find them.
  */
 export interface Walk {
   readonly window: Window;
   readonly limit: number;
   readonly pagesMax: number;
-  /** Still to be done, the next one last. */
+  /** Remaining tasks, the next one last. */
   readonly tasks: readonly Task[];
   readonly seen: SeenKeys;
-  /** Indexes of the rows of the last page that no earlier page of this walk had. */
+  /** Indexes of the rows of the last page that are new in this walk. */
   readonly fresh: readonly number[];
   readonly pages: number;
   readonly emptyPages: number;
@@ -62,20 +62,20 @@ interface ScanTask {
 }
 
 export interface WalkPage {
-  /** Every element as served, whether it can be read or not. */
+  /** Every element as served, readable or not. */
   readonly rows: readonly WalkRow[];
   readonly hasMore: boolean;
-  /** The limit that the provider says it used. */
+  /** The limit that the provider reports. */
   readonly limit: number;
 }
 
-/** What to ask for; the sense of the bounds (inclusive or exclusive) does not matter. */
+/** What to request; whether the bounds are inclusive or exclusive does not matter. */
 export interface WalkRequest extends Window {
   readonly offset: number;
   readonly limit: number;
 }
 
-/** A contradiction (nothing on the page, but more to come) may be a passing fault. */
+/** A contradiction (an empty page with more to come) may be a passing fault. */
 const EMPTY_PAGES_MAX = 3;
 
 export function startWalk(options: { window: Window; limit: number; pagesMax: number }): Walk {
@@ -91,7 +91,7 @@ export function startWalk(options: { window: Window; limit: number; pagesMax: nu
   };
 }
 
-/** The next page to ask for; undefined when the walk has its outcome. */
+/** The next page to request; undefined if the walk has its outcome. */
 export function nextRequest(walk: Walk): WalkRequest | undefined {
   const task = walk.tasks.at(-1);
   if (walk.outcome !== undefined || task === undefined) return undefined;
@@ -101,10 +101,10 @@ export function nextRequest(walk: Walk): WalkRequest | undefined {
   return { ...task.range, offset: task.scan.offset, limit };
 }
 
-/** The walk after the page that answered `nextRequest(walk)`; `fresh` then says which of its rows are new. */
+/** The walk after the page that answered `nextRequest(walk)`; `fresh` then lists its new rows. */
 export function receivePage(walk: Walk, page: WalkPage): Walk {
   const task = walk.tasks.at(-1);
-  if (task === undefined) throw new TypeError("the walk is over: it asked for no page");
+  if (task === undefined) throw new TypeError("the walk is over: it requested no page");
   const keys = page.rows.map((row) => row.key);
   const { seen, fresh } = addSeen(walk.seen, keys);
   const next = advance({ ...walk, seen, fresh, pages: walk.pages + 1 }, task, page);
@@ -124,7 +124,7 @@ function advance(walk: Walk, task: Task, page: WalkPage): Walk {
     const stalled = emptyPages >= EMPTY_PAGES_MAX;
     return { ...walk, emptyPages, outcome: stalled ? { kind: "stalled" } : undefined };
   }
-  // A provider may lower the limit, and one that says "no more" on a full page is asked once more.
+  // A provider may lower the limit; if it says "no more" on a full page, it is asked once more.
   const full = page.hasMore || page.rows.length >= Math.min(page.limit, walk.limit);
   const patient = { ...walk, emptyPages: 0 };
   switch (task.kind) {
@@ -143,7 +143,7 @@ function advance(walk: Walk, task: Task, page: WalkPage): Walk {
 
 interface Received {
   readonly rows: readonly WalkRow[];
-  /** There may be orders behind this page. */
+  /** There may be orders after this page. */
   readonly full: boolean;
 }
 
@@ -189,12 +189,13 @@ function advanceTies(walk: Walk, reading: TieReading, { rows, full }: Received):
 }
 
 /**
- * In the place of a range with too many orders in one timestamp: that second, and apart from it what lies before and
- * after. They overlap by a second, or the orders at a bound would be in neither, were it exclusive on both sides.
+ * Replaces a range with too many orders in one timestamp by that second and, separately, the parts before and after.
+ * They overlap by a second; if bounds were exclusive on both sides, the orders at a bound would otherwise be in
+ * neither.
  */
 function readAround(walk: Walk, range: Window, at: Instant): Walk {
   const second = floorTo(at, BOUND_GRANULE);
-  // Shown by a bound that is inclusive: a range that ends there would show it again.
+  // Shown because of an inclusive bound: a range that ends there would show it again.
   if (second < range.since || second >= range.until) return cut(walk, range);
   const ties = clip(widen({ since: second, until: second + BOUND_GRANULE }, BOUND_GRANULE), range);
   const before = { since: range.since, until: second };
@@ -203,7 +204,7 @@ function readAround(walk: Walk, range: Window, at: Instant): Walk {
   return replaceTask(walk, ...around, { kind: "ties", reading: startTies(ties) });
 }
 
-/** In the place of a range that does not fit on a page, its halves; or its ties, when it is too short to be cut. */
+/** Replaces a range that does not fit on a page by its halves, or by its ties if it is too short to cut. */
 function cut(walk: Walk, range: Window): Walk {
   const halves = halve(range, BOUND_GRANULE);
   if (halves === undefined) return replaceTask(walk, { kind: "ties", reading: startTies(range) });

@@ -1,19 +1,19 @@
 import { NOTHING_SEEN } from "./seenKeys.ts";
 import type { Walk } from "./walk.ts";
 
-/** Raise it when Walk changes its shape: a walk of another format is started again. */
+/** Increment when Walk changes: a walk in another format is started again. */
 const FORMAT = 2;
 
 /**
- * The walk as JSON, instants as text, without the keys that it has seen: those grow with each page, and are kept page
- * by page.
+ * The walk as JSON, with instants as text and without its seen keys: those grow with each page and are stored page by
+ * page.
  */
 export function encodeWalk(walk: Walk): string {
   const rest = { ...walk, seen: undefined, fresh: undefined };
   return JSON.stringify({ format: FORMAT, complete: walk.seen.complete, walk: rest }, toPlain);
 }
 
-/** The walk that was encoded, with the new keys of each of its pages; undefined when it is of another format. */
+/** Decodes a walk with the new keys of each of its pages; undefined if it has another format. */
 export function decodeWalk(text: string, pages: readonly (readonly string[])[]): Walk | undefined {
   const stored = JSON.parse(text, fromPlain) as {
     format: number;

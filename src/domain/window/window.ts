@@ -8,23 +8,23 @@ export interface Window {
 }
 
 /**
- * Bounds of windows are whole seconds: providers cut or refuse finer ones, and the provider's clock is known to a
- * second only. It is also the coarsest resolution of `updatedAt` that is believed.
+ * Bounds of windows are whole seconds: providers truncate or refuse finer ones, and the provider's clock is only known
+ * to a second. It is also the coarsest resolution of `updatedAt` that we support.
  */
 export const BOUND_GRANULE = NANOS_PER_SECOND;
 
-/** End of what may be read now, exclusive: younger changes may still be on their way into the provider's list. */
+/** The end of what may be read now, exclusive: more recent changes may not be in the provider's list yet. */
 export function settledUntil(options: { providerNow: Instant; settleSeconds: number }): Instant {
   return floorTo(addSeconds(options.providerNow, -options.settleSeconds), BOUND_GRANULE);
 }
 
 /**
- * The window that the fast sweep reads next, from `overlapSeconds` before the cursor, at most `spanMaxSeconds`
- * beyond it, and not beyond `end` (exclusive, from settledUntil).
+ * The next window of the fast sweep: from `overlapSeconds` before the cursor, at most `spanMaxSeconds` beyond it, and
+ * not beyond `end` (exclusive, from settledUntil).
  *
- * The cursor is the end of the last window, never the greatest `updatedAt` seen: one order stamped in the future
- * would carry it past changes that are still to come. Where the provider's clock went back, `end` lies before the
- * cursor; then the window ends at `end` anyway, and the cursor waits.
+ * The cursor is the end of the last window, never the greatest `updatedAt` seen: an order with a future timestamp would
+ * move it past changes that are still to come. If the provider's clock went back, `end` is before the cursor; then the
+ * window ends at `end`, and the cursor waits.
  */
 export function nextWindow(options: {
   polledThrough: Instant;
@@ -37,22 +37,22 @@ export function nextWindow(options: {
   const since = floorTo(addSeconds(from, -overlapSeconds), BOUND_GRANULE);
   const reach = ceilTo(addSeconds(from, spanMaxSeconds), BOUND_GRANULE);
   const until = reach < end ? reach : end;
-  // Without overlap and without a second gone by there is nothing to read; a window is never empty.
+  // Without overlap and before a second has passed there is nothing to read; a window is never empty.
   return { since: since < until ? since : until - BOUND_GRANULE, until };
 }
 
 /**
- * `window` with `granule` more on both sides: what is asked for, so that it does not matter whether the provider
- * takes its bounds as inclusive or exclusive, or shows rounded times.
+ * `window` extended by `granule` on both sides, so that it does not matter whether the provider's bounds are inclusive
+ * or exclusive, or its times rounded.
  */
 export function widen(window: Window, granule: bigint): Window {
   return { since: window.since - granule, until: window.until + granule };
 }
 
 /**
- * Two windows that together cover `window`, cut at a multiple of `granule`; undefined when it is too short to be cut.
+ * Two windows that together cover `window`, cut at a multiple of `granule`; undefined if it is too short to cut.
  *
- * The right one starts a granule before the cut: were `since` exclusive, the orders at the cut would be in neither.
+ * The right one starts a granule before the cut: if `since` were exclusive, the orders at the cut would be in neither.
  */
 export function halve(window: Window, granule: bigint): readonly [Window, Window] | undefined {
   const { since, until } = window;

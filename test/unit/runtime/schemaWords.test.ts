@@ -26,7 +26,7 @@ it.each([
   ['{"header": "x-signature", "signed": "{body}", "algorithm": "md5"}', /algorithm: must be "/],
   [
     '{"header": "x-signature", "signed": "{body}", "colour": "red"}',
-    /has fields that nothing reads: "colour"/,
+    /has unknown fields: "colour"/,
   ],
 ])("a webhook scheme %s", (scheme, sentence) => {
   const problems = problemsOf({
