@@ -29,7 +29,7 @@ it("of two pollers one leads; when it is stopped the other takes over, and when 
   await second.waitFor(/leads now/, PATIENCE_MS);
   await systemClock.sleep(12_000);
   first.child.kill("SIGCONT");
-  await first.waitFor(/leads no more|lease/, PATIENCE_MS);
+  await first.waitFor(/no longer leads|lease/, PATIENCE_MS);
   await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
   const quietSince = provider.sandbox.now();
   await world.audit.expectEqual(provider.readTruth);

@@ -126,7 +126,7 @@ describe("a change that a read of ours finds where all was proved", () => {
     expect(await references()).toContain("LATER");
     expect(await gaps()).toBe(0);
     expect(await readSync()).toMatchObject({ breaches: 1, exceptions: 0 });
-    expect(lines).toEqual([expect.stringContaining("a proof was taken back")]);
+    expect(lines).toEqual([expect.stringContaining("a proof was withdrawn")]);
   });
 
   it("is no breach when it is younger than what was proved, or older than the history", async () => {

@@ -5,18 +5,18 @@ import type { ArrivalCount } from "../../domain/window/lateness.ts";
 import type { Window } from "../../domain/window/window.ts";
 import type { ShownPage } from "../cycle/readWindow.ts";
 
-/** A window that was read whole, and when that began. */
+/** A completely read window, with the start of its reading. */
 interface WholeRead {
   readonly window: Window;
   readonly begunAt: Instant;
 }
 
-/** Some ten megabytes; with more changes than that in six hours the older half of them is watched no more. */
+/** About ten megabytes; with more changes than that in six hours, the older half is no longer tracked. */
 const SHOWN_MAX = 100_000;
 
 /**
- * Tells how late changes appear in the provider's list, whoever learned of them first: a change that is shown for
- * the first time in a window which was read whole before was not there then.
+ * Measures how late changes appear in the provider's list, whoever learned of them first: a change shown for the first
+ * time in a window that was completely read before was not there then.
  */
 export class ArrivalLog {
   readonly #shown = new Map<string, Instant>();
@@ -24,7 +24,7 @@ export class ArrivalLog {
   #counts = new Map<string, ArrivalCount>();
   /** End of all windows read. */
   #reach: Instant | undefined;
-  /** Changes older than this are not watched any more. */
+  /** Changes older than this are no longer tracked. */
   #oldest: Instant = 0n;
 
   showPage({ requestedAt, rows }: Pick<ShownPage, "requestedAt" | "rows">): void {
@@ -39,7 +39,7 @@ export class ArrivalLog {
     if (this.#shown.size > SHOWN_MAX) this.#forgetHalf();
   }
 
-  /** `read` was read whole, and all its pages were shown here. */
+  /** `read` was completely read, and all its pages were shown here. */
   showWindow(read: WholeRead): void {
     this.#age(read.begunAt);
     this.#reads = [...this.#reads, read];
@@ -47,7 +47,7 @@ export class ArrivalLog {
     this.#forgetOld();
   }
 
-  /** What was counted since the last call. */
+  /** The counts since the last call. */
   take(): ArrivalCount[] {
     const counts = [...this.#counts.values()];
     this.#counts = new Map();
@@ -62,7 +62,7 @@ export class ArrivalLog {
         (latest, { begunAt }) => (latest === undefined || begunAt > latest ? begunAt : latest),
         undefined,
       );
-    // Older than what was read here: nobody can tell whether it is late.
+    // Older than everything read here: whether it is late is unknown.
     if (missedAt === undefined && (this.#reach === undefined || version < this.#reach)) return;
     const missedSeconds = missedAt === undefined ? 0 : boundOf(secondsBetween(version, missedAt));
     const seenSeconds = boundOf(secondsBetween(version, requestedAt));

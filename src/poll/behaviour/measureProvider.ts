@@ -9,18 +9,16 @@ import type { ShownPage } from "../cycle/readWindow.ts";
 export interface ProviderMeasurement {
   /** Learns from a page that was read anyway. */
   showPage(page: ShownPage): void;
-  /** Takes down what was learned. */
+  /** Records the measurements. */
   readonly task: LeaderTask;
 }
 
-/** How often measured values are written down when nothing has changed. */
+/** How often unchanged values are recorded. */
 const RECORD_EVERY_MS = 600_000;
-/** While the task fails, they must not pile up. */
+/** While the task fails, the measurements must not pile up. */
 const MEASURED_MAX = 100;
 
-/**
- * Measures how a provider answers where the spec leaves it open, from the pages that sweeps read.
- */
+/** Measures behaviour that the spec leaves open, from the pages that sweeps read. */
 export function makeProviderMeasurement(deps: PollDeps): ProviderMeasurement {
   const { client, clock, logger, pool } = deps;
   const { sourceId } = deps.source;
@@ -63,7 +61,7 @@ export function makeProviderMeasurement(deps: PollDeps): ProviderMeasurement {
     for (const [aspect, value] of Object.entries(news)) {
       const previous = (known as Readonly<Record<string, string | undefined>>)[aspect];
       if (previous === undefined) logger.debug({ aspect, value }, "measured the provider");
-      else logger.warn({ aspect, value, previous }, "the provider answers otherwise than before");
+      else logger.warn({ aspect, value, previous }, "the provider's behaviour has changed");
     }
   }
 

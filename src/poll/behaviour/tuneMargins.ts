@@ -8,16 +8,16 @@ import type { PollDeps } from "../cycle/deps.ts";
 export interface Tuner {
   /** The margins in force: the configured ones, until `resume` or the task has run. */
   current(): Margins;
-  /** How far back the delayed sweep looks now and then, by the same. */
+  /** How far back the delayed sweep looks occasionally, from the same measurements. */
   lookbackSeconds(): number;
-  /** Takes over what the leaders before have learned: a term begins with it, before anything is proved. */
+  /** Adopts what earlier leaders have learned: a term starts with it, before anything is proved. */
   resume(): Promise<void>;
   readonly task: LeaderTask;
 }
 
 const EVERY_MS = 300_000;
 
-/** Tunes settle time and overlap by what the last week's reads showed late, every five minutes. */
+/** Tunes settle time and overlap from the lateness of last week's changes, every five minutes. */
 export function makeTuner(
   { source, pool, logger, settleSeconds, overlapSeconds }: PollDeps,
   arrivals: ArrivalLog,
@@ -30,7 +30,7 @@ export function makeTuner(
     lookbackSeconds: () => lookbackSeconds,
     async resume() {
       const stored = await readMargins(pool, sourceId);
-      // Configuration may have been raised since.
+      // The configured values may have been raised since.
       margins = {
         settleSeconds: Math.max(settleSeconds, stored?.settleSeconds ?? 0),
         overlapSeconds: Math.max(overlapSeconds, stored?.overlapSeconds ?? 0),
@@ -41,7 +41,7 @@ export function makeTuner(
       name: "tune settle time and overlap",
       everyMs: EVERY_MS,
       async run({ term }) {
-        // What cannot be recorded is lost with its five minutes; the week has plenty more.
+        // If they cannot be recorded, these five minutes are lost; the week has plenty more.
         const fresh = arrivals.take();
         if (fresh.length > 0) await recordArrivals(pool, term.lease, { sourceId, counts: fresh });
         const counts = await readArrivals(pool, sourceId);

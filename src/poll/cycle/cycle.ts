@@ -21,11 +21,11 @@ type CycleResult =
   | { readonly kind: "not_due"; readonly waitMs: number };
 
 export interface Cycle {
-  /** A cycle under this term, if one is due. Throws what went wrong, after noting it beside the cursor. */
+  /** Runs a cycle in this term, if one is due. Throws the error that ended it, after recording it with the cursor. */
   run(context: { term: Term; signal: AbortSignal }): Promise<CycleResult>;
 }
 
-/** What a leader does in each interval: know the time, know where it stands, run the sweeps, then the tasks. */
+/** A leader's work in each interval: learn the time, read the state, run the sweeps, then the tasks. */
 export function makeCycle(deps: PollDeps): Cycle {
   const { client, clock, pool } = deps;
   const { sourceId } = deps.source;
@@ -37,8 +37,8 @@ export function makeCycle(deps: PollDeps): Cycle {
     try {
       return await runIfDue(term, signal);
     } catch (error) {
-      // However it ended: the next leader reads here how long ago the last request was. The error that counts is
-      // the first one.
+      // Recorded however the cycle ended: the next leader reads here how long ago the last request was. The first error
+      // counts.
       const failure = signal.aborted ? "cut_short" : describePollFailure(error);
       await endCycle(pool, term.lease, { sourceId, failure }).catch(() => undefined);
       throw error;
@@ -67,7 +67,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     return { kind: "polled", counts };
   }
 
-  /** A source that was never polled begins now: from this instant on, and back to backfillSince from it. */
+  /** A source that was never polled starts now: from this instant on, and backwards to backfillSince. */
   async function begin(term: Term): Promise<PollState> {
     const now = floorTo(client.providerClock.providerNow(), BOUND_GRANULE);
     const since = floorTo(resolveSince(deps.backfillSince, now), BOUND_GRANULE);
@@ -76,7 +76,7 @@ export function makeCycle(deps: PollDeps): Cycle {
     return { historySince, polledThrough: now, safeThrough: undefined, idleMs: undefined };
   }
 
-  /** The leader before this one may have used up the rate a moment ago, and nobody else knows. */
+  /** The previous leader may have used up the rate limit a moment ago, and nobody else knows. */
   async function waitForQuiet({ idleMs }: PollState, signal: AbortSignal): Promise<void> {
     const windowMs = deps.rateWindowMs ?? client.promises.rateWindowMs;
     const quietMs = deps.pace === "request" ? intervalMs : windowMs;
@@ -87,7 +87,7 @@ export function makeCycle(deps: PollDeps): Cycle {
   return { run };
 }
 
-/** The sweeps and the tasks, with what they learn of the provider and are tuned by. */
+/** Makes the sweeps and the tasks, with what they measure and how they are tuned. */
 function makeWork(deps: PollDeps, intervalMs: number) {
   const awaitTurn = makeAwaitTurn({ clock: deps.clock, gapMs: deps.pace === "request" ? intervalMs : 0 });
   const arrivals = new ArrivalLog();
@@ -108,7 +108,7 @@ function makeWork(deps: PollDeps, intervalMs: number) {
   return { runSweeps, tasks, tuner };
 }
 
-/** The margins as the tuner has them at each use. */
+/** The margins as currently tuned, read at each use. */
 function tune(deps: PollDeps, tuner: Tuner): PollDeps {
   return {
     ...deps,
@@ -118,7 +118,7 @@ function tune(deps: PollDeps, tuner: Tuner): PollDeps {
     get overlapSeconds() {
       return tuner.current().overlapSeconds;
     },
-    // As far back as the latest change was late a read may not know of one.
+    // A read may miss a change that is as late as the latest one seen.
     get horizonSeconds() {
       return deps.horizonSeconds ?? tuner.lookbackSeconds();
     },

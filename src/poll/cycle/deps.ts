@@ -6,35 +6,35 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export interface PollDeps {
   readonly source: { readonly sourceId: string };
-  /** Throws ConfigurationError once the source belongs to another provider. Asked before each cycle. */
+  /** Throws ConfigurationError once the source belongs to another provider. Called before each cycle. */
   readonly assertOurs?: () => Promise<void>;
   readonly client: OrderSource;
   readonly pool: Pool;
   readonly apply: Pick<Apply, "applyReads">;
   readonly clock: Clock;
-  /** Bound to the source: the lines do not name it again. */
+  /** Bound to the source: log lines do not have to name it. */
   readonly logger: Logger;
-  /** From the start of a cycle to that of the next. */
+  /** From the start of a cycle to the start of the next. */
   readonly intervalSeconds: number;
-  /** How long the provider may still change what it dates to an instant. Read at each use: it is tuned. */
+  /** How long the provider may still change what it dates to an instant. Tuned, so read at each use. */
   readonly settleSeconds: number;
-  /** How late a change may appear to a read at the most, 15 minutes by default; see `ReadTime`. Tuned, too. */
+  /** How late a change may appear to a read at most, 15 minutes by default; see `ReadTime`. Tuned, too. */
   readonly horizonSeconds?: number | undefined;
-  /** How far each window reaches back into the one before: longer than any change takes to appear; tuned too. */
+  /** How far each window reaches back into the previous one: longer than any change takes to appear. Tuned, too. */
   readonly overlapSeconds: number;
-  /** How far back the delayed sweep looks now and then; tuned too. Default, and least: a quarter of an hour. */
+  /** How far back the delayed sweep looks occasionally. Tuned, too. Default and minimum: a quarter of an hour. */
   readonly lookbackSeconds?: number | undefined;
   /** How far back the history of a new source is read: ISO 8601 duration or instant. */
   readonly backfillSince: string;
-  /** `request` leaves the interval between any two list reads, for a provider that counts every read. */
+  /** `request` applies the interval to any two list reads, for a provider that counts every read. */
   readonly pace: "cycle" | "request";
-  /** Names this process, like no other. */
+  /** Identifies this process uniquely. */
   readonly holder: string;
-  /** Default as the source promises: how long a new leader waits, since the one before it may have read just now. */
+  /** How long a new leader waits, because the previous one may have read just now. Default: as the source promises. */
   readonly rateWindowMs?: number | undefined;
-  /** The source has webhook secrets: what its events miss is watched. Default false. */
+  /** The source has webhook secrets, so missed events are tracked. Default false. */
   readonly webhooksConfigured?: boolean | undefined;
-  /** Default 5 min: how long an event may come after the read that found its change, before it counts as lost. */
+  /** How long an event may arrive after the read that found its change before it counts as lost. Default 5 min. */
   readonly eventGraceSeconds?: number | undefined;
   /** Default 15 s. */
   readonly leaseTtlMs?: number | undefined;

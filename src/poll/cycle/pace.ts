@@ -4,8 +4,8 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 export type AwaitTurn = (signal: AbortSignal) => Promise<void>;
 
 /**
- * Leaves at least `gapMs` between the starts of two list reads, beyond what the client's budget asks for; a gap of 0
- * leaves it all to the budget.
+ * Keeps at least `gapMs` between the starts of two list reads, in addition to the client's budget; with a gap of 0 only
+ * the budget applies.
  */
 export function makeAwaitTurn({ clock, gapMs }: { clock: Clock; gapMs: number }): AwaitTurn {
   let lastMs = Number.NEGATIVE_INFINITY;

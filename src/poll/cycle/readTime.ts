@@ -3,7 +3,7 @@ import { HORIZON_SECONDS_MIN } from "../../domain/order/observation.ts";
 import type { ReadTime } from "../../domain/order/observation.ts";
 import type { PollDeps } from "./deps.ts";
 
-/** What a read that was requested at this instant can know. */
+/** What a read requested at this instant can know. */
 export function readTime(
   { settleSeconds, horizonSeconds = HORIZON_SECONDS_MIN }: Pick<PollDeps, "settleSeconds" | "horizonSeconds">,
   requestedAt: Instant,

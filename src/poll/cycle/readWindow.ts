@@ -13,10 +13,10 @@ import type { ListedOrder, Priority } from "../../domain/source/orderSource.ts";
 import type { PollDeps } from "./deps.ts";
 import { readTime } from "./readTime.ts";
 
-/** A window that is being read. Plain data: reading may pause between two pages for as long as it likes. */
+/** A window that is being read. Plain data: reading may pause between two pages for any length of time. */
 export interface Reading {
   readonly walk: Walk;
-  /** Provider-clock instant at which the first page was asked for, a lower bound; undefined before that. */
+  /** Provider-clock instant at which the first page was requested, a lower bound; undefined before that. */
   readonly begunAt: Instant | undefined;
   readonly begunAtMs: number;
   readonly counts: ReadCounts;
@@ -24,29 +24,29 @@ export interface Reading {
 
 export interface ReadCounts {
   readonly requests: number;
-  /** Different orders, or states of them, that the pages showed. */
+  /** Different orders, or states of orders, on the pages. */
   readonly orders: number;
-  /** Of those, what changed the mirror. */
+  /** The number of them that changed the mirror. */
   readonly applied: number;
   /** Elements that could not be read as orders; they are in quarantine. */
   readonly unreadable: number;
 }
 
-/** A page as it was shown, for whoever measures the provider. */
+/** A page as shown, for measuring the provider. */
 export interface ShownPage {
   readonly requestedAt: Instant;
   readonly rows: readonly ShownRow[];
   readonly hasMore: boolean;
-  /** What the source said of its limits for lists. */
+  /** The source's statement about its rate limits for lists. */
   readonly rate: string;
 }
 
 interface ShownRow extends WalkRow {
-  /** Undefined, as the version is, for an element that could not be read as an order. */
+  /** Undefined, like the version, for an element that could not be read as an order. */
   readonly reference: string | undefined;
 }
 
-/** The new orders of a page, and what apply decided on them. */
+/** The new orders of a page, with the decisions on them. */
 export interface AppliedPage {
   readonly snapshots: readonly Snapshot[];
   readonly decisions: readonly Decision[];
@@ -55,11 +55,11 @@ export interface AppliedPage {
 interface ReadOptions {
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
-  /** Decide on what the page shows, and write none of it. */
+  /** Decide on the page without writing. */
   readonly rehearses?: boolean | undefined;
-  /** Called with each page when it has been applied. */
+  /** Called with each page after it was applied. */
   readonly notePage?: ((page: AppliedPage) => void) | undefined;
-  /** Keeps how far the reading has got with this page, in the transaction that applies the page. */
+  /** Stores the reading's progress with this page, in the transaction that applies the page. */
   readonly keep?:
     ((client: Queryable, after: Reading, decisions: readonly Decision[]) => Promise<void>) | undefined;
   readonly signal: AbortSignal;
@@ -68,9 +68,9 @@ interface ReadOptions {
 /** Reads the next page of a reading whose walk has no outcome yet, and applies what is new on it. */
 export type ReadPage = (reading: Reading, options: ReadOptions) => Promise<Reading>;
 
-/** Some five minutes of the list rate; a window with more is better read, and committed, in parts. */
+/** About five minutes of the list rate; a larger window is better read and committed in parts. */
 const PAGES_MAX = 500;
-/** A window this short cannot be read in parts, so it may have what an import of a million orders takes. */
+/** A window this short cannot be read in parts, so it may take as many pages as an import of a million orders. */
 const INDIVISIBLE_NANOS = 2n * NANOS_PER_SECOND;
 const INDIVISIBLE_PAGES_MAX = 5_000;
 
@@ -89,7 +89,7 @@ export function startReading(window: Window, { limit, nowMs }: { limit: number; 
 
 /**
  * Makes a ReadPage that waits for `awaitTurn` before each request. It throws what the client and apply throw; the
- * reading given to it then still stands and can be tried again: applying is idempotent.
+ * reading passed to it stays valid and can be retried, because applying is idempotent.
  */
 export function makeReadPage(
   deps: Pick<PollDeps, "source" | "client" | "apply" | "settleSeconds" | "horizonSeconds">,
@@ -143,7 +143,7 @@ export function addCounts(left: ReadCounts, right: ReadCounts): ReadCounts {
   };
 }
 
-/** An element of a page as a row of a walk. */
+/** Converts an element of a page to a row of a walk. */
 function toRow(element: ListedOrder): ShownRow {
   if (element.kind === "unreadable") {
     const key = createHash("sha256").update(element.raw).digest("hex");

@@ -16,14 +16,14 @@ import type { AwaitTurn } from "./pace.ts";
 import { addCounts, makeReadPage, NOTHING_READ } from "./readWindow.ts";
 import type { ReadCounts, ShownPage } from "./readWindow.ts";
 
-/** What a cycle read, and to what effect. */
+/** What a cycle read, and the effect. */
 export interface CycleCounts extends ReadCounts {
   /** Windows read to their end. */
   readonly windows: number;
-  /** Of those, the ones that could not be proved whole. */
+  /** The number of them that could not be proved complete. */
   readonly unproved: number;
   readonly refetches: number;
-  /** What went wrong beside the fast window, which was read anyway. */
+  /** An error outside the fast window, which was read anyway. */
   readonly spareError: unknown;
 }
 
@@ -35,7 +35,7 @@ export interface CycleContext {
   readonly dueMs: number;
 }
 
-/** What the sweeps are given and shown to. */
+/** What the sweeps receive, and what observes them. */
 export interface SweepWatch {
   readonly awaitTurn: AwaitTurn;
   /** Called with each page that a sweep reads. */
@@ -44,11 +44,11 @@ export interface SweepWatch {
   readonly showWindow: (read: CommittedWindow) => void;
 }
 
-/** Windows of the fast sweep that may prove too large in one cycle, each next one half as long. */
+/** How many windows of the fast sweep may be too large in one cycle; each next one is half as long. */
 const TOO_LARGE_MAX = 12;
 
 /**
- * Makes what a cycle reads: first the fast window, then the proof, then requested refetches, then what can wait, for as
+ * Makes the reads of a cycle: first the fast window, then the proof, then requested refetches, then what can wait, as
  * long as there is time.
  */
 export function makeRunSweeps(
@@ -67,9 +67,9 @@ export function makeRunSweeps(
   );
   const requested = makeRunner(makeRequestedSweep(deps));
   const verify = makeRunner(makeVerifySweep(deps));
-  // The proof comes before everything that can wait, so that nothing of that can hold it up.
+  // The proof precedes everything that can wait, so that nothing can delay it.
   const proof = makeSpareWork(deps, [delayed]);
-  // Gaps come before what somebody asked for: they hold up what the mirror can vouch for.
+  // Gaps precede requests by people: they delay what the mirror can claim.
   const spare = makeSpareWork(deps, [backfill, requested, verify]);
 
   async function runFast(take: Steps["take"]): Promise<void> {
@@ -98,12 +98,12 @@ export function makeRunSweeps(
 }
 
 interface Steps {
-  /** One step of a sweep, if it has anything to do now. */
+  /** Runs one step of a sweep, if it has anything to do now. */
   readonly take: (runner: SweepRunner) => Promise<Step | undefined>;
   readonly counts: () => ReadCounts & Pick<CycleCounts, "windows" | "unproved">;
 }
 
-/** The steps of one cycle: where it stands, and what they have counted and moved so far. */
+/** Counts the steps of one cycle: its state, what they have counted, and how far they have moved. */
 function countSteps(
   { client, clock }: Pick<PollDeps, "client" | "clock">,
   { term, signal, state }: CycleContext,

@@ -1,25 +1,27 @@
 import { NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Window } from "../../domain/window/window.ts";
 
-/** How long the windows of a sweep may be: halved where they are too much, doubled again where they are not. */
+/** How long the windows of a sweep may be: halved if they are too large, doubled again if they are not. */
 export interface Span {
   seconds(): number;
-  /** To half of `window`, which was too much, at most. */
+  /** To at most half of `window`, which was too large. */
   shorten(window: Window): void;
   lengthen(): void;
 }
 
-/** Of a sweep over a period of the past, which nobody waits for. */
+/** The span of a sweep over a past period that nobody waits for. */
 export interface PeriodSpan extends Span {
-  /** Lengthens it as far as a window of it, read with so many requests, leaves room. */
+  /** Lengthens the span as far as the requests of its last window allow. */
   fit(requests: number): void;
 }
 
 const DAY_SECONDS = 86_400;
 const YEAR_SECONDS = 365 * DAY_SECONDS;
-/** Each window costs a request or two more than its orders need, so it should have many pages; people see whole ones. */
+/**
+ * Each window costs a request or two more than its orders need, so it should have many pages; people see complete ones.
+ */
 const PAGES_WANTED = 30;
-/** Below this a window cannot be cut any more. */
+/** A shorter window cannot be cut any more. */
 const SPAN_MIN_SECONDS = 2;
 
 export function makeSpan({ seconds: start, max }: { seconds: number; max: number }): Span {

@@ -3,7 +3,7 @@ import { failureOf } from "../../domain/source/errors.ts";
 import { describeMessage } from "../../runtime/telemetry/errorFields.ts";
 import type { CycleFailure } from "../ledger/pollState.sql.ts";
 
-/** What is noted of an error that ended a cycle. */
+/** What is stored about an error that ended a cycle. */
 export function describePollFailure(error: unknown): CycleFailure {
   return { sentence: describeMessage(error), trouble: nameTrouble(error) };
 }

@@ -5,27 +5,27 @@ import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
-/** A time of leading, from taking the lease to losing it. */
+/** A term of leadership, from taking the lease to losing it. */
 export interface Term {
   readonly lease: Lease;
-  /** Aborted with a LeaseLostError when the term is over. */
+  /** Aborted with a LeaseLostError when the term ends. */
   readonly signal: AbortSignal;
-  /** Throws LeaseLostError when the term is over, as far as this process can know. */
+  /** Throws LeaseLostError if the term has ended, as far as this process can know. */
   assertLeading(): void;
 }
 
 export interface Leadership {
-  /** The term under way, or a new one; undefined while somebody else leads. */
+  /** The current term, or a new one; undefined while another process leads. */
   readonly lead: () => Promise<Term | undefined>;
   /** Ends the term and lets the next leader in. */
   readonly resign: () => Promise<void>;
 }
 
-/** Three attempts fit into a lease before it runs out. */
+/** The number of renewal attempts within the lifetime of a lease. */
 const RENEWALS_PER_TTL = 3;
 
 interface OpenTerm extends Term {
-  /** On the monotonic clock: until then nobody else can have taken the lease. */
+  /** On the monotonic clock: nobody else can have taken the lease before this. */
   trustedUntilMs: number;
   end(reason: unknown): void;
 }
@@ -33,8 +33,8 @@ interface OpenTerm extends Term {
 /**
  * Holds a lease by renewing it until `resign`.
  *
- * How long it may be trusted is counted from before each renewal, on the monotonic clock: the database counts from
- * later, and a process that was stopped for a while finds its trust gone when it wakes.
+ * The lease is trusted for a time counted from before each renewal, on the monotonic clock: the database counts from
+ * later, and a process that was suspended finds its trust expired when it wakes.
  */
 export function makeLeadership(deps: {
   pool: Pool;
@@ -85,7 +85,7 @@ export function makeLeadership(deps: {
 
   function endLost(term: OpenTerm): void {
     if (term.signal.aborted) return;
-    logger.warn({ lease: name, fence: String(term.lease.fence) }, "leads no more");
+    logger.warn({ lease: name, fence: String(term.lease.fence) }, "no longer leads");
     term.end(makeLeaseLostError(term.lease));
   }
 

@@ -7,13 +7,13 @@ import type { CycleCounts } from "../cycle/runSweeps.ts";
 export interface PollLog {
   succeeded(counts: CycleCounts, skewSeconds: number | null): void;
   failed(error: unknown, waitMs: number): void;
-  /** A person has the source at rest, or not. */
+  /** Whether a person has paused the source. */
   pausedIs(paused: boolean): void;
 }
 
 const SKEW_SHOWN_SECONDS = 5;
 
-/** Says once what is wrong, and once that it is right again: a line for every attempt would bury the others. */
+/** Logs each problem once and its end once: a line for every attempt would bury the others. */
 export function makePollLog(logger: Logger): PollLog {
   const polling = makeChange();
   const spare = makeChange();
@@ -39,7 +39,7 @@ export function makePollLog(logger: Logger): PollLog {
       logger.debug({ requests, windows, orders, applied, unreadable, unproved, refetches }, "polled");
       if (polling.is("") === "changed") logger.info("polling works again");
       if (spare.is(nameOf(spareError)) === "changed" && spareError !== undefined) {
-        logger.warn({ err: spareError }, "reading beside the fast sweep failed; it is tried again later");
+        logger.warn({ err: spareError }, "reading outside the fast sweep failed; it will be retried later");
       }
       const skewed = skewSeconds !== null && Math.abs(skewSeconds) > SKEW_SHOWN_SECONDS;
       if (skew.is(skewed ? "skewed" : "") === "changed" && skewed) {
@@ -66,7 +66,7 @@ function nameOf(error: unknown): string {
   return typeof code === "string" ? `${error.name} ${code}` : error.name;
 }
 
-/** Remembers a text; `is` tells whether it is another one than last time. The first one is the empty text. */
+/** Remembers a text; `is` tells whether it differs from the last one. Initially the text is empty. */
 function makeChange(): { is(text: string): "changed" | "same" } {
   let last = "";
   return {

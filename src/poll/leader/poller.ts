@@ -33,13 +33,13 @@ import { withSignals } from "../../runtime/lifecycle/abort.ts";
  */
 
 /**
- * What runOnce did:
- * - `polled`: a cycle was run;
+ * The result of runOnce:
+ * - `polled`: a cycle ran;
  * - `paused`: a person has paused the source;
  * - `not_leading`: another process leads;
  * - `not_due`: the next cycle starts in `waitMs`;
- * - `lease_lost`: another process has taken over in the middle of it;
- * - `failed`: `error` says why; it will be tried again, no sooner than in `waitMs`.
+ * - `lease_lost`: another process took over in the middle;
+ * - `failed`: `error` says why; it will be retried in `waitMs` at the earliest.
  */
 interface CycleReport extends CycleCounts {
   readonly outcome: "polled" | "paused" | "not_leading" | "not_due" | "lease_lost" | "failed";
@@ -49,27 +49,27 @@ interface CycleReport extends CycleCounts {
 
 export interface Poller {
   /**
-   * One cycle, if this process leads and one is due. Goes on from the watermark, so calling it too often or too
-   * seldom does no harm; a call during another one gets that one's report. Rejects only with the reason of `signal`,
-   * or with PollerClosedError.
+   * Runs one cycle, if this process leads and one is due. Continues from the watermark, so calling it too often or too
+   * rarely does no harm; a call during another one gets its report. Rejects only with the reason of `signal`, or with
+   * PollerClosedError.
    */
   runOnce(signal?: AbortSignal): Promise<CycleReport>;
   /** Calls runOnce every second, until `close`. */
   start(): void;
-  /** Breaks off what is under way and gives up the lease. Resolves within about a second. */
+  /** Aborts the work under way and gives up the lease. Resolves within about a second. */
   close(): Promise<void>;
 }
 
 const LEASE_TTL_MS = 15_000;
 const EVERY_SECOND = "* * * * * *";
 const TICK_MS = 1_000;
-/** Longer waits would only delay the recovery; the client has waited between its own attempts as well. */
+/** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
 const CLOSE_WAIT_MS = 1_000;
-/** How often a paused source is looked at. */
+/** How often a paused source is checked. */
 const PAUSE_LOOK_MS = 5_000;
 
-/** Polls one source. Throws ConfigurationError when `backfillSince` cannot be understood. */
+/** Polls one source. Throws ConfigurationError if `backfillSince` is invalid. */
 export function makePoller(deps: PollDeps): Poller {
   const { source, clock } = deps;
   const name = `poll:${source.sourceId}`;
@@ -87,7 +87,7 @@ export function makePoller(deps: PollDeps): Poller {
     try {
       const { outcome, waitMs } = await runOnce();
       if (outcome !== "not_due" || waitMs > TICK_MS) return;
-      // Due before the next tick, so that the interval is not drawn out to whole ticks.
+      // Due before the next tick, so that the interval is not rounded up to whole ticks.
       await clock.sleep(waitMs, closing.signal);
       await runOnce();
     } catch (error) {
@@ -105,7 +105,7 @@ export function makePoller(deps: PollDeps): Poller {
   return {
     runOnce,
     start() {
-      // Only a hint to look whether something is due: missed and blocked ticks are harmless, so nothing is logged.
+      // A tick only checks whether something is due: missed and blocked ticks are harmless, so nothing is logged.
       task ??= schedule(EVERY_SECOND, tick, { name, timezone: "Etc/UTC", noOverlap: true, logger: SILENT });
     },
     close,
@@ -115,10 +115,10 @@ export function makePoller(deps: PollDeps): Poller {
 const ignore = () => undefined;
 const SILENT = { info: ignore, warn: ignore, error: ignore, debug: ignore };
 
-/** One attempt at a cycle, and when the next one makes sense. */
+/** Makes one attempt at a cycle; returns when the next one makes sense. */
 function makeAttempt(deps: PollDeps, name: string) {
   const { source, pool, clock, logger, holder, leaseTtlMs = LEASE_TTL_MS } = deps;
-  // Thrown now rather than in the first cycle.
+  // Throw an invalid value now instead of in the first cycle.
   resolveSince(deps.backfillSince, clock.now());
   const leadership = makeLeadership({ pool, name, holder, ttlMs: leaseTtlMs, clock, logger });
   const cycle = makeCycle(deps);
@@ -167,7 +167,7 @@ function makeAttempt(deps: PollDeps, name: string) {
 
   async function resign(): Promise<void> {
     await leadership.resign().catch((error: unknown) => {
-      logger.warn({ err: error }, "could not give up the lease; it runs out by itself");
+      logger.warn({ err: error }, "could not give up the lease; it will expire");
     });
   }
 
@@ -199,7 +199,7 @@ function backoffMs(
 ): number {
   const retry = error instanceof OrderMirrorError ? error.retry : "later";
   const longestMs = Math.max(BACKOFF_MAX_MS, intervalMs);
-  // What only a person can mend is tried again slowly from the start.
+  // A problem that only a person can fix is retried slowly from the start.
   if (retry === "never") return longestMs;
   const growingMs = Math.min(intervalMs * 2 ** (failures - 1), longestMs);
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;

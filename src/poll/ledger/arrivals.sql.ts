@@ -3,7 +3,7 @@ import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
-/** Adds to what was counted in this hour, and drops what is older than a month. Throws LeaseLostError. */
+/** Adds to the counts of this hour, and deletes those older than a month. Throws LeaseLostError. */
 export async function recordArrivals(
   pool: Pool,
   lease: Lease,
@@ -32,7 +32,7 @@ export async function recordArrivals(
   if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
-/** What was counted in the last seven days. */
+/** The counts of the last seven days. */
 export async function readArrivals(pool: Pool, sourceId: string): Promise<ArrivalCount[]> {
   const { rows } = await pool.query<ArrivalCount>(
     `select missed_seconds as "missedSeconds", seen_seconds as "seenSeconds", sum(changes)::float8 as changes
@@ -43,7 +43,7 @@ export async function readArrivals(pool: Pool, sourceId: string): Promise<Arriva
   return rows;
 }
 
-/** Notes the margins in force, for people to see. Throws LeaseLostError. */
+/** Records the margins in force, for people to see. Throws LeaseLostError. */
 export async function recordMargins(
   pool: Pool,
   lease: Lease,
@@ -58,9 +58,12 @@ export async function recordMargins(
   if (rowCount === 0) throw makeLeaseLostError(lease);
 }
 
-/** The margins that a leader tuned last. */
+/** The margins as last tuned by a leader. */
 export interface StoredMargins extends Margins {
-  /** Age at which the latest change of the last week was seen, of those that a read had missed; 0: none was late. */
+  /**
+   * Age at which the latest of the late changes of the last week was seen, those that a read had missed; 0: none was
+   * late.
+   */
   readonly tailSeconds: number;
 }
 

@@ -3,7 +3,7 @@ import { toInstant } from "../../database/columns.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import type { Window } from "../../domain/window/window.ts";
 
-/** A proof that was taken back; see mirror.coverage_breaches. */
+/** A withdrawn proof; see mirror.coverage_breaches. */
 export interface Breach extends Window {
   readonly breachId: bigint;
   readonly sourceId: string;
@@ -16,11 +16,11 @@ export interface Breach extends Window {
   readonly detail: string;
   readonly safeThroughBefore: Instant | null;
   readonly safeThroughAfter: Instant | null;
-  /** Null while the span is not proved again. */
+  /** Null until the period is proved again. */
   readonly reprovedAt: Instant | null;
 }
 
-/** Marks the breaches whose span is proved again; in the transaction that proves a window. */
+/** Marks the breaches whose period is proved again; in the transaction that proves a window. */
 export async function noteReproved(client: Queryable, sourceId: string): Promise<void> {
   await client.query(
     `update mirror.coverage_breaches b set reproved_at = clock_timestamp()

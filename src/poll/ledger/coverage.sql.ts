@@ -11,15 +11,15 @@ export interface WalkedWindow extends Window {
   readonly sourceId: string;
   readonly sweep: string;
   /**
-   * Nothing in the window can be missing: the walk was whole beyond doubt, and began so long after `until` that no
+   * Nothing in the window can be missing: the walk was certainly complete, and began so long after `until` that no
    * change could still appear in the window.
    */
   readonly proved: boolean;
   /** Moves the cursor of the fast sweep to `until`, if it is not there yet. */
   readonly movesCursor: boolean;
-  /** In force at the commit. */
+  /** The margins in force at the commit. */
   readonly margins: Margins;
-  /** Provider-clock instant at which the first page was asked for, a lower bound. */
+  /** Provider-clock instant at which the first page was requested, a lower bound. */
   readonly begunAt: Instant;
   readonly requests: number;
   readonly orders: number;
@@ -33,12 +33,12 @@ export interface CoverageProgress {
 }
 
 /**
- * Records a walked window, together with what it moves, under the lease. Throws LeaseLostError. To be called inside
- * a transaction: the source's watermark is locked first, so that no proof is taken back between the look and the move.
+ * Records a walked window and its effects, under the lease. Throws LeaseLostError. Call it inside a transaction: it
+ * locks the source's watermark first, so that no proof is withdrawn between the check and the move.
  *
- * `safe_through` is the end of the unbroken run of proved windows that begins at the source's history_since. So it
- * stops at a gap, however much was read beyond it, and jumps when the gap is filled. It goes back by no commit, but
- * only by a breach: mirror.withdraw_proof takes a proof back when a change is found that it had missed.
+ * `safe_through` is the end of the contiguous run of proved windows that begins at the source's history_since. So it
+ * stops at a gap, however much was read beyond it, and jumps when the gap is filled. No commit moves it back, only a
+ * breach: mirror.withdraw_proof withdraws a proof when a change is found that it had missed.
  */
 export async function commitWindow(
   client: Queryable,
@@ -103,8 +103,8 @@ export async function lockPollState(client: Queryable, lease: Lease, sourceId: s
 }
 
 /**
- * The parts of `within` that no proved window covers, oldest first, at most `limit` of them. What lies between
- * history_since and safe_through is proved, though its windows may have been removed; see removeCoverage.
+ * The parts of `within` that no proved window covers, oldest first, at most `limit`. The period between history_since
+ * and safe_through is proved although its windows may have been deleted; see removeCoverage.
  */
 export async function readGaps(
   pool: Pool,

@@ -1,7 +1,7 @@
 import type { Pool } from "../../database/database.ts";
 
 export interface DatedAhead {
-  /** Their time has come: they wait for a decision again. */
+  /** Their time has come: they await a decision again. */
   readonly due: number;
   /** A read made since does not show them. */
   readonly refuted: number;
@@ -58,7 +58,7 @@ select (select count(*) from due)::int as due, (select count(*) from refuted)::i
 
 const LIMIT = 500;
 
-/** Decides on events that were dated ahead of the provider's clock, as far as time or a read has decided by now. */
+/** Decides on events that were dated ahead of the provider's clock, as far as time or a read allows. */
 export async function decideDatedAhead(
   pool: Pool,
   query: { sourceId: string; aheadNanosMax: bigint; marginNanos: bigint },

@@ -2,20 +2,20 @@ import { readFeedFence } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { inTransaction } from "../../database/transaction.ts";
 
-/** Upper bounds of the delays that are distinguished, in seconds; the last one stands for all that are longer. */
+/** Upper bounds of the delays that are distinguished, in seconds; the last one covers all longer delays. */
 const DELAY_BOUNDS = [1, 5, 30, 60, 300, 3_600, 2_147_483_647];
 
-/** How many changes of the feed one look takes. */
+/** How many changes of the feed one pass takes. */
 const FEED_LIMIT = 5_000;
 
 export interface LedgerStep {
   readonly sourceId: string;
-  /** How long an event may come after the read that found its change, before it counts as lost. */
+  /** How long an event may arrive after the read that found its change before it counts as lost. */
   readonly graceSeconds: number;
 }
 
 export interface LedgerReport {
-  /** Changes of the feed that were looked at; FEED_LIMIT when more may be waiting. */
+  /** Changes of the feed that were examined; FEED_LIMIT if more may be waiting. */
   readonly read: number;
   readonly found: number;
   readonly late: number;
@@ -23,9 +23,9 @@ export interface LedgerReport {
 }
 
 /*
- * The feed is read up to its fence only: a smaller position may commit later. A new order counts when it
- * changed after the source was configured here; one from before was never to be announced to us. The spec lists no
- * event for creation, so `created` is never expected.
+ * The feed is read only up to its fence: a smaller position may commit later. A new order counts if it changed after
+ * the source was configured; an older one was never to be announced to us. The spec lists no event for creation, so
+ * `created` is never expected.
  */
 const COLLECT = `
 with cursor as (
@@ -119,16 +119,16 @@ overdue as (
 select (select count(*) from late)::int as late, (select count(*) from overdue where state = 'lost')::int as lost`;
 
 /**
- * Brings the ledger of lost events up to date for one source: learns from the change feed which statuses are
- * announced and which changes a read found first, then tells late events from lost ones. Off the apply path, and
- * safe to run again, also while another process does.
+ * Updates the ledger of lost events for one source: learns from the change feed which statuses are announced and which
+ * changes a read found first, then distinguishes late events from lost ones. Runs outside the apply path, and may be
+ * repeated or run concurrently.
  */
 export async function advanceLostEvents(
   pool: Pool,
   { sourceId, graceSeconds }: LedgerStep,
 ): Promise<LedgerReport> {
   return inTransaction(pool, async (client) => {
-    // Of two that read the feed from the same place, both would count what they find there.
+    // Two processes that read the feed from the same position would both count what they find.
     await client.query("select pg_advisory_xact_lock(hashtext('order-mirror lost events'), hashtext($1))", [
       sourceId,
     ]);

@@ -1,12 +1,12 @@
 import type { Pool } from "../../database/database.ts";
 
-/** Statuses of the spec after which something is still to come; of others nobody knows. */
+/** Statuses of the spec that are not final; for others that is unknown. */
 const OPEN_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery"];
 
 /**
- * Requests that orders be read again that are open, and whose last change and planned delivery are both longer ago
- * than `unchangedHours`, though their last change not longer than `lookbackDays`: each at most once a day, those
- * first that were never asked for. Resolves with how many.
+ * Requests re-reads of open orders whose last change and planned delivery are both more than `unchangedHours` ago, but
+ * whose last change is at most `lookbackDays` ago: each at most once a day, never-requested ones first. Resolves with
+ * how many.
  */
 export async function requestOverdueRefetches(
   pool: Pool,

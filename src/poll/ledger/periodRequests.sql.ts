@@ -11,15 +11,15 @@ import { lockPollState } from "./coverage.sql.ts";
 export interface Findings {
   /** Orders that the mirror did not have. */
   readonly missing: number;
-  /** Orders of which it had an older state. */
+  /** Orders that the mirror had in an older state. */
   readonly stale: number;
-  /** Orders of which it had a state that the provider does not show, with a later updatedAt. */
+  /** Orders that the mirror had in a state that the provider does not show, with a later updatedAt. */
   readonly contradicted: number;
-  /** Orders with the same updatedAt and other content. */
+  /** Orders with the same updatedAt and different content. */
   readonly differing: number;
   /** Orders that the provider does not have. */
   readonly extra: number;
-  /** Orders that had to be read singly and could not be: nobody knows whether they differ. */
+  /** Orders whose single read failed: whether they differ is unknown. */
   readonly unreadable: number;
 }
 
@@ -32,10 +32,10 @@ export const NO_FINDINGS: Findings = {
   unreadable: 0,
 };
 
-/** A backfill reads a period, a verification compares it with the mirror. */
+/** A backfill reads a period; a verification compares it with the mirror. */
 export type RequestKind = "backfill" | "verification";
 
-/** A period of updatedAt that was asked to be read or compared, and how far that has got. */
+/** A requested read or comparison of a period of updatedAt, with its progress. */
 export interface PeriodRequest extends Window, Findings {
   readonly requestId: bigint;
   readonly kind: RequestKind;
@@ -45,19 +45,19 @@ export interface PeriodRequest extends Window, Findings {
   /** False: differences are only reported. */
   readonly repairs: boolean;
   readonly state: "requested" | "running" | "done" | "failed" | "cancelled";
-  /** From here to `until` everything was read. */
+  /** Everything from here to `until` was read. */
   readonly readDownTo: Instant;
   /** Windows in which orders may be missing. */
   readonly unproved: number;
   readonly requests: number;
-  /** Orders, or states of them, that were read. */
+  /** Orders, or states of orders, that were read. */
   readonly orders: number;
   /** References of the first orders found to differ. */
   readonly examples: readonly string[];
   readonly lastError: string | null;
-  /** Since it was begun, until it ended; 0 before. */
+  /** From its start until its end; 0 before. */
   readonly elapsedMs: number;
-  /** Start of what the mirror holds whole; null while the source was never polled. */
+  /** Start of the period that the mirror has completely; null while the source was never polled. */
   readonly historySince: Instant | null;
 }
 
@@ -88,7 +88,7 @@ function toRequest(row: Row): PeriodRequest {
   };
 }
 
-/** Asks for [since, until) to be read or compared; resolves with the number of the request. */
+/** Requests a read or a comparison of [since, until); resolves with the number of the request. */
 export async function requestPeriod(
   pool: Pool,
   request: Window & { kind: RequestKind; sourceId: string; sample?: number | null; repairs?: boolean },
@@ -109,7 +109,7 @@ export async function requestPeriod(
 }
 
 /**
- * Asks for `window` to be compared if the nightly comparison is due: at night (1 to 5 o'clock UTC) 20 hours after the
+ * Requests a comparison of `window` if the nightly comparison is due: at night (1 to 5 o'clock UTC) 20 hours after the
  * last one, at any time after 36 hours. The first one is due that long after the source was configured.
  */
 export async function requestNightly(
@@ -130,13 +130,16 @@ export async function requestNightly(
   );
 }
 
-/** Undefined when there is none of that number. */
+/** Undefined if there is no request with that number. */
 export async function readRequest(pool: Pool, requestId: bigint): Promise<PeriodRequest | undefined> {
   const { rows } = await pool.query<Row>(`${SELECT} where request_id = $1`, [requestId]);
   return rows[0] && toRequest(rows[0]);
 }
 
-/** The one to continue with, of those that list (`sampled` false) or of those that take a sample: the oldest open one. */
+/**
+ * The request to continue: the oldest open one, either of those that list (`sampled` false) or of those that take a
+ * sample.
+ */
 export async function readOpenRequest(
   pool: Pool,
   { sourceId, kind, sampled }: { sourceId: string; kind: RequestKind; sampled: boolean },
@@ -149,7 +152,7 @@ export async function readOpenRequest(
   return rows[0] && toRequest(rows[0]);
 }
 
-/** Begins a request that is still `requested`, to be read up to `until` (exclusive) only. Throws LeaseLostError. */
+/** Starts a request that is still `requested`, to be read only up to `until` (exclusive). Throws LeaseLostError. */
 export async function startRequest(
   pool: Pool,
   lease: Lease,
@@ -163,9 +166,9 @@ export async function startRequest(
 }
 
 /**
- * Notes that everything was read down to `readDownTo`, and what was found there; the request has ended when `done`.
- * After a backfill the source's history_since goes down to the start of the unbroken run of proved windows that holds
- * it. Throws LeaseLostError.
+ * Records that everything was read down to `readDownTo`, with the findings; the request ends if `done`. After a
+ * backfill the source's history_since moves down to the start of the contiguous run of proved windows that contains it.
+ * Throws LeaseLostError.
  */
 export async function advanceRequest(
   pool: Pool,
@@ -184,7 +187,7 @@ export async function advanceRequest(
 ): Promise<void> {
   const { missing, stale, contradicted, differing, extra, unreadable } = step.findings ?? NO_FINDINGS;
   await inTransaction(pool, async (client) => {
-    // A proof that is taken back meanwhile must not count for the history.
+    // A proof that is withdrawn meanwhile must not count for the history.
     await lockPollState(client, lease, step.sourceId);
     await updateUnderLease(client, lease, {
       set: `read_down_to = $5::bigint, unproved = unproved + $6, requests = requests + $7, orders = orders + $8,
@@ -222,7 +225,7 @@ export async function advanceRequest(
   });
 }
 
-/** Counts a failure; after `failuresMax` in a row the request has failed. Throws LeaseLostError. */
+/** Counts a failure; after `failuresMax` in a row the request fails. Throws LeaseLostError. */
 export async function noteRequestFailure(
   pool: Pool,
   lease: Lease,
@@ -236,7 +239,7 @@ export async function noteRequestFailure(
   });
 }
 
-/** Calls a request off that has not ended; false when it has, or there is none. What was read stays. */
+/** Cancels a request; false if it has ended or does not exist. What was read stays. */
 export async function cancelRequest(pool: Pool, requestId: bigint): Promise<boolean> {
   const result = await pool.query(
     `update mirror.period_requests set state = 'cancelled', ended_at = clock_timestamp()
@@ -246,7 +249,7 @@ export async function cancelRequest(pool: Pool, requestId: bigint): Promise<bool
   return result.rowCount === 1;
 }
 
-/** Orders whose stored updatedAt lies in `window` and that are not among `listed`, at most `limit`. */
+/** Orders whose stored updatedAt is in `window` and that are not in `listed`, at most `limit`. */
 export async function readUnlisted(
   pool: Pool,
   query: { sourceId: string; window: Window; listed: readonly string[]; limit: number },
@@ -261,7 +264,7 @@ export async function readUnlisted(
   return rows.map(({ reference }) => reference);
 }
 
-/** Orders of `window` in an order of chance that stays the same for a request. */
+/** Orders of `window` in a random order that is fixed for a request. */
 export async function readSample(
   pool: Pool,
   query: { sourceId: string; window: Window; requestId: bigint; offset: number; limit: number },
@@ -275,7 +278,7 @@ export async function readSample(
   return rows.map(({ reference }) => reference);
 }
 
-/** Changes one request, $4, under the lease; further values begin at $5. `before`: more CTEs, which see `held`. */
+/** Changes one request, $4, under the lease; further values start at $5. `before`: more CTEs, which see `held`. */
 async function updateUnderLease(
   client: Queryable,
   lease: Lease,

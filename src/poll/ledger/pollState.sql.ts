@@ -4,18 +4,18 @@ import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
-/** Where polling of a source stands. Instants are the provider's time. */
+/** The polling state of a source. Instants are the provider's time. */
 export interface PollState {
   readonly historySince: Instant;
   /** End of the last window of the fast sweep, exclusive: the cursor. */
   readonly polledThrough: Instant;
   /** Every change from historySince to before this is in the mirror. */
   readonly safeThrough: Instant | undefined;
-  /** Since the last cycle ended; undefined when there was none, 0 when it was cut short and nobody knows. */
+  /** Time since the last cycle ended; undefined if there was none, 0 if it was cut short and its end is unknown. */
   readonly idleMs: number | undefined;
 }
 
-/** Undefined when the source was never polled. */
+/** Undefined if the source was never polled. */
 export async function readPollState(pool: Pool, sourceId: string): Promise<PollState | undefined> {
   const { rows } = await pool.query<{
     history_since: string;
@@ -44,7 +44,7 @@ export async function readPollState(pool: Pool, sourceId: string): Promise<PollS
   );
 }
 
-/** Notes where polling of a new source begins; leaves what is there. Throws LeaseLostError. */
+/** Records where polling of a new source starts; keeps an existing record. Throws LeaseLostError. */
 export async function beginPolling(
   pool: Pool,
   lease: Lease,
@@ -65,15 +65,15 @@ export async function beginPolling(
 }
 
 /**
- * Starts a cycle, and notes the provider's clock, if the last one of any leader started at least `intervalMs` ago by the database's clock; otherwise
- * says how long to wait. Throws LeaseLostError.
+ * Starts a cycle and records the provider's clock, if the last cycle of any leader started at least `intervalMs` ago by
+ * the database's clock; otherwise returns how long to wait. Throws LeaseLostError.
  */
 export async function beginCycle(
   pool: Pool,
   lease: Lease,
   { sourceId, intervalMs, providerNow }: { sourceId: string; intervalMs: number; providerNow: Instant },
 ): Promise<{ readonly waitMs: number }> {
-  // A last start in the future means that the clock was set back; it must not stop polling until then.
+  // A last start in the future means that the clock was set back; that must not stop polling until then.
   const { rows } = await pool.query<{ held: boolean; begun: boolean; wait_ms: number | null }>(
     `with ${HELD}, pace as (
        select extract(epoch from last_cycle_started_at - clock_timestamp()) * 1000 + $5::double precision as wait_ms
@@ -94,15 +94,15 @@ export async function beginCycle(
   return { waitMs: row.begun ? 0 : (row.wait_ms ?? 0) };
 }
 
-/** Why a cycle failed, in a sentence and by kind. */
+/** Why a cycle failed, as a sentence and by kind. */
 export interface CycleFailure {
   readonly sentence: string;
   readonly trouble: PollTrouble;
 }
 
 /**
- * Notes the end of a cycle, be it before polling could begin: with its failure, with null when it did not fail, or
- * with `cut_short` when it was broken off, which says nothing about the trouble before it. Throws LeaseLostError.
+ * Records the end of a cycle, even before polling could start: with its failure, with null if it did not fail, or with
+ * `cut_short` if it was aborted, which leaves earlier trouble unchanged. Throws LeaseLostError.
  */
 export async function endCycle(
   pool: Pool,

@@ -3,18 +3,18 @@ import type { Pool } from "../../database/database.ts";
 import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql.ts";
 import type { Lease } from "../../database/leases.sql.ts";
 
-/** A measured aspect of the behaviour of a source's provider. Moments are seconds since 1970, by the database's clock. */
+/** A measured aspect of the provider's behaviour. Times are seconds since 1970, by the database's clock. */
 export interface StoredBehaviour {
   readonly sourceId: string;
   readonly aspect: Aspect;
   readonly value: string;
   readonly measuredAt: number;
-  /** Null when it never was another one. */
+  /** Null if it never had another value. */
   readonly previous: string | null;
   readonly changedAt: number | null;
 }
 
-/** Takes down what holds now; a value that differs from the stored one counts as changed now. Throws LeaseLostError. */
+/** Records the current values; one that differs from the stored value counts as changed now. Throws LeaseLostError. */
 export async function recordBehaviour(
   pool: Pool,
   lease: Lease,
@@ -37,7 +37,7 @@ export async function recordBehaviour(
   if (rows[0]?.held !== true) throw makeLeaseLostError(lease);
 }
 
-/** What was measured of all sources, or of one. */
+/** The measurements of all sources, or of one. */
 export async function readBehaviour(pool: Pool, sourceId: string | null = null): Promise<StoredBehaviour[]> {
   const { rows } = await pool.query<StoredBehaviour>(
     `select source_id as "sourceId", aspect, value, extract(epoch from measured_at)::float8 as "measuredAt", previous,

@@ -1,18 +1,18 @@
 import type { Pool } from "../../database/database.ts";
 
-/** Requests to the provider, by what they counted against and what they were for. */
+/** Requests to the provider, by rate policy and purpose. */
 export interface RequestCount {
   readonly policy: string;
   readonly purpose: string;
   readonly requests: number;
 }
 
-/** A count with how many of the requests were answered 429. */
+/** A count with the number of requests that were answered with 429. */
 export interface SpentRequests extends RequestCount {
   readonly refused: number;
 }
 
-/** Adds what a process has sent for a source, and drops what is older than two days. */
+/** Adds what a process has sent for a source, and deletes counts older than two days. */
 export async function recordRequests(
   pool: Pool,
   { sourceId, counts }: { sourceId: string; counts: readonly SpentRequests[] },
@@ -37,7 +37,7 @@ export async function recordRequests(
   );
 }
 
-/** What all processes sent for a source within the last `minutes` whole minutes and this one, the most first. */
+/** What all processes sent for a source within the last `minutes` whole minutes and the current one, largest first. */
 export async function readRequests(
   pool: Pool,
   { sourceId, minutes }: { sourceId: string; minutes: number },

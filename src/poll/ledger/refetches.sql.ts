@@ -2,25 +2,25 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool, Queryable } from "../../database/database.ts";
 import type { Window } from "../../domain/window/window.ts";
 
-/** A request to have one order read again. */
+/** A request to read one order again. */
 export interface Refetch {
   readonly reference: string;
   readonly reason: string;
-  /** Reads that failed, or came too early, so far. */
+  /** Reads so far that failed or came too early. */
   readonly attempts: number;
-  /** The database's text of when it was requested; names this request. */
+  /** The database's text of the request time; identifies this request. */
   readonly requestedAt: string;
 }
 
-/** The word in quarantine for an order whose single read fails again and again. */
+/** The quarantine reason for an order whose single read keeps failing. */
 const REASON = "unreadable_singly";
 
-/** A request that exists already is as good: it only notes what the proof skips. */
+/** An existing request is sufficient: only record what the proof excludes. */
 const NOTE_UNCONFIRMED = `on conflict (source_id, reference) do update set unconfirmed = true
   where not refetches.unconfirmed`;
 const UNCONFIRMED = "claimed, and not shown by a read";
 
-/** Requests that orders be read again. One that is waiting already starts again: it must be read after this. */
+/** Requests re-reads of orders. A waiting request starts again: the order must be read after this. */
 export async function requestRefetches(
   pool: Pool,
   { sourceId, references, reason }: { sourceId: string; references: readonly string[]; reason: string },
@@ -36,8 +36,8 @@ export async function requestRefetches(
 }
 
 /**
- * Requests that the orders be read again that hold a claim of `window` which no read has shown: the walk that proved the
- * window would have. Resolves with how many. To be called in the transaction that proves it.
+ * Requests re-reads of the orders with a claim in `window` that no read has shown: the walk that proved the window
+ * would have shown it. Resolves with how many. Call it in the transaction that proves the window.
  */
 export async function requestUnconfirmed(
   client: Queryable,
@@ -53,7 +53,7 @@ export async function requestUnconfirmed(
   return rowCount ?? 0;
 }
 
-/** The same of orders that a page showed in an older state than the mirror has. In the transaction of the page. */
+/** The same for orders that a page showed in an older state than the mirror has. In the transaction of the page. */
 export async function requestContradicted(
   client: Queryable,
   { sourceId, references }: { sourceId: string; references: readonly string[] },
@@ -67,7 +67,7 @@ export async function requestContradicted(
   );
 }
 
-/** The requests that are due, in the order in which they became so: a failing one comes behind those that waited. */
+/** The due requests, in the order in which they became due: failing ones come after those that waited. */
 export async function takeRefetches(
   pool: Pool,
   { sourceId, limit }: { sourceId: string; limit: number },
@@ -81,9 +81,9 @@ export async function takeRefetches(
 }
 
 /**
- * The request is fulfilled, or given up; one that was repeated in the meantime stays. What its failures left in
- * quarantine goes with it. Where the request was to confirm a late event and the read `shown` has just that version, the
- * proof that had missed it is taken back; resolves with whether that was so.
+ * Fulfils or abandons the request; one that was repeated meanwhile stays. Removes what its failures left in quarantine.
+ * If the request was to confirm a late event and the read `shown` has exactly that version, the proof that had missed
+ * it is withdrawn; resolves with whether that was so.
  */
 export async function completeRefetch(
   pool: Pool,
@@ -105,7 +105,7 @@ export async function completeRefetch(
   return { breach: rows[0]?.breach === true };
 }
 
-/** Counts a read that came too early to fulfil the request; the next one comes in `waitMs`. */
+/** Counts a read that came too early to fulfil the request; the next one follows in `waitMs`. */
 export async function postponeRefetch(
   pool: Pool,
   { sourceId, refetch, waitMs }: { sourceId: string; refetch: Refetch; waitMs: number },
@@ -118,16 +118,16 @@ export async function postponeRefetch(
   );
 }
 
-/** How long to wait after failures in a row: twice as long each time, and seldom once it is in quarantine. */
+/** How long to wait after failures in a row: twice as long each time, and much longer once it is in quarantine. */
 export interface RefetchPatience {
   readonly firstWaitMs: number;
-  /** With so many failures it is in quarantine. */
+  /** After this many failures it is in quarantine. */
   readonly failuresMax: number;
   readonly seldomMs: number;
 }
 
 /**
- * Counts a read that failed, of a request or, for `reason`, of a comparison. After some in a row the order is shown in
+ * Counts a failed read of a request or, for `reason`, of a comparison. After several in a row the order is shown in
  * quarantine, once per request, even if a person dismisses it there. Resolves with the failures in a row.
  */
 export async function noteRefetchFailure(
@@ -175,7 +175,7 @@ export async function noteRefetchFailure(
   return rows[0]?.failures ?? 0;
 }
 
-/** Which of the orders failed when they were read singly and are not to be asked for again yet. */
+/** Orders whose single read failed and that must not be requested again yet. */
 export async function readResting(
   pool: Pool,
   { sourceId, references }: { sourceId: string; references: readonly string[] },
@@ -198,7 +198,7 @@ export interface FailingRead {
 
 const FAILING_MAX = 200;
 
-/** Those that failed most often first, at most 200. */
+/** The most frequent failures first, at most 200. */
 export async function readFailing(pool: Pool): Promise<FailingRead[]> {
   const { rows } = await pool.query<FailingRead>(
     `select source_id as "sourceId", reference, failures, last_error as "lastError" from mirror.refetches
@@ -209,8 +209,8 @@ export async function readFailing(pool: Pool): Promise<FailingRead[]> {
 }
 
 /**
- * Orders of a comparison's period that single reads have corrected since it was asked for: they come before it in each
- * cycle, and would otherwise take away what it is to tell of.
+ * Orders of a comparison's period that single reads have corrected since it was requested: they precede it in each
+ * cycle, and would otherwise hide differences from it.
  */
 export async function readCorrected(
   pool: Pool,

@@ -5,40 +5,40 @@ import { HELD, leaseValues, makeLeaseLostError } from "../../database/leases.sql
 import type { Lease } from "../../database/leases.sql.ts";
 import { WalkForgottenError } from "../cycle/errors.ts";
 
-/** Which walk: there is one at a time of each sweep of a source. */
+/** Identifies a walk: each sweep of a source has one at a time. */
 export interface WalkKey {
   readonly sourceId: string;
   readonly sweep: string;
 }
 
-/** A walk and how far it has got. */
+/** A walk with its progress. */
 export interface WalkProgress extends WalkKey {
   readonly window: Window;
-  /** Provider-clock instant at which the first page was asked for. */
+  /** Provider-clock instant at which the first page was requested. */
   readonly begunAt: Instant;
   /** Pages read. */
   readonly step: number;
-  /** That they showed. */
+  /** Orders on those pages. */
   readonly orders: number;
   /** As the program encodes it. */
   readonly state: string;
 }
 
-/** Which page of which walk. */
+/** Identifies a page of a walk. */
 type WalkPlace = Omit<WalkProgress, "orders" | "state">;
 
 export interface StoredWalk extends Pick<WalkProgress, "begunAt" | "step" | "orders" | "state"> {
   /** The new keys of each page, the first page first. */
   readonly pages: readonly (readonly string[])[];
-  /** Since its first page was committed. */
+  /** Time since its first page was committed. */
   readonly elapsedMs: number;
 }
 
-/** Still the provider and the database under which the walk was begun. */
+/** The walk was started with the same provider and database. */
 const SAME_GROUND = `walks.server = mirror.server_identity()
   and walks.provider = (select coalesce(provider, base_url) from mirror.sources s where s.source_id = walks.source_id)`;
 
-/** The walk to continue; undefined when there is none, or it was begun at another provider or database server. */
+/** The walk to continue; undefined if there is none, or if it was started with another provider or database server. */
 export async function loadWalk(pool: Pool, { sourceId, sweep }: WalkKey): Promise<StoredWalk | undefined> {
   const { rows } = await pool.query<Omit<StoredWalk, "begunAt"> & { begunAt: string }>(
     `select begun_at as "begunAt", step, orders, state::text,
@@ -52,7 +52,7 @@ export async function loadWalk(pool: Pool, { sourceId, sweep }: WalkKey): Promis
   return row && { ...row, begunAt: BigInt(row.begunAt) };
 }
 
-/** Notes the first page of a walk, in place of any walk of this sweep before it. Throws LeaseLostError. */
+/** Records the first page of a walk and replaces any earlier walk of this sweep. Throws LeaseLostError. */
 export async function beginWalk(
   client: Queryable,
   lease: Lease,
@@ -77,7 +77,7 @@ export async function beginWalk(
 }
 
 /**
- * Notes one more page of a walk, if the database knows all the pages before it. Throws WalkForgottenError, or
+ * Records one more page of a walk, if the database knows all earlier pages. Throws WalkForgottenError or
  * LeaseLostError.
  */
 export async function advanceWalk(
@@ -102,7 +102,7 @@ export async function advanceWalk(
   if (!rows[0].advanced) throw makeForgottenError(progress);
 }
 
-/** Ends a walk that has read `step` pages before this one, if the database knows them all. Throws WalkForgottenError. */
+/** Ends a walk that read `step` pages before this one, if the database knows them all. Throws WalkForgottenError. */
 export async function endWalk(client: Queryable, progress: WalkPlace): Promise<void> {
   const { sourceId, sweep, window, begunAt, step } = progress;
   const { rowCount } = await client.query(
@@ -114,7 +114,7 @@ export async function endWalk(client: Queryable, progress: WalkPlace): Promise<v
   if (rowCount === 0) throw makeForgottenError(progress);
 }
 
-/** Forgets what is known of a sweep's walk: it is started again, or was given up. */
+/** Deletes the record of a sweep's walk, which is started again or abandoned. */
 export async function forgetWalk(database: Queryable, { sourceId, sweep }: WalkKey): Promise<void> {
   await database.query("delete from mirror.walks where source_id = $1 and sweep = $2", [sourceId, sweep]);
 }

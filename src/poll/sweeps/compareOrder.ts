@@ -11,7 +11,7 @@ import { noteOrderGone } from "./orderGone.ts";
 import { startSingleReads } from "./singleRead.ts";
 import type { SingleRead } from "./singleRead.ts";
 
-/** What a part of a comparison found. */
+/** The findings of a part of a comparison. */
 export interface Difference {
   readonly findings: Findings;
   readonly references: readonly string[];
@@ -31,7 +31,7 @@ export function addDifference(left: Difference, right: Difference): Difference {
   return { findings, references: [...left.references, ...right.references] };
 }
 
-/** What had to be repaired was different: the kind tells what the mirror had before. */
+/** Everything that had to be repaired was different: the kind says what the mirror had before. */
 export function findDifferences(decisions: readonly Decision[]): Difference {
   return decisions.reduce((sum, { verdict, previousStatus, conflict, reference }) => {
     if (!isChange({ verdict })) return sum;
@@ -55,17 +55,17 @@ const UNREADABLE = makeDifference("unreadable", null);
 const REASON = "could not be compared";
 
 /**
- * Reads orders of the mirror again, one by one, and compares them. A change from `knownBefore` on is no difference:
- * polling may not have come to it yet. An order that cannot be read is counted as such and requested again, and the
- * others are compared anyway. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and
- * the reason of `signal`.
+ * Reads orders of the mirror again, one by one, and compares them. A change from `knownBefore` on is not a difference:
+ * polling may not have reached it yet. An order that cannot be read is counted and requested again, and the others are
+ * compared anyway. Throws what ends a batch of single reads, what apply throws, LeaseLostError, and the reason of
+ * `signal`.
  */
 export async function compareOrders(
   deps: PollDeps,
   options: {
     references: readonly string[];
     knownBefore: Instant;
-    /** False: only says what differs. */
+    /** False: only report differences. */
     repairs: boolean;
     term: Term;
     signal: AbortSignal;
@@ -78,7 +78,7 @@ export async function compareOrders(
   let found = NO_DIFFERENCE;
   for (const reference of references) {
     term.assertLeading();
-    // It failed a moment ago; after a batch that was ended, this is how the next one comes past it.
+    // It failed a moment ago; this is how the batch after an ended one gets past it.
     const read = resting.has(reference) ? undefined : await reads.read(reference, signal);
     if (read?.kind === "failed" && read.endsBatch) throw read.error;
     const difference =

@@ -6,8 +6,8 @@ import type { PollDeps } from "../cycle/deps.ts";
 import { readTime } from "../cycle/readTime.ts";
 
 /**
- * The one place that handles it when the provider answers a single read with "not found" (404 or 410, whatever the
- * body): the order is gone, unless the mirror holds a claim that is younger than such a read can know.
+ * The one place that handles a "not found" answer to a single read (404 or 410, whatever the body): the order is gone,
+ * unless the mirror has a claim that is too recent for such a read.
  */
 export async function noteOrderGone(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "settleSeconds" | "horizonSeconds">,
@@ -17,7 +17,7 @@ export async function noteOrderGone(
   const horizon = horizonOf(readTime(deps, requestedAt));
   const absence = await applyAbsence(deps.pool, { sourceId, reference, via, horizon, requestedAt });
   if (absence.outcome === "gone") {
-    deps.logger.warn({ reference }, "the provider has no order of this reference; it is no longer served");
+    deps.logger.warn({ reference }, "the provider has no order with this reference; it is no longer served");
   }
   return absence;
 }

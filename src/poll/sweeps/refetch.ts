@@ -10,9 +10,9 @@ import { readTime } from "../cycle/readTime.ts";
 import { noteOrderGone } from "./orderGone.ts";
 import { startSingleReads } from "./singleRead.ts";
 
-/** Single reads have the sustained policy to themselves (200 per 10 s), but a cycle has other things to do. */
+/** Single reads only use the sustained policy (200 per 10 s), but a cycle has other work, too. */
 const REFETCHES_MAX = 50;
-/** An order that bears a time in the future is asked for again until then, though not for ever. */
+/** An order with a future timestamp is requested again until then, but not forever. */
 const ATTEMPTS_MAX = 20;
 
 const WAIT_MAX_MS = 6 * 3_600_000;
@@ -20,14 +20,14 @@ const WAIT_MAX_MS = 6 * 3_600_000;
 export interface RefetchCounts {
   readonly requests: number;
   readonly applied: number;
-  /** Why no more of them were read in this cycle, though they are due; undefined where nothing is wrong. */
+  /** Why this cycle read no more of them although they are due; undefined if nothing is wrong. */
   readonly failure: unknown;
 }
 
 /**
- * Reads the orders that somebody requested to be read again, one by one, until the next cycle is due. A request is
- * fulfilled by a read that is settled, since only then can nothing change within that version any more, and that leaves
- * no claim standing which it does not show; an earlier one is applied, and repeated.
+ * Reads requested orders one by one, until the next cycle is due. A request is fulfilled by a settled read, because
+ * only then nothing can change within that version, and if no claim is left that the read does not show. An earlier
+ * read is applied and repeated.
  */
 export async function refetchOrders(
   deps: PollDeps,
@@ -35,7 +35,7 @@ export async function refetchOrders(
 ): Promise<RefetchCounts> {
   const { sourceId } = deps.source;
   const refetches = await takeRefetches(deps.pool, { sourceId, limit: REFETCHES_MAX });
-  // Sent once: what fails is tried again by its request, and must not hold up the others here.
+  // Sent once: a failed read is retried through its request, and must not delay the others here.
   const reads = startSingleReads(deps, { priority: "refetch", attemptsMax: 1, reason: "could not be read" });
   let requests = 0;
   let applied = 0;
@@ -75,7 +75,7 @@ async function applyRefetch(
   return decisions.filter(isChange).length;
 }
 
-/** An order that the provider does not have is gone, unless a claim stands that this read could not know. */
+/** An order that the provider does not have is gone, unless the mirror has a claim that this read could not know. */
 async function applyAbsentRefetch(
   deps: PollDeps,
   { refetch, requestedAt }: { refetch: Refetch; requestedAt: Instant },
@@ -88,7 +88,7 @@ async function applyAbsentRefetch(
   return outcome === "gone" ? 1 : 0;
 }
 
-/** How long until a read's horizon reaches the version of a claim, so that what it does not show is refuted. */
+/** How long until a read's horizon reaches the version of a claim, so that the claim is refuted if not shown. */
 function untilRefutable(
   deps: PollDeps,
   { version, requestedAt }: { version: Instant; requestedAt: Instant },
@@ -105,7 +105,7 @@ async function endAttempt(
   const { refetch, shown, fulfilled, waitMs } = attempt;
   const { reference, reason, attempts } = refetch;
   const givenUp = !fulfilled && attempts + 1 >= ATTEMPTS_MAX;
-  if (givenUp) logger.warn({ reference, reason }, "the order bears a time in the future; given up");
+  if (givenUp) logger.warn({ reference, reason }, "the order has a future timestamp; given up");
   if (fulfilled || givenUp) await completeRefetch(pool, { sourceId, refetch, shown });
   else await postponeRefetch(pool, { sourceId, refetch, waitMs });
 }

@@ -17,10 +17,10 @@ import type { Findings, PeriodRequest, RequestKind } from "../ledger/periodReque
 import { provableUntil } from "./sweeps.ts";
 import type { WindowResult } from "./sweeps.ts";
 
-/** With the pauses between them some eight minutes. */
+/** About eight minutes with the pauses between them. */
 const FAILURES_MAX = 10;
 
-/** Works off the requested periods of one kind, oldest request first, the newest part of each first. */
+/** Processes the requested periods of one kind: oldest request first, and its newest part first. */
 export function makeRequestedPeriod(
   deps: Pick<PollDeps, "source" | "pool" | "settleSeconds" | "overlapSeconds">,
   kind: RequestKind,
@@ -39,14 +39,14 @@ export function makeRequestedPeriod(
     if (state === "requested") {
       const provable = floorTo(provableUntil(providerNow, deps), BOUND_GRANULE);
       until = current.until < provable ? current.until : provable;
-      // Too young to be read for good; it will not be in a minute.
+      // Too recent for a final read; in a minute it will not be.
       if (until <= since) return (current = undefined);
       await startRequest(pool, lease, { requestId, until });
     }
     return lastPart({ since, until }, span.seconds());
   }
 
-  /** Whether `window` is the next part of the request under way. */
+  /** Whether `window` is the next part of the current request. */
   async function resume(window: Window): Promise<boolean> {
     current = await readOpen();
     if (current?.state !== "running") return false;

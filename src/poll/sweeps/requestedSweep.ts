@@ -3,7 +3,7 @@ import { makeRequestedPeriod } from "./requestedPeriod.ts";
 import { lateSeconds } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
-/** The periods that people asked for, newest part first, beside everything else. */
+/** The periods requested by people, newest part first, in addition to everything else. */
 export function makeRequestedSweep(
   deps: Pick<PollDeps, "source" | "pool" | "settleSeconds" | "overlapSeconds">,
 ): Sweep {

@@ -6,27 +6,27 @@ import type { PollDeps } from "../cycle/deps.ts";
 import { noteRefetchFailure } from "../ledger/refetches.sql.ts";
 import type { RefetchPatience } from "../ledger/refetches.sql.ts";
 
-/** What became of reading one order; its failure concerns nothing but this order, unless `endsBatch`. */
+/** The result of reading one order; a failure concerns only this order, unless `endsBatch`. */
 export type SingleRead =
   | { readonly kind: "read"; readonly answer: OrderRead }
-  /** The provider says that there is no such order. */
+  /** The provider says that the order does not exist. */
   | { readonly kind: "not_found"; readonly requestedAt: Instant }
   | { readonly kind: "failed"; readonly error: unknown; readonly endsBatch: boolean };
 
 export interface SingleReads {
-  /** Reads one order and takes down a failure. Throws the reason of `signal`, and what the database throws. */
+  /** Reads one order and records a failure. Throws the reason of `signal`, and database errors. */
   read(reference: string, signal: AbortSignal): Promise<SingleRead>;
 }
 
-/** Failures in a row after which it is the provider that fails, and not these orders. */
+/** After this many failures in a row the provider is failing, not these orders. */
 const UNAVAILABLE_MAX = 3;
-/** With waits that double from the interval some quarter of an hour. */
+/** About a quarter of an hour, with waits that double from the interval. */
 const FAILURES_MAX = 5;
 const SELDOM_MS = 6 * 3_600_000;
 
 /**
- * A batch of single reads, each of which stands alone: a failure is counted beside the order's request, which then waits
- * longer each time. `reason` is the request of an order that has none yet.
+ * A batch of independent single reads: a failure is counted with the order's request, which then waits longer each
+ * time. `reason` is used for an order that has no request yet.
  */
 export function startSingleReads(
   deps: Pick<PollDeps, "source" | "client" | "pool" | "logger" | "intervalSeconds">,
@@ -61,7 +61,7 @@ export function startSingleReads(
           return { kind: "not_found", requestedAt };
         }
         unavailable = isUnavailable(error) ? unavailable + 1 : 0;
-        // A refusal for the rate says nothing about the order: it was not looked at.
+        // A rate-limit refusal says nothing about the order.
         if (failureOf(error) !== "rate_limited") await noteFailure(reference, error);
         return { kind: "failed", error, endsBatch: concernsAll(error) || unavailable >= UNAVAILABLE_MAX };
       }

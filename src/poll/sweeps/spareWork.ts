@@ -16,14 +16,14 @@ interface SpareTime {
 
 export interface SpareWork {
   /**
-   * Gives the sweeps what is left of the time until the next cycle, page by page, the first one first. Returns the
-   * last failure: it belongs to one sweep, which then rests for a while, and the others go on. Throws what concerns
-   * all: an abort, a lost lease, a refused key.
+   * Gives the sweeps the time that is left until the next cycle, page by page, in order. Returns the last failure: it
+   * belongs to one sweep, which then pauses for a while, and the others continue. Throws what concerns all: an abort, a
+   * lost lease, a refused key.
    */
   run(context: SpareTime, take: TakeStep): Promise<unknown>;
 }
 
-/** Per cycle, far beyond what the rate allows in one; at least one, so that a busy source gets on with it as well. */
+/** Per cycle, far more than the rate allows; at least one, so that a busy source makes progress, too. */
 const PAGES_MAX = 1_000;
 const PAUSE_MAX_MS = 60_000;
 
@@ -62,7 +62,7 @@ export function makeSpareWork(deps: PollDeps, runners: readonly SweepRunner[]): 
         return {};
       } catch (error) {
         if (concernsAll(error, context.signal)) throw error;
-        // A shorter window is begun at the next turn.
+        // A shorter window is started at the next turn.
         if (error instanceof WalkTooLargeError) return {};
         pause(worker);
         return { failure: error };

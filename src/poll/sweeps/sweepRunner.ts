@@ -8,7 +8,7 @@ import type { Sweep, SweepView } from "./sweeps.ts";
 import { makeWalkStore } from "./walkStore.ts";
 import type { CommittedWindow, WalkStore } from "./walkStore.ts";
 
-/** What one step of a sweep did. `window` is there when the step was the last one of a window. */
+/** The result of one step of a sweep. `window` is set if the step completed a window. */
 export interface Step {
   readonly counts: ReadCounts;
   readonly window: CommittedWindow | undefined;
@@ -23,10 +23,10 @@ interface StepContext {
 export interface SweepRunner {
   readonly name: Sweep["name"];
   /**
-   * Reads one page, of the window under way or of the next one, and commits the window when that was its last. A term
-   * begins with the window that the one before left half read. Undefined when the sweep has nothing to do now. What
-   * it throws leaves the window as it was, to be gone on with at the next step; after several failures in a row a
-   * shorter window is begun instead.
+   * Reads one page, of the current or the next window, and commits the window with its last page. A term starts with
+   * the window that the previous one left half read. Undefined if the sweep has nothing to do now. An error leaves the
+   * window unchanged, to be continued at the next step; after several failures in a row a shorter window is started
+   * instead.
    */
   readonly step: (context: StepContext) => Promise<Step | undefined>;
 }
@@ -41,7 +41,7 @@ export function makeSweepRunner(
   options: {
     sweep: Sweep;
     readPage: ReadPage;
-    /** Called with each window that was committed. */
+    /** Called with each committed window. */
     showWindow?: ((read: CommittedWindow) => void) | undefined;
   },
 ): SweepRunner {
@@ -50,7 +50,7 @@ export function makeSweepRunner(
   const noteCommitted = makeNoteCommitted(deps, options);
   const store = makeWalkStore(deps, sweep);
   const readOn = makeReadOn(store, options);
-  /** The term whose beginning, or whose doubt, had the walk loaded. */
+  /** The term for which the walk was loaded, at its start or after a doubt. */
   let loadedFor: Term | undefined;
   let underWay: Reading | undefined;
   let failures = 0;
@@ -92,7 +92,7 @@ export function makeSweepRunner(
   return { name: sweep.name, step };
 }
 
-/** Reads one page and keeps it, or with the last one the window. Throws when the walk has failed. */
+/** Reads one page and stores it, or with the last one the window. Throws if the walk has failed. */
 function makeReadOn(store: WalkStore, { sweep, readPage }: Parameters<typeof makeSweepRunner>[1]) {
   return async function readOn(before: Reading, { term, signal }: Omit<StepContext, "view">) {
     const { via, priority, rehearses } = sweep;
@@ -122,7 +122,7 @@ function makeNoteCommitted(
     if (!whole) {
       logger.warn(
         { sweep: sweep.name, orders },
-        "orders that share a timestamp come in another order each time; a later sweep must find what is missing",
+        "orders that share a timestamp change their order with each request; a later sweep must find what is missing",
       );
     }
     await sweep.noteRead(window, { proved, requests, orders, nowMs: clock.monotonicMs(), term });

@@ -11,11 +11,11 @@ import type { AppliedPage } from "../cycle/readWindow.ts";
 import { makeSpan } from "../cycle/span.ts";
 import type { Span } from "../cycle/span.ts";
 
-/** What a sweep may go by. */
+/** The information available to a sweep. */
 export interface SweepView {
-  /** The provider's time now, a lower bound. */
+  /** The provider's current time, a lower bound. */
   readonly providerNow: Instant;
-  /** The same at the start of the cycle: a sweep that catches up with it is done, however long that took. */
+  /** The same at the start of the cycle: a sweep that reaches it is done, however long that took. */
   readonly cycleStartedAt: Instant;
   readonly nowMs: number;
   readonly historySince: Instant;
@@ -31,21 +31,21 @@ export interface Sweep {
   readonly via: "poll" | "backfill" | "verify";
   readonly priority: Priority;
   readonly movesCursor: boolean;
-  /** Its windows are old enough to prove something when `provesAfterSeconds` lie between their end and their reading. */
+  /** Its windows can prove something if they are read at least `provesAfterSeconds` after their end. */
   readonly provesAfterSeconds: number | undefined;
-  /** True: what its pages show is decided on and not written. */
+  /** True: decide on the pages without writing. */
   readonly rehearses?: boolean;
   /** How long its windows may be. */
   readonly span: Span;
-  /** The window to read next in this cycle; undefined when there is none. */
+  /** The window to read next in this cycle; undefined if there is none. */
   next(view: SweepView, term: Term): Promise<Window | undefined>;
   /** Whether it can continue a window that was left half read, perhaps by another process. Default: yes. */
   resume?(window: Window, term: Term): Promise<boolean>;
   /** A page of its window was applied. */
   notePage?(page: AppliedPage): void;
-  /** `window` was read whole and committed. */
+  /** `window` was read completely and committed. */
   noteRead(window: Window, result: WindowResult): void | Promise<void>;
-  /** A step failed; it is tried again. */
+  /** A step failed; it will be retried. */
   noteFailure?(error: unknown, term: Term): Promise<void>;
 }
 
@@ -57,23 +57,23 @@ export interface WindowResult {
   readonly term: Term;
 }
 
-/** Read at each use: they are tuned while polling goes on. */
+/** Read at each use, because they are tuned during polling. */
 export type SweepOptions = Margins;
 
-/** The longest window of the fast sweep, so that catching up after a day away is committed hour by hour. */
+/** The longest window of the fast sweep: after a day offline, catching up is committed hour by hour. */
 const FAST_SPAN_SECONDS = 3_600;
-/** Every two minutes at the usual interval. */
+/** Every two minutes at the default interval. */
 const DELAYED_EVERY_CYCLES = 4;
-/** Of a longer look-back: each change is shown so often before it is out of sight. */
+/** With a longer look-back, each change is shown this many times before it is out of reach. */
 const LONG_LOOKS = 8;
-/** The provider's clock is a lower bound that later answers may lower by its resolution. */
+/** The provider's clock is a lower bound; later answers may lower it by its resolution. */
 const CLOCK_MARGIN_SECONDS = 1;
 const BACKFILL_SPAN_SECONDS = 86_400;
 const BACKFILL_SPAN_MAX_SECONDS = 30 * 86_400;
-/** A gap that could not be proved is left alone for so long, so that it does not keep the others waiting. */
+/** A gap that could not be proved is skipped for this long, so that it does not block the others. */
 const UNPROVED_REST_MS = 600_000;
 
-/** From the cursor up to the settled present, every cycle: what makes the mirror fresh. */
+/** From the cursor to the settled present, every cycle: this keeps the mirror fresh. */
 export function makeFastSweep(options: SweepOptions): Sweep {
   const span = makeSpan({ seconds: FAST_SPAN_SECONDS, max: FAST_SPAN_SECONDS });
   return {
@@ -85,10 +85,10 @@ export function makeFastSweep(options: SweepOptions): Sweep {
     span,
     async next({ providerNow, cycleStartedAt, polledThrough, windowsRead }) {
       const { settleSeconds, overlapSeconds } = options;
-      // An answer of this cycle may have set the clock back; the hours ahead of it have nothing to show yet.
+      // An answer of this cycle may have set the clock back; the hours beyond it have nothing to show yet.
       const now = providerNow < cycleStartedAt ? providerNow : cycleStartedAt;
       const end = settledUntil({ providerNow: now, settleSeconds });
-      // The overlap is worth reading again even when there is nothing beyond the cursor.
+      // The overlap is worth reading again even if there is nothing beyond the cursor.
       if (windowsRead > 0 && polledThrough >= end) return undefined;
       return nextWindow({ polledThrough, end, overlapSeconds, spanMaxSeconds: span.seconds() });
     },
@@ -97,8 +97,8 @@ export function makeFastSweep(options: SweepOptions): Sweep {
 }
 
 /**
- * The last quarter of an hour again, every few cycles, up to where nothing can appear any more: what proves the
- * mirror whole. Where changes have appeared later than that, it looks further back now and then.
+ * Reads the last quarter of an hour again, every few cycles, up to where nothing can appear any more: this proves the
+ * mirror complete. If changes have appeared later than that, it occasionally looks further back.
  */
 export function makeDelayedSweep(
   options: SweepOptions & { readonly intervalSeconds: number; readonly lookbackSeconds?: number | undefined },
@@ -106,7 +106,7 @@ export function makeDelayedSweep(
   const span = makeSpan({ seconds: LOOKBACK_MIN_SECONDS, max: LOOKBACK_MIN_SECONDS });
   let nextMs = Number.NEGATIVE_INFINITY;
   let nextLongMs = Number.NEGATIVE_INFINITY;
-  /** What is left of the quarter of an hour, when it takes more than one window. */
+  /** The rest of the quarter of an hour, if it takes more than one window. */
   let rest: Window | undefined;
   function takeLookback(nowMs: number): number {
     const { lookbackSeconds = LOOKBACK_MIN_SECONDS } = options;
@@ -143,7 +143,7 @@ export function makeDelayedSweep(
   };
 }
 
-/** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep left out. */
+/** Gaps in what is proved, oldest first: the history of a new source, and whatever the delayed sweep omitted. */
 export function makeBackfillSweep(
   options: SweepOptions,
   readGaps: (within: Window, limit: number) => Promise<Window[]>,
@@ -176,12 +176,12 @@ export function makeBackfillSweep(
   };
 }
 
-/** After this long no change can appear any more that bears an older timestamp. */
+/** After this time no change with an older timestamp can appear. */
 export function lateSeconds({ settleSeconds, overlapSeconds }: SweepOptions): number {
   return settleSeconds + overlapSeconds;
 }
 
-/** End of what could be proved if it were read now, exclusive. */
+/** The end of what could be proved by a read now, exclusive. */
 export function provableUntil(providerNow: Instant, options: SweepOptions): Instant {
   return settledUntil({ providerNow, settleSeconds: lateSeconds(options) + CLOCK_MARGIN_SECONDS });
 }

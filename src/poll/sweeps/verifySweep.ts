@@ -17,10 +17,10 @@ import { makeRequestedPeriod } from "./requestedPeriod.ts";
 import { lateSeconds, provableUntil } from "./sweeps.ts";
 import type { Sweep } from "./sweeps.ts";
 
-/** Orders of the mirror that a window did not list, and that are read one by one to know why. */
+/** Orders of the mirror that a window did not list and that are read one by one to find out why. */
 const UNLISTED_MAX = 200;
 
-/** What the pages of the window under way have shown. */
+/** What the pages of the current window have shown. */
 interface Comparison {
   readonly request: PeriodRequest;
   /** Changes from here on may not have been polled yet. */
@@ -29,7 +29,7 @@ interface Comparison {
   difference: Difference;
 }
 
-/** Periods that are to be compared with the provider, newest part first, from what nothing else needs. */
+/** Compares requested periods with the provider, newest part first, with the budget that nothing else needs. */
 export function makeVerifySweep(deps: PollDeps): Sweep {
   const period = makeRequestedPeriod(deps, "verification");
   let comparison: Comparison | undefined;
@@ -40,7 +40,7 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     priority: "verify",
     movesCursor: false,
     get provesAfterSeconds() {
-      // What writes nothing proves nothing.
+      // A comparison that writes nothing proves nothing.
       return comparison?.request.repairs === false ? undefined : lateSeconds(deps);
     },
     get rehearses() {
@@ -50,14 +50,14 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
     async next({ providerNow }, term) {
       const window = await period.next(providerNow, term);
       const request = period.current();
-      // What a window that was given up has shown is repaired by now, and would not be found again.
+      // What an abandoned window has shown is repaired by now, and would not be found again.
       const isSame = comparison?.request.requestId === request?.requestId;
       const difference = (isSame ? comparison?.difference : undefined) ?? NO_DIFFERENCE;
       const knownBefore = provableUntil(providerNow, deps);
       comparison = request && { request, knownBefore, listed: new Set(), difference };
       return window;
     },
-    // What its pages have shown and repaired is known to the process that read them only.
+    // Only the process that read its pages knows what they showed and repaired.
     resume: () => Promise.resolve(false),
     notePage({ snapshots, decisions }) {
       if (comparison === undefined) return;
@@ -71,7 +71,7 @@ export function makeVerifySweep(deps: PollDeps): Sweep {
       const isLast = window.since <= request.since;
       const corrected = isLast && request.repairs ? await findCorrected(deps, request) : NO_DIFFERENCE;
       const found = addDifference(addDifference(difference, unlisted), corrected);
-      // It reads singly what its pages did not show, so nothing is missing where they prove nothing.
+      // It singly reads what its pages did not show, so nothing is missing if they prove nothing.
       await period.advance(window, { ...result, proved: true }, found);
       sayFindings(deps.logger, found, request.repairs);
       comparison = undefined;
@@ -94,7 +94,7 @@ function sayFindings(
   );
 }
 
-/** What single reads have corrected since the comparison was asked for. */
+/** Corrections by single reads since the comparison was requested. */
 async function findCorrected({ pool }: PollDeps, { requestId }: PeriodRequest): Promise<Difference> {
   const orders = await readCorrected(pool, requestId);
   return orders.reduce(
@@ -104,7 +104,7 @@ async function findCorrected({ pool }: PollDeps, { requestId }: PeriodRequest): 
   );
 }
 
-/** Reads one by one what the mirror has in the window and the pages did not show. */
+/** Singly reads the orders that the mirror has in the window but the pages did not show. */
 async function examineUnlisted(
   deps: PollDeps,
   { window, comparison, term }: { window: Window; comparison: Comparison; term: Term },

@@ -18,22 +18,22 @@ import type { Sweep } from "./sweeps.ts";
 export interface CommittedWindow {
   readonly window: Window;
   readonly progress: CoverageProgress;
-  /** Every order of the window was on a page, beyond doubt. */
+  /** Every order of the window was certainly on a page. */
   readonly whole: boolean;
-  /** And the walk began so late that it proves the window. */
+  /** The walk also began late enough to prove the window. */
   readonly proved: boolean;
-  /** Lower bound of the provider's time at which its first page was asked for. */
+  /** The provider's time at which its first page was requested, a lower bound. */
   readonly begunAt: Instant;
 }
 
-/** Keeps a sweep's walk in the database, so that what forgets its pages forgets its progress too. */
+/** Stores a sweep's walk in the database, so that a database that loses its pages also loses its progress. */
 export interface WalkStore {
-  /** The window that was left half read; undefined when there is none that this sweep can continue. */
+  /** The window that was left half read; undefined if there is none that this sweep can continue. */
   load(term: Term): Promise<Reading | undefined>;
   /**
-   * Notes the page that led from `before` to `after`, in the transaction of its rows; the last page of a window
-   * commits it, and it is returned. Throws LeaseLostError, or WalkForgottenError when the database does not know the
-   * pages before.
+   * Records the page that led from `before` to `after`, in the transaction of its rows. The last page of a window
+   * commits the window, which is returned. Throws LeaseLostError, or WalkForgottenError if the database does not know
+   * the earlier pages.
    */
   save(client: Queryable, page: WalkedPage): Promise<CommittedWindow | undefined>;
 }
@@ -41,7 +41,7 @@ export interface WalkStore {
 interface WalkedPage {
   readonly before: Reading;
   readonly after: Reading;
-  /** On what the page showed. */
+  /** The decisions on the page's orders. */
   readonly decisions: readonly Decision[];
   readonly term: Term;
 }
@@ -81,7 +81,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       return undefined;
     }
     const committed = walk.outcome.kind === "read" ? await commit(client, { ...page, begunAt }) : undefined;
-    // A walk of one page, which is what nearly all are, leaves nothing behind but what it finds of one given up.
+    // A walk of one page, by far the most frequent, stores nothing; it only removes the rest of an abandoned one.
     if (pagesBefore === 0 || committed === undefined) await forgetWalk(client, key);
     else await endWalk(client, { ...place, step: pagesBefore });
     return committed;
@@ -100,7 +100,7 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
       ...window,
       ...key,
       proved,
-      // A window that reaches beyond the time of its reading, since the answer set the clock back, would carry the
+      // A window that extends beyond the time of its reading, because the answer set the clock back, would move the
       // cursor past changes that are still to come.
       movesCursor: sweep.movesCursor && isLate(0),
       margins: { settleSeconds: deps.settleSeconds, overlapSeconds: deps.overlapSeconds },
@@ -117,11 +117,11 @@ export function makeWalkStore(deps: WalkStoreDeps, sweep: Sweep): WalkStore {
 }
 
 /**
- * Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. Also of a window
- * that proves nothing: the one that does may begin behind the older state, and then shows nothing of the order.
+ * Orders that the mirror has in a later state of the window than the page showed: one of the two is wrong. Also for a
+ * window that proves nothing: the one that does may begin after the older state, and then shows nothing of the order.
  */
 function listContradicted(sweep: Sweep, { after, decisions }: WalkedPage): string[] {
-  // A comparison reads by itself what its pages did not show.
+  // A comparison itself reads what its pages did not show.
   if (sweep.name === "verify") return [];
   const { until } = after.walk.window;
   return decisions

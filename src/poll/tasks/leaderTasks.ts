@@ -13,23 +13,23 @@ export interface TaskContext {
   readonly signal: AbortSignal;
 }
 
-/** Something that the leader sees to beside reading orders. */
+/** Work of the leader besides reading orders. */
 export interface LeaderTask {
   readonly name: string;
   /** From the end of one run to the next; 0: after each cycle. */
   readonly everyMs: number;
-  /** It is run before the first list request of each term, too. */
+  /** It also runs before the first list request of each term. */
   readonly opensTerm?: true;
-  /** Rejects when it failed; it is then tried again after the pause of a failure. */
+  /** Rejects on failure; it is then retried after the pause for failures. */
   readonly run: (context: TaskContext) => Promise<void>;
 }
 
 export interface LeaderTasks {
-  /** Runs what opens a term. A failure is logged; rejects as `run` does. */
+  /** Runs the tasks that open a term. A failure is logged; rejects as `run` does. */
   readonly open: (context: TaskContext) => Promise<void>;
   /**
-   * Runs what is due. A failure is logged and costs no other task; rejects only when the term is over, or with a
-   * ConfigurationError: with that nothing may be read.
+   * Runs what is due. A failure is logged and affects no other task; rejects only when the term is over, or with a
+   * ConfigurationError, after which nothing may be read.
    */
   readonly run: (context: TaskContext) => Promise<void>;
 }
@@ -51,7 +51,7 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
   ]);
 }
 
-/** The tasks in the order in which they are run. @internal */
+/** The tasks in the order of their execution. @internal */
 export function makeLeaderTasks(
   deps: Pick<PollDeps, "clock" | "logger">,
   tasks: readonly LeaderTask[],
@@ -68,7 +68,7 @@ export function makeLeaderTasks(
       context.term.assertLeading();
       if (error instanceof ConfigurationError) throw error;
       dueMs.set(task, clock.monotonicMs() + FAILURE_PAUSE_MS);
-      logger.warn({ task: task.name, err: error }, "a task of the leader failed; it is tried again later");
+      logger.warn({ task: task.name, err: error }, "a task of the leader failed; it will be retried later");
     }
   }
 

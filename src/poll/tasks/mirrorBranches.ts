@@ -9,8 +9,8 @@ const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 /**
- * At the beginning of each term and every hour: the branches as the provider lists them. Costs nothing of the list rate. Throws
- * ConfigurationError when they are those of another organization than the source's.
+ * At the start of each term and every hour, mirrors the branches that the provider lists. Costs nothing of the list rate.
+ * Throws ConfigurationError if they belong to another organization.
  */
 export function makeMirrorBranches(
   deps: Pick<PollDeps, "source" | "client" | "pool" | "logger">,
@@ -29,7 +29,7 @@ export function makeMirrorBranches(
       if (!page.hasMore) return raws;
       if (page.raws.length === 0) break;
     }
-    // A list that is cut short would close the branches that it lacks.
+    // An incomplete list would close the missing branches.
     throw new WalkStalledError("the provider says that there are more branches but does not list them");
   }
 

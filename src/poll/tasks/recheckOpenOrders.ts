@@ -6,10 +6,10 @@ const EVERY_MS = 600_000;
 /** Deliveries take an hour or two. */
 const UNCHANGED_HOURS = 6;
 const LOOKBACK_DAYS = 14;
-/** Some 14,000 a day: single reads cost nothing of the list rate, but refetches that people request come too. */
+/** About 14,000 a day: single reads cost nothing of the list rate, but people request refetches, too. */
 const ORDERS_MAX = 100;
 
-/** Every ten minutes: open orders that should long have changed are read again one by one. */
+/** Every ten minutes, reads open orders again that should have changed long ago. */
 export function makeRecheckOpenOrders(deps: Pick<PollDeps, "source" | "pool" | "logger">): LeaderTask {
   const { sourceId } = deps.source;
   return {
@@ -23,7 +23,7 @@ export function makeRecheckOpenOrders(deps: Pick<PollDeps, "source" | "pool" | "
         limit: ORDERS_MAX,
       });
       if (orders > 0)
-        deps.logger.debug({ orders }, "open orders are read again, as they did not change for long");
+        deps.logger.debug({ orders }, "open orders are read again, because they have not changed for long");
     },
   };
 }

@@ -8,7 +8,9 @@ import type { LeaderTask } from "./leaderTasks.ts";
 const EVERY_MS = 30_000;
 const nanos = (seconds: number) => BigInt(Math.ceil(seconds)) * NANOS_PER_SECOND;
 
-/** Lets events go that were dated ahead of the provider's clock, once their time has come or a read has refuted them. */
+/**
+ * Releases events that were dated ahead of the provider's clock, once their time has come or a read has refuted them.
+ */
 export function makeReleaseDatedAhead(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "horizonSeconds">,
 ): LeaderTask {

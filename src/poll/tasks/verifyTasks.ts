@@ -13,10 +13,10 @@ import { provableUntil } from "../sweeps/sweeps.ts";
 
 const NIGHTLY_SECONDS = 48 * 3_600;
 const NIGHTLY_LOOK_MS = 600_000;
-/** Per cycle; single reads have the sustained policy to themselves, but the next cycle must start in time. */
+/** Per cycle; single reads only use the sustained policy, but the next cycle must start in time. */
 const SAMPLE_PER_CYCLE = 50;
 
-/** Asks for the last 48 hours to be compared, once a night: the deep sweep. */
+/** Requests a comparison of the last 48 hours once a night: the deep sweep. */
 export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client">): LeaderTask {
   const { sourceId } = deps.source;
   return {
@@ -32,7 +32,7 @@ export function makeAskNightly(deps: Pick<PollDeps, "source" | "pool" | "client"
   };
 }
 
-/** Compares the samples that people asked for, some orders after each cycle. */
+/** Compares the samples that people requested, some orders after each cycle. */
 export function makeVerifySamples(deps: PollDeps): LeaderTask {
   const { pool, client } = deps;
   const { sourceId } = deps.source;

@@ -6,8 +6,8 @@ import type { LeaderTask } from "./leaderTasks.ts";
 const LOGGED_MAX = 20;
 
 /**
- * After each cycle: a line in the log for each proof that was taken back, whoever found why; at the start for those
- * whose span is not proved again.
+ * After each cycle, logs each withdrawn proof, whoever found the cause; at the start, those whose period is not proved
+ * again.
  */
 export function makeWatchBreaches({
   pool,
@@ -26,7 +26,7 @@ export function makeWatchBreaches({
         const span = { since: formatInstant(since), until: formatInstant(until) };
         logger.error(
           { kind, reference, ...span },
-          "a proof was taken back: a change was found that it had missed",
+          "a proof was withdrawn: a change was found that it had missed",
         );
       }
       logged = found[0]?.breachId ?? logged ?? 0n;

@@ -5,10 +5,10 @@ import { advanceLostEvents } from "../ledger/lostEvents.sql.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 
-/** How long an event may come after the read that found its change, before it counts as lost. */
+/** How long an event may arrive after the read that found its change before it counts as lost. */
 const EVENT_GRACE_SECONDS = 300;
 
-/** After each cycle: which events came late or not at all; a line in the log when the webhooks' health changes. */
+/** After each cycle, determines which events were late or lost, and logs changes of the webhooks' health. */
 export function makeWatchWebhooks(
   deps: Pick<PollDeps, "source" | "pool" | "logger" | "eventGraceSeconds">,
 ): LeaderTask {
@@ -41,10 +41,10 @@ function sayHealth(logger: PollDeps["logger"], health: WebhookHealth, record: We
       logger.warn(figures, "events were lost; polling found their changes");
       return;
     case "never-seen":
-      logger.info(figures, "no event has come yet, though webhook secrets are set");
+      logger.info(figures, "no event has arrived yet, although webhook secrets are set");
       return;
     case "working":
-      logger.info(figures, "events come again, and none is missing");
+      logger.info(figures, "events arrive again, and none is missing");
       return;
     case "not-configured":
       return;

@@ -1,7 +1,7 @@
 import type { IncomingEvent } from "./inbox.sql.ts";
 import { InboxUnavailableError } from "../errors.ts";
 
-/** What became of an event: its position in the inbox, or null when it was there already. */
+/** The result for an event: its position in the inbox, or null if it was already there. */
 export interface StoreReceipt {
   readonly seq: number | null;
 }
@@ -9,13 +9,13 @@ export interface StoreReceipt {
 export interface CommitQueueLimits {
   readonly commitRowsMax: number;
   readonly commitBytesMax: number;
-  /** Beyond these the next event is refused at once: it would only wait to time out. */
+  /** Beyond this the next event is refused immediately: it would only wait until it times out. */
   readonly waitingRowsMax: number;
   readonly waitingBytesMax: number;
   readonly deadlineMs: number;
 }
 
-/** An event and whoever waits to hear of it. */
+/** An event and its caller, who awaits the result. */
 export interface Waiter {
   readonly event: IncomingEvent;
   /** Only the first call counts. */
@@ -24,8 +24,8 @@ export interface Waiter {
 }
 
 /**
- * Where events wait for their commit, in the order they came, for no longer than the deadline.
- * Rows and bytes count until they are finished, so also while their commit is under way.
+ * Events waiting for their commit, in order of arrival, at most until the deadline. Rows and bytes count until they are
+ * finished, including during their commit.
  */
 export class CommitQueue {
   readonly #limits: CommitQueueLimits;
@@ -37,7 +37,7 @@ export class CommitQueue {
     this.#limits = limits;
   }
 
-  /** Rejects with InboxUnavailableError at once when the queue is full, later when the deadline passes. */
+  /** Rejects with InboxUnavailableError: immediately if the queue is full, later if the deadline passes. */
   add(event: IncomingEvent): Promise<StoreReceipt> {
     const { waitingRowsMax, waitingBytesMax } = this.#limits;
     const bytes = event.body.length;
@@ -65,26 +65,26 @@ export class CommitQueue {
     });
   }
 
-  /** How many wait for a commit to take them. */
+  /** How many wait for the next commit. */
   get waitingRows(): number {
     return this.#waiting.length;
   }
 
-  /** Takes the first that wait, as many as go into one commit; none when nobody waits. */
+  /** Takes the first waiting events, as many as one commit takes; none if nothing is waiting. */
   takeBatch(): Waiter[] {
     const { commitRowsMax, commitBytesMax } = this.#limits;
     let rows = 0;
     let bytes = 0;
     for (const { event } of this.#waiting) {
       bytes += event.body.length;
-      // One event always fits: a limit on its size is the receiver's business.
+      // One event always fits: the receiver limits its size.
       if (rows > 0 && (rows >= commitRowsMax || bytes > commitBytesMax)) break;
       rows += 1;
     }
     return this.#waiting.splice(0, rows);
   }
 
-  /** All wait equally long, so those that gave up stand in front. */
+  /** All have the same deadline, so expired ones are at the front. */
   #dropFinished(): void {
     const firstWaiting = this.#waiting.findIndex((waiter) => !waiter.isFinished());
     this.#waiting.splice(0, firstWaiting === -1 ? this.#waiting.length : firstWaiting);

@@ -6,9 +6,9 @@ import type { StoreReceipt, Waiter, CommitQueueLimits } from "./commitQueue.ts";
 
 export interface GroupCommitLimits extends CommitQueueLimits {
   readonly commitsInFlightMax: number;
-  /** From the start of one commit to that of the next there are as many milliseconds as it had events, at most these. */
+  /** The pause after the start of a commit, in milliseconds, is the number of its events, at most this. */
   readonly pauseMaxMs: number;
-  /** Where so many events wait, the next commit does not. */
+  /** If this many events are waiting, the next commit starts without a pause. */
   readonly pauseRowsMax: number;
 }
 
@@ -20,28 +20,28 @@ const LIMITS: GroupCommitLimits = {
   commitsInFlightMax: 2,
   pauseMaxMs: 3,
   pauseRowsMax: 16,
-  // Senders give up after as little as 3 to 5 s, and count that as a failure of ours.
+  // Senders give up after as little as 3 to 5 s, and count that as our failure.
   deadlineMs: 2_000,
 };
 
 export interface GroupCommit {
   /**
-   * Resolves when the event is committed. Rejects with InboxUnavailableError, 2 s after the call at the latest,
-   * when that is not known to be so; with EventRefusedError when Postgres will not have this event.
+   * Resolves when the event is committed. Rejects with InboxUnavailableError if that is not certain after at most 2 s,
+   * and with EventRefusedError if Postgres refuses this event.
    */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
 }
 
 /**
- * Group commit: events that come while a commit is under way, or right after one began, go into the next together.
+ * Group commit: events that arrive during a commit, or right after one has started, share the next one.
  *
- * A commit costs the same for one row as for a hundred, here and in the queue and the worker behind. So the next one
- * waits, and the longer the more comes in: not at all for a single event, and never for long (measured: at 2,000
- * events per second it spares a quarter of a core). `insert` is one transaction: all of its events or none.
+ * A commit costs the same for one row as for a hundred, here and in the queue and the worker. So the next one is
+ * delayed, and longer under load: not at all for a single event, and never for long (measured: at 2,000 events per
+ * second it saves a quarter of a core). `insert` is one transaction: all of its events or none.
  */
 export function makeGroupCommit(deps: {
   insert: (events: readonly IncomingEvent[]) => Promise<readonly StoredEvent[]>;
-  /** For tests; the product runs on the defaults. */
+  /** For tests; the product uses the defaults. */
   limits?: Partial<GroupCommitLimits>;
 }): GroupCommit {
   const { insert } = deps;

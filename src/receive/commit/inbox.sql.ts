@@ -1,18 +1,18 @@
 import type { Pool } from "../../database/database.ts";
 import { startsOf } from "../../database/packedBytes.ts";
 
-/** An authenticated event as it came: nothing of it was interpreted but what makes its key. */
+/** An authenticated event as received, uninterpreted except for its key. */
 export interface IncomingEvent {
   readonly sourceId: string;
   readonly eventId: string;
   readonly body: Buffer;
   /** SHA-256 of `body`, 32 bytes. */
   readonly bodyHash: Buffer;
-  /** Which of the source's webhook secrets matched, 0 first. */
+  /** Which of the source's webhook secrets matched, from 0. */
   readonly secretIndex: number;
 }
 
-/** An event that was new: its position in the inbox, and which of the given events it was. */
+/** A new event: its position in the inbox, and its index among the given events. */
 export interface StoredEvent {
   readonly seq: number;
   readonly index: number;
@@ -20,10 +20,10 @@ export interface StoredEvent {
 
 const HASH_BYTES = 32;
 
-// Bodies and hashes travel as one binary value each and are cut apart by the server: as arrays they would cost Postgres
-// a quarter more per event. The order is the caller's.
-// An event that is there already may be there on this server only, when the commit that brought it was cut off in its wait
-// for a synchronous standby. A transaction that writes nothing waits for no standby, so a message to nobody is written.
+// Bodies and hashes are each sent as one binary value that the server splits: as arrays they would cost Postgres a
+// quarter more per event. The order is the caller's. A repeated event may exist only on this server, if the commit that
+// stored it was cut off while waiting for a synchronous standby. A transaction without writes waits for no standby, so
+// it writes an empty message.
 const INSERT_EVENTS = `
   with stored as (
     insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
@@ -44,7 +44,7 @@ const INSERT_EVENTS = `
   from (select count(*) from seen_again) as waits left join stored on true`;
 
 interface StoredRow {
-  /** Null when no event was new; then all is. */
+  /** Null if no event was new; then all columns are null. */
   readonly seq: string | null;
   readonly source_id: string;
   readonly event_id: string;
@@ -54,11 +54,10 @@ interface StoredRow {
 /**
  * Stores events in the inbox, and as pending, in one statement: all of them or none.
  *
- * Returns the events that were new. One that is already there (same source, event id and body), or that comes
- * twice in `events`, gives no second row, and is as durable then as a new one; the same event id with another body is a
- * new row. Rows are written in
- * the order of their key, so that two processes with the same events wait for each other instead of deadlocking.
- * The statement is prepared under a name, which a connection pooler in transaction mode must support.
+ * Returns the new events. An event that is already there (same source, event id and body), or is repeated in `events`,
+ * adds no row and is then as durable as a new one; the same event id with another body is a new row. Rows are written
+ * in the order of their key, so that two processes with the same events wait for each other instead of deadlocking. The
+ * statement is prepared under a name, which a connection pooler in transaction mode must support.
  */
 export async function insertEvents(pool: Pool, events: readonly IncomingEvent[]): Promise<StoredEvent[]> {
   if (events.length === 0) return [];
@@ -95,24 +94,24 @@ function packEvents(events: readonly IncomingEvent[]): unknown[] {
   ];
 }
 
-/** Any fixed order of keys will do, as long as every process uses the same. */
+/** Any fixed order of keys works, as long as every process uses the same. */
 function keyOf(sourceId: string, eventId: string, bodyHash: Buffer): string {
   return `${sourceId}\0${eventId}\0${bodyHash.toString("latin1")}`;
 }
 
 export interface OverdueQuery {
-  /** Only of these sources: the events of one that is no longer configured wait until it is again. */
+  /** Only these sources: events of an unconfigured source wait until it is configured again. */
   readonly sourceIds: readonly string[];
   readonly olderThanSeconds: number;
   readonly limit: number;
-  /** Only beyond this position, so that the overdue check goes on past events that nothing can be done with now. */
+  /** Only beyond this position, so that the overdue check gets past events that cannot be processed now. */
   readonly afterSeq?: number;
 }
 
 /**
  * Inbox positions that have awaited a decision for at least `olderThanSeconds`, oldest first, at most `limit`.
  *
- * Nothing is claimed: applying an event twice at once is harmless, and its decision removes it from here.
+ * Nothing is claimed: applying an event twice concurrently is harmless, and its decision removes it from here.
  */
 export async function takeOverdue(pool: Pool, query: OverdueQuery): Promise<number[]> {
   const { rows } = await pool.query<{ seq: string }>({
