@@ -47,9 +47,11 @@ import type {
   SendRequest,
 } from "./http/request.ts";
 
-/** Filters of GET /v1/orders (spec). Periods are half-open: `…Since`/`…From` included, `…Until` excluded. */
+/**
+ * Filters of GET /v1/orders (spec). Periods are half-open: `…Since` and `…From` are inclusive, `…Until` is exclusive.
+ */
 export interface ListOrdersQuery {
-  /** The spec refuses one of updatedSince and updatedUntil without the other. */
+  /** The spec refuses updatedSince without updatedUntil and vice versa. */
   readonly updatedSince?: Instant | undefined;
   readonly updatedUntil?: Instant | undefined;
   readonly pickupFrom?: Instant | undefined;
@@ -57,7 +59,7 @@ export interface ListOrdersQuery {
   readonly deliveryFrom?: Instant | undefined;
   readonly deliveryUntil?: Instant | undefined;
   readonly status?: string | undefined;
-  /** Reference or id; closed branches too. */
+  /** Reference or id, including closed branches. */
   readonly branch?: string | undefined;
   readonly sort?: "updatedAt" | "pickupTime" | undefined;
   /** 1 to 200; the provider's default is 50. */
@@ -67,12 +69,12 @@ export interface ListOrdersQuery {
 
 /** A page with the exact text of every order in it. */
 export interface OrdersPage extends RawPage {
-  /** Lower bound of the provider's time at which the request started. */
+  /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
   readonly requestId: string | null;
-  /** The limits that its headers declare; none where the provider sends no `RateLimit-Policy`. */
+  /** The limits in its headers; empty if the provider sends no `RateLimit-Policy`. */
   readonly rates: RateAnswer["declared"];
-  /** The page as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
+  /** Parses the page as strictly as the spec describes it. Throws ProviderUnavailableError if it deviates. */
   readonly readOrders: () => ListOrdersResponse;
 }
 
@@ -83,13 +85,13 @@ export type BranchesPage = ListBranchesResponse & { readonly raws: readonly stri
 export type QuoteAnswer = QuoteResponse & { readonly subscriptionState: string | null };
 
 /**
- * Every endpoint of the spec, typed. Each waits for its turn in the budget; reads are sent again after failures of
- * the network and the server. Each throws a ProviderError, or the reason of the caller's signal.
+ * Every endpoint of the spec, typed. Each request waits for its turn in the budget; reads are retried after network and
+ * server failures. Each throws a ProviderError, or the reason of the caller's signal.
  */
 export interface ProviderClient extends OrderSource {
   /**
-   * POST /v1/orders. After an unknown outcome the order is looked up by its `externalOrderId`, and only created
-   * again when it is not there; without an `externalOrderId` it is sent once.
+   * POST /v1/orders. After an unknown outcome the order is looked up by its `externalOrderId`, and created again only
+   * if it is not there; without an `externalOrderId` it is sent once.
    */
   createOrder(order: CreateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
   /** POST /v1/orders/quote. */
@@ -98,15 +100,20 @@ export interface ProviderClient extends OrderSource {
   getOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   /** GET /v1/orders: one page. */
   listOrders(query: ListOrdersQuery, options?: RequestOptions): Promise<OrdersPage>;
-  /** POST /v1/orders/{reference}/cancel. After an unknown outcome the order is read before it is sent again. */
+  /**
+   * POST /v1/orders/{reference}/cancel. After an unknown outcome the order is read before the request is sent again.
+   */
   cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
-  /** Assumed (the spec does not show how orders are changed): PATCH /v1/orders/{reference}. Sent once. */
+  /** PATCH /v1/orders/{reference}. Assumed, because the spec does not show how orders are changed. Sent once. */
   updateOrder(reference: string, changes: UpdateOrderRequest, options?: RequestOptions): Promise<OrderAnswer>;
-  /** POST /v1/test/orders/{reference}/advance, test keys only. Sent once: each moves the order one status on. */
+  /**
+   * POST /v1/test/orders/{reference}/advance, for test keys only. Sent once: each call moves the order to the next
+   * status.
+   */
   advanceTestOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
   /** POST /v1/addresses/validate. An inaccurate address is an answer, not an error. */
   validateAddress(address: WireAddress, options?: RequestOptions): Promise<ValidateAddressResponse>;
-  /** GET /v1/branches. Paging is assumed to be that of GET /v1/orders. */
+  /** GET /v1/branches. Paging is assumed to work as in GET /v1/orders. */
   listBranches(
     page?: { limit?: number | undefined; offset?: number | undefined },
     options?: RequestOptions,
@@ -121,9 +128,9 @@ export interface ProviderClientDeps {
   readonly budget: Budget;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** Called with the end of every request that the caller did not give up; must not throw. */
+  /** Called when a request ends, unless the caller abandoned it; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
-  /** Per request, without waiting for its turn. */
+  /** Per request, excluding the wait for its turn. */
   readonly deadlineMs?: number;
   /** Jitter of retries, [0, 1). */
   readonly random?: () => number;
@@ -131,7 +138,7 @@ export interface ProviderClientDeps {
 
 const REQUEST_DEADLINE_MS = 15_000;
 
-/** Throws ConfigurationError for a base address or key that no request can carry. */
+/** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeProviderClient(deps: ProviderClientDeps): ProviderClient {
   const { clock, deadlineMs = REQUEST_DEADLINE_MS, random = Math.random } = deps;
   const providerClock = makeProviderClock(clock);

@@ -5,7 +5,7 @@ import { makeProviderClient } from "./client.ts";
 import type { ProviderClient } from "./client.ts";
 import { SPEC_LIMITS } from "./rate/policies.ts";
 
-// The package's front door: whatever its functions take and return has a name here.
+// The package's entry point: it exports a name for every type that its functions accept or return.
 export type { Instant } from "../domain/order/instant.ts";
 export type { Snapshot } from "../domain/order/order.ts";
 export type { OrderFields } from "../domain/order/orderColumns.ts";
@@ -24,16 +24,16 @@ export type { RequestOptions } from "./http/request.ts";
 export type { OrderAnswer } from "./orderAnswer.ts";
 
 export interface ClientOptions {
-  /** Of the provider, or of a mirror. */
+  /** Of the provider or of a mirror. */
   readonly baseUrl: string;
   /** The provider's key, or a mirror's token. */
   readonly apiKey: string;
   /**
-   * False for a mirror, whose reads have no rate limits; what a 429 and the answers' headers say is kept to all the
-   * same. Default true: the rates of the spec.
+   * False for a mirror, whose reads have no rate limits; a 429 and the headers of answers are respected anyway. Default
+   * true: the rates of the spec.
    */
   readonly paced?: boolean;
-  /** Per request, in milliseconds, without waiting for its turn; default 15,000. */
+  /** Per request, in milliseconds, excluding the wait for its turn; default 15,000. */
   readonly deadlineMs?: number;
 }
 
@@ -41,11 +41,11 @@ const UNPACED = { requestsMax: 1_000_000, windowMs: 1_000 };
 const NO_LIMITS = { sustained: UNPACED, "order-list": UNPACED, geocoding: UNPACED };
 
 /**
- * The typed client of the provider's interface, for programs that use this package. One per organization and mode:
- * the rates are counted here.
+ * The typed client of the provider's API, for programs that use this package. Make one per organization and mode: it
+ * counts the requests.
  *
- * Instants are nanoseconds since 1970 as bigint (`order-mirror/instant` parses and formats them); failures are the
- * classes of `order-mirror/errors`. Throws ConfigurationError for an address or key that no request can carry.
+ * Instants are nanoseconds since 1970 as bigint (`order-mirror/instant` parses and formats them); errors are the
+ * classes of `order-mirror/errors`. Throws ConfigurationError for an address or key that cannot be used in a request.
  */
 export function createClient({ paced = true, ...options }: ClientOptions): ProviderClient {
   const budget = makeBudget({ clock: systemClock, limits: paced ? SPEC_LIMITS : NO_LIMITS });

@@ -3,32 +3,32 @@ import type { Retry } from "../domain/errors.ts";
 import { SourceError } from "../domain/source/errors.ts";
 import type { SourceFailure } from "../domain/source/errors.ts";
 
-/** An answer as it came, for whoever it is forwarded to. */
+/** An unchanged answer, for forwarding. */
 export interface RawAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
 }
 
-/** What is known of the answer that an error stands for. Status and code are null when there was none. */
+/** What is known about the answer behind an error. Status and code are null if there was none. */
 export interface AnswerFacts {
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
-  /** Only where there was one, with a JSON body. */
+  /** Only if there was an answer with a JSON body. */
   readonly answer?: RawAnswer | undefined;
 }
 
 /**
- * Base of everything the provider client throws for a request. The message names the endpoint, the status and the
- * code, never text from a body or a reference: those may be personal data.
+ * Base class of everything that the provider client throws for a request. The message contains the endpoint, the status
+ * and the code, but no text from a body and no reference: those may be personal data.
  */
 export abstract class ProviderError extends SourceError {
   readonly failure: SourceFailure = "refused";
   readonly status: number | null;
   readonly code: string | null;
   readonly requestId: string | null;
-  /** Private, so that no log and no inspection shows it. */
+  /** Private, so that no log or inspection shows it. */
   readonly #answer: RawAnswer | undefined;
 
   constructor(message: string, facts: AnswerFacts, options: { cause?: unknown; fix?: string } = {}) {
@@ -39,7 +39,7 @@ export abstract class ProviderError extends SourceError {
     this.requestId = facts.requestId;
   }
 
-  /** The refusal as the provider wrote it, personal data included: to forward to the caller, never to log. */
+  /** The provider's refusal, including personal data: forward it to the caller, but never log it. */
   readAnswer(): RawAnswer | undefined {
     return this.#answer;
   }
@@ -52,7 +52,7 @@ export class InvalidApiKeyError extends ProviderError {
   override readonly retry = "never";
 }
 
-/** 402: the subscription is unpaid or canceled; reading goes on. */
+/** 402: the subscription is unpaid or canceled; reads still work. */
 export class SubscriptionInactiveError extends ProviderError {
   override readonly name = "SubscriptionInactiveError";
   override readonly retry = "never";
@@ -66,7 +66,7 @@ export class FeatureNotAvailableError extends ProviderError {
 
 /**
  * 404 or 410 for one order, whatever the body: unknown, removed, of the other mode or of another organization. `code`
- * is null where only the status says so, which a proxy in between can do as well.
+ * is null if only the status says so, which a proxy may also do.
  */
 export class OrderNotFoundError extends ProviderError {
   override readonly name = "OrderNotFoundError";
@@ -86,7 +86,7 @@ export class BranchNotConnectedError extends ProviderError {
   override readonly retry = "never";
 }
 
-/** 422: beyond the status up to which the business can cancel, or cancelled already. */
+/** 422: past the last status in which the business can cancel, or already cancelled. */
 export class OrderNotCancellableError extends ProviderError {
   override readonly name = "OrderNotCancellableError";
   override readonly retry = "never";
@@ -104,7 +104,7 @@ export class AddressRefusedError extends ProviderError {
   override readonly retry = "never";
 }
 
-/** 429. `policy` is the policy that was exceeded, null where the provider did not say. */
+/** 429. `policy` is the exceeded policy, null if the provider did not name it. */
 export class RateLimitedError extends ProviderError {
   override readonly name = "RateLimitedError";
   override readonly failure = "rate_limited";
@@ -137,8 +137,8 @@ export class ProviderRedirectError extends ProviderError {
 }
 
 /**
- * Why there is no usable answer: `network` (none, or cut off), `timeout` (not whole within the deadline), `server`
- * (5xx), `unreadable` (a success that is no JSON, too large, or not what the spec says).
+ * Why there is no usable answer: `network` (none, or cut off), `timeout` (incomplete at the deadline), `server` (5xx),
+ * `unreadable` (a success that is not JSON, too large, or not as in the spec).
  */
 export type Unavailability = "network" | "timeout" | "server" | "unreadable";
 
@@ -162,7 +162,7 @@ export class ProviderUnavailableError extends ProviderError {
   }
 }
 
-/** A reference that no path can carry: empty, `.`, `..`, or not well-formed text. Nothing was sent. */
+/** A reference that cannot be part of a path: empty, `.`, `..`, or malformed text. Nothing was sent. */
 export class InvalidReferenceError extends OrderMirrorError {
   override readonly name = "InvalidReferenceError";
   override readonly retry = "never";

@@ -12,37 +12,37 @@ import { makeRetrying } from "./rate/retrying.ts";
 import { makeSafeWrites } from "./safeWrites.ts";
 import { makeTransport } from "./http/transport.ts";
 
-/** A request that somebody else has written, to be sent with our key. */
+/** A request from a client, to be sent with our key. */
 export interface ForwardedRequest {
   readonly method: "POST" | "PUT" | "PATCH" | "DELETE";
-  /** Path and query as they came, from `/v1/` on. */
+  /** Path and query, unchanged, from `/v1/` on. */
   readonly path: string;
   readonly bytes?: Uint8Array<ArrayBuffer> | undefined;
-  /** Aborted: it is not sent any more. What has been sent is seen through. */
+  /** Aborted: the request is no longer sent. Once sent, it is completed. */
   readonly gone: AbortSignal;
 }
 
 export interface ForwardedAnswer extends RawAnswer {
-  /** Lower bound of the provider's time at which the request started. */
+  /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
 }
 
 /**
- * Sends the request within the budget, and returns the provider's answer as it came, if it is a success.
+ * Sends the request within the budget, and returns the provider's unchanged answer if it is a success.
  *
- * A creation with an `externalOrderId`, and a cancellation, are sent again after an unknown outcome, and only after
- * looking what became of them; quotes and address checks at will; everything else is sent once. Throws
- * RateLimitedError, without an answer, when its turn is further away than anybody waits; every other ProviderError
- * has the provider's refusal where there was one; InvalidReferenceError for a path that leads elsewhere.
+ * After an unknown outcome, a creation with an `externalOrderId` and a cancellation are sent again only after a
+ * look-up; quotes and address checks are repeated freely; everything else is sent once. Throws RateLimitedError without
+ * an answer if its turn is too far away; every other ProviderError contains the provider's refusal, if there was one;
+ * InvalidReferenceError for a path that leads elsewhere.
  */
 export type Forward = (request: ForwardedRequest) => Promise<ForwardedAnswer>;
 
 export interface ForwardDeps extends ProviderClientDeps {
-  /** How long a request waits for its turn at most. */
+  /** The maximum wait for its turn. */
   readonly waitMaxMs?: number;
 }
 
-/** A caller has a time-out of its own, and often a person waiting. */
+/** A caller has its own timeout, and often a person is waiting. */
 const WAIT_MAX_MS = 5_000;
 const DEADLINE_MS = 15_000;
 const CREATED = 201;
@@ -66,7 +66,8 @@ export function makeForward(deps: ForwardDeps): Forward {
     let options = first;
     const write = async () => {
       const chosen = options;
-      // Once it has been sent, only the provider can say that it was not done: no more giving up.
+      // Once the request was sent, only the provider knows whether it was carried out, so it can no longer be
+      // abandoned.
       options = {};
       return readOrderAnswer(endpoint, await send(request, chosen));
     };
@@ -109,7 +110,7 @@ export function makeForward(deps: ForwardDeps): Forward {
 interface Recognized {
   /** `read` changes nothing at the provider. */
   readonly kind: "create" | "cancel" | "read" | "write";
-  /** All that errors and log lines show. */
+  /** The only part that errors and log lines show. */
   readonly route: string;
   readonly policy: PolicyName;
   readonly reference: string;
@@ -119,7 +120,7 @@ interface Recognized {
 const CANCEL = /^\/v1\/orders\/([^/]+)\/cancel$/;
 const READS = new Set(["/v1/orders/quote", "/v1/addresses/validate"]);
 
-/** What the spec says of the endpoint; a path that it does not show is a write like any other. */
+/** Classifies the endpoint as in the spec; an unknown path is an ordinary write. */
 function recognize({ method, path, bytes }: Pick<ForwardedRequest, "method" | "path" | "bytes">): Recognized {
   const [route = ""] = path.split("?");
   const other = {
@@ -141,7 +142,7 @@ function recognize({ method, path, bytes }: Pick<ForwardedRequest, "method" | "p
     : { ...other, kind: "cancel", route: "/v1/orders/{reference}/cancel", reference };
 }
 
-/** Undefined where there is none, or the body is not what the spec asks for: then the provider will say so. */
+/** Undefined if it is absent or the body is invalid: then the provider will refuse it. */
 function readExternalOrderId(bytes: Uint8Array | undefined): string | undefined {
   try {
     const body: unknown = JSON.parse(new TextDecoder().decode(bytes));

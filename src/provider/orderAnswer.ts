@@ -10,20 +10,20 @@ import type { ProviderAnswer } from "./http/request.ts";
 
 /** The answer of an endpoint that returns one order. */
 export interface OrderAnswer {
-  /** As leniently as the mirror reads, with the exact text. */
+  /** Parsed as leniently as the mirror reads, with the exact text. */
   readonly snapshot: Snapshot;
-  /** Lower bound of the provider's time at which the request started. */
+  /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
   readonly requestId: string | null;
-  /** Status, headers and text as they came. */
+  /** Status, headers and text, unchanged. */
   readonly answer: RawAnswer;
   /** Value of Service-Subscription-State: `past_due`, or null in all other states (spec, "Limits"). */
   readonly subscriptionState: string | null;
-  /** The order as strictly as the spec describes it. Throws ProviderUnavailableError where it departs from that. */
+  /** Parses the order as strictly as the spec describes it. Throws ProviderUnavailableError if it deviates. */
   readonly readOrder: () => WireOrder;
 }
 
-/** Throws ProviderUnavailableError when the answer is no order at all. `endpoint` such as `POST /v1/orders`. */
+/** Throws ProviderUnavailableError if the answer is not an order. `endpoint` is for example `POST /v1/orders`. */
 export function readOrderAnswer(endpoint: string, answer: ProviderAnswer): OrderAnswer {
   return {
     snapshot: readSnapshotOf(endpoint, answer),
@@ -35,7 +35,7 @@ export function readOrderAnswer(endpoint: string, answer: ProviderAnswer): Order
   };
 }
 
-/** The answer's value as `schema` has it. Throws ProviderUnavailableError that names paths, never values. */
+/** Parses the answer's value with `schema`. Throws ProviderUnavailableError that names paths, never values. */
 export function parseAnswer<Schema extends z.ZodType>(
   schema: Schema,
   endpoint: string,
@@ -62,7 +62,7 @@ export function readSubscriptionState({ headers }: ProviderAnswer): string | nul
 }
 
 function readSnapshotOf(endpoint: string, answer: ProviderAnswer): Snapshot {
-  // readOrderResponse scans the text of an object.
+  // readOrderResponse expects the text of an object.
   if (typeof answer.value !== "object" || answer.value === null || Array.isArray(answer.value)) {
     throw makeUnreadable(endpoint, answer, "not an object");
   }

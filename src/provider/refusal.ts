@@ -16,32 +16,32 @@ import {
 } from "./errors.ts";
 import type { AnswerFacts, ProviderError, RawAnswer } from "./errors.ts";
 
-/** The parts of an error body that are read; null where they are missing or not what they should be. */
+/** The parts of an error body that are read; null if missing or invalid. */
 export interface ProviderRefusal {
   readonly code: string | null;
-  /** Names the policy of a 429 (spec, "Limits"); never shown. */
+  /** Identifies the policy of a 429 (spec, "Limits"); never shown. */
   readonly message: string | null;
   readonly requestId: string | null;
 }
 
-/** A refused request: its answer, and the endpoint in words such as `POST /v1/orders`. */
+/** A refused request: its answer, and the endpoint in words, for example `POST /v1/orders`. */
 export interface RefusedAnswer {
   readonly endpoint: string;
-  /** Its path names one order, so that "not found" speaks of that order. */
+  /** The path names one order, so "not found" refers to that order. */
   readonly namesOrder: boolean;
   readonly status: number;
   readonly refusal: ProviderRefusal;
-  /** From Retry-After, bounded; null when a 5xx came without one. */
+  /** From Retry-After, bounded; null if a 5xx has none. */
   readonly retryAfterMs: number | null;
   /** The exceeded policy of a 429. */
   readonly policy: string | null;
   readonly answer?: RawAnswer | undefined;
 }
 
-/** The body was missing, or said nothing that can be read. */
+/** The body was missing or unreadable. */
 export const NO_REFUSAL: ProviderRefusal = { code: null, message: null, requestId: null };
 
-// Short plain words only: they are shown, and text of another kind might be personal data.
+// Short plain words only: they are shown, and other text might be personal data.
 const code = z
   .string()
   .regex(/^[a-z0-9_]{1,64}$/)
@@ -54,7 +54,7 @@ const requestId = z
   .catch(null);
 const message = z.string().nullable().catch(null);
 
-/** Assumed shape `{ error: { code, message }, request_id }`; code and message at the top level are read as well. */
+/** Assumed format `{ error: { code, message }, request_id }`; code and message are also read at the top level. */
 const refusalBody = z.object({
   error: z.object({ code, message }).catch({ code: null, message: null }),
   code,
@@ -81,7 +81,7 @@ const NOT_FOUND = 404;
 const GONE = 410;
 const TOO_MANY_REQUESTS = 429;
 
-/** Reads the body of a refused request; `value` is its JSON, or undefined where it was none. */
+/** Reads the body of a refused request; `value` is its JSON, or undefined if it was not JSON. */
 export function readRefusal(value: unknown): ProviderRefusal {
   const result = refusalBody.safeParse(value);
   if (!result.success) return NO_REFUSAL;
@@ -93,15 +93,15 @@ export function readRefusal(value: unknown): ProviderRefusal {
   };
 }
 
-/** `request_id` of any answer, null when there is none. */
+/** `request_id` of any answer, null if there is none. */
 export function readRequestId(value: unknown): string | null {
   return readRefusal(value).requestId;
 }
 
 /**
- * The error for an answer that is not a success. The status decides wherever it says enough: 3xx, 401, 429, 5xx, and
- * 404 or 410 for one order. The code decides the rest, as the spec leaves the statuses of some codes open; a 404 of
- * another path may be any web server's.
+ * The error for an unsuccessful answer. The status decides if it is sufficient: 3xx, 401, 429, 5xx, and 404 or 410 for
+ * one order. Otherwise the code decides, because the spec leaves the statuses of some codes open; a 404 for another
+ * path may come from any web server.
  */
 export function makeRefusalError(answer: RefusedAnswer): ProviderError {
   const { status, refusal, retryAfterMs } = answer;

@@ -13,7 +13,7 @@ import type { ProviderClock } from "./rate/providerClock.ts";
 import { ATTEMPTS_MAX, backoffMs } from "./rate/retrying.ts";
 import type { RequestOptions } from "./http/request.ts";
 
-/** The plain requests, each sent once (after a 429 again). */
+/** The plain requests, each sent once (again after a 429). */
 export interface PlainOrderRequests<Creation = CreateOrderRequest> {
   createOrder(body: Creation, options?: RequestOptions): Promise<OrderAnswer>;
   cancelOrder(reference: string, options?: RequestOptions): Promise<OrderAnswer>;
@@ -29,7 +29,7 @@ interface SafeWritesDeps<Creation> {
   readonly random: () => number;
 }
 
-/** Writes that are sent again after an unknown outcome, and only after looking what became of them. */
+/** Writes that are sent again after an unknown outcome, but only after a look-up. */
 export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "externalOrderId">>(
   deps: SafeWritesDeps<Creation>,
 ): Pick<PlainOrderRequests<Creation>, "createOrder" | "cancelOrder"> {
@@ -37,7 +37,7 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
 
   async function createOrder(body: Creation, options: RequestOptions = {}): Promise<OrderAnswer> {
     const externalOrderId = body.externalOrderId ?? "";
-    // Without an id to look for, sending again could create a second delivery.
+    // Without an id to look up, sending again could create a second delivery.
     if (externalOrderId === "") return plain.createOrder(body, options);
     const startedAtMs = clock.monotonicMs();
     return insist(
@@ -47,7 +47,7 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
         isDoneAlready: (error) => error instanceof DuplicateExternalOrderIdError,
         lookUp: async () => {
           const found = await findCreated(externalOrderId, options);
-          // An order from before our first attempt is not ours: the id was used already.
+          // An order from before our first attempt is not ours: the id was already in use.
           return found !== null && isOlder(found, startedAtMs) ? null : found;
         },
       },
@@ -71,16 +71,16 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
   async function findCreated(externalOrderId: string, options: RequestOptions): Promise<OrderAnswer | null> {
     try {
       const found = await plain.getOrder(externalOrderId, options);
-      // The path takes references as well, and somebody's reference may be our id.
+      // The path also matches references, and another order's reference may equal our id.
       return found.snapshot.fields.externalOrderId === externalOrderId ? found : null;
     } catch (error) {
-      // Only the provider's own word counts: after the 404 of a proxy, a second delivery would be created.
+      // Only the provider's own code counts: after a proxy's 404, a second delivery would be created.
       if (error instanceof OrderNotFoundError && error.code === NOT_CREATED) return null;
       throw error;
     }
   }
 
-  /** Proven only where the provider's clock is known: our bound of it is never late. */
+  /** Certain only if the provider's clock is known: our bound of it is never late. */
   function isOlder({ snapshot }: OrderAnswer, startedAtMs: number): boolean {
     return providerClock.isSynchronized() && snapshot.version < providerClock.instantAt(startedAtMs);
   }
@@ -90,9 +90,9 @@ export function makeSafeWrites<Creation extends Pick<CreateOrderRequest, "extern
 
 interface Attempts {
   readonly write: () => Promise<OrderAnswer>;
-  /** Whether this is the refusal that a repeated write gets when an earlier one was done after all. */
+  /** Whether this is the refusal of a repeated write whose earlier attempt succeeded. */
   readonly isDoneAlready: (error: unknown) => boolean;
-  /** The order, when the write was done; null when it was not. */
+  /** The order if the write was carried out; null if it was not. */
   readonly lookUp: () => Promise<OrderAnswer | null>;
 }
 
@@ -114,7 +114,7 @@ async function insist(
   }
 }
 
-/** When looking fails as well, the write's own failure is what the caller has to know. */
+/** If the look-up also fails, the caller needs the write's own error. */
 async function lookUpOr<Result>(
   failure: unknown,
   signal: AbortSignal | undefined,

@@ -20,16 +20,19 @@ import { openRedisBackend } from "./backends/redisBackend.ts";
 import { loadJobTracing } from "./traceJobs.ts";
 
 const CLOSE_DEADLINE_MS = 2_000;
-/** Between two jobs, and before the first: by then a hint has had the events applied, and one job stands for many. */
+/**
+ * Between two jobs, and before the first: by then the events were applied because of a hint, and one job stands for
+ * many.
+ */
 const JOB_PAUSE_MS = 100;
-/** Between two hints: at least, with one more for each event, and where more come than that can keep up with. */
+/** Between two hints, in milliseconds: the minimum, the maximum (one per event), and the maximum under overload. */
 const HINT_PAUSE_MS = { min: 1, busy: 5, full: 20 } as const;
 const HOUR_SECONDS = 3_600;
 const WEEK_SECONDS = 7 * 24 * HOUR_SECONDS;
 
 const QUEUE_OPTIONS = {
   defaultJobOptions: {
-    // With the doubling wait about two minutes; after that the overdue check goes on.
+    // About two minutes with doubling waits; after that the overdue check takes over.
     attempts: 8,
     backoff: { type: "exponential", delay: 1_000, jitter: 0.5 },
     removeOnComplete: { age: HOUR_SECONDS, count: 1_000 },
@@ -38,40 +41,44 @@ const QUEUE_OPTIONS = {
   streams: { events: { maxLen: 1_000 } },
 } as const satisfies Omit<QueueOptions, "connection">;
 
-/** At the end of every job in Postgres, BullMQ reads all of the done ones that it keeps. */
+/** At the end of every job in Postgres, BullMQ reads all completed jobs that it keeps. */
 const COMPLETED_IN_POSTGRES = { count: 20 };
 
 export interface ApplyQueue {
   /**
-   * Has workers apply the events at these inbox positions: hints at them at once, and enqueues a job a little later.
-   * Never throws and never waits; what cannot be enqueued is logged and forgotten, as the overdue check finds it.
+   * Makes workers apply the events at these inbox positions: sends a hint immediately, and enqueues a job a little
+   * later. Never throws and never waits; what cannot be enqueued is logged and forgotten, because the overdue check
+   * finds it.
    */
   readonly notify: (seqs: readonly number[]) => void;
-  /** Runs `apply` for each hint that comes to this process. What fails, or comes while too much is under way, is left to its job. */
+  /**
+   * Runs `apply` for each hint that this process receives. A failed hint, or one that arrives under overload, is left
+   * to its job.
+   */
   readonly listen: (apply: (hint: Hint) => Promise<void>) => Consumer;
   /**
-   * Runs `apply` for every job, several at a time. A job whose `apply` rejects is tried again, with growing waits,
-   * unless the error is an OrderMirrorError that says never to. Throws UnavailableError when the queue is kept in
-   * Postgres and that is away; a Redis may be away and is waited for.
+   * Runs `apply` for every job, several concurrently. If `apply` rejects, the job is retried with growing waits, unless
+   * the error is an OrderMirrorError that forbids it. Throws UnavailableError if the queue is in Postgres and Postgres
+   * is unavailable; an unavailable Redis is waited for.
    */
   readonly consume: (apply: (seqs: readonly number[]) => Promise<void>) => Promise<Consumer>;
   /** For bull-board. */
   readonly bull: Queue<ApplyJob, void>;
-  /** What is wrong with the queue's server, none if nothing; answers within 5 s. */
+  /** The problems of the queue's server; answers within 5 s. */
   readonly check: () => Promise<readonly QueueProblem[]>;
-  /** Ends within seconds, whatever the server does. Consumers are closed before, each by itself. */
+  /** Ends within seconds, whatever the server does. Close the consumers first, separately. */
   readonly close: () => Promise<void>;
 }
 
 export interface ApplyQueueDeps {
   readonly databaseUrl: string;
-  /** None: the queue is kept in Postgres. One: a Redis. Several: nodes of a Redis cluster. */
+  /** Empty: the queue is in Postgres. One: a Redis. Several: the nodes of a Redis cluster. */
   readonly redisUrls: readonly string[];
   readonly logger: Logger;
   readonly clock?: Clock;
-  /** Has jobs carry on the trace of the request that caused them. */
+  /** Makes jobs continue the trace of the request that caused them. */
   readonly tracing?: Tracing | undefined;
-  /** For tests, which do not wait for the product's spans. */
+  /** For tests, to shorten the product's intervals. */
   readonly overrides?: {
     readonly backoffMs?: number;
     readonly workerOptions?: Omit<WorkerOptions, "connection">;
@@ -79,10 +86,10 @@ export interface ApplyQueueDeps {
 }
 
 /**
- * The queue that notifies the workers. It is not the truth, which is in the inbox.
+ * The queue that notifies the workers. The source of truth is the inbox.
  *
- * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not
- * migrated. A Redis that is away is no error.
+ * Throws UnavailableError or ConfigurationError if the queue is in Postgres and Postgres is unavailable or not
+ * migrated. An unavailable Redis is not an error.
  */
 export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> {
   const { logger, clock = systemClock, tracing, overrides = {} } = deps;
@@ -117,7 +124,7 @@ export async function makeApplyQueue(deps: ApplyQueueDeps): Promise<ApplyQueue> 
   };
 }
 
-/** What is lost of these, needs no log line: a job follows. */
+/** Lost hints are not logged: a job follows. */
 function notifyByHint({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | undefined): NotifierOptions {
   const { min, busy, full } = HINT_PAUSE_MS;
   return {
@@ -125,7 +132,7 @@ function notifyByHint({ hints }: QueueBackend<ApplyJob>, tracing: Tracing | unde
     send: (seqs) => hints.send({ seqs, traceparent: tracing?.carry() }),
     seqsMax: HINT_SEQS_MAX,
     delayMs: 0,
-    // The third of a millisecond has it grow beyond 5 ms only where more than 3,000 events come in a second.
+    // The division by three makes the pause exceed 5 ms only above 3,000 events per second.
     pauseMs: (events) => Math.max(min, Math.min(events, busy), Math.min(events / 3, full)),
     onForgotten: () => undefined,
   };

@@ -15,20 +15,20 @@ const CLOSE_DEADLINE_MS = 3_000;
 const LOG_INTERVAL_MS = 10_000;
 
 const WORKER_OPTIONS = {
-  // Jobs that run at the same time are applied together, by few statements: see apply/groupApply.
+  // Concurrent jobs are applied together, in few statements: see apply/groupApply.
   concurrency: 32,
-  // A worker that died is noticed after one or two of these; a job takes milliseconds.
+  // A dead worker is noticed after one or two of these intervals; a job takes milliseconds.
   lockDuration: 10_000,
   stalledInterval: 10_000,
-  // Every deployment that kills a worker counts as one, and `attempts` is not asked: with the default of 1, two
-  // such deployments fail a job that nothing is wrong with.
+  // Every deployment that kills a worker counts as one stall, regardless of `attempts`: with the default of 1, two such
+  // deployments would fail a healthy job.
   maxStalledCount: 25,
-  // Also the wait after the connection was refused; the default is 15 s.
+  // Also the wait after a refused connection; the default is 15 s.
   runRetryDelay: 1_000,
 } as const satisfies Omit<WorkerOptions, "connection">;
 
 export interface Consumer {
-  /** Takes no more jobs and lets the running ones end; after 3 s it ends without them, and they run again. */
+  /** Takes no more jobs and waits for the running ones; after 3 s it ends without them, and they run again. */
   close(): Promise<void>;
 }
 
@@ -41,7 +41,10 @@ export interface ConsumeDeps {
   readonly workerOptions?: Omit<WorkerOptions, "connection"> | undefined;
 }
 
-/** Starts a worker that has `apply` run for every job. Throws UnavailableError when Postgres keeps the queue and is away. */
+/**
+ * Starts a worker that runs `apply` for every job. Throws UnavailableError if the queue is in Postgres and Postgres is
+ * unavailable.
+ */
 export async function startConsumer(deps: ConsumeDeps): Promise<Consumer> {
   const { backend, apply, clock, logger, workerOptions = {} } = deps;
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
@@ -88,8 +91,8 @@ function makeProcessor(deps: {
 }
 
 /**
- * What the queue may keep of an error: it is shown on the ops pages and stored where there must be no personal data,
- * so of errors that are not ours only type and code.
+ * The part of an error that the queue may store: it is shown on the ops pages and must contain no personal data, so
+ * only type and code of foreign errors.
  */
 function toJobError(error: unknown): Error {
   const { type, code, message } = describeError(error);

@@ -10,34 +10,34 @@ const SEND_DEADLINE_MS = 2_000;
 const LOG_INTERVAL_MS = 10_000;
 
 export interface Notifier {
-  /** Has a message about these inbox positions sent soon. Never throws and never waits. */
+  /** Schedules a message about these inbox positions. Never throws and never waits. */
   notify(seqs: readonly number[]): void;
-  /** Takes no more; resolves when what was notified is sent or given up, within seconds. */
+  /** Takes no more; resolves within seconds, when the pending messages are sent or abandoned. */
   close(): Promise<void>;
 }
 
-/** Called with events for which no message was sent, and why. */
+/** Called with the number of events without a message, and the reason. */
 type OnForgotten = (events: number, reason: string, error?: unknown) => void;
 
 /** What a notifier sends, and when. */
 export interface NotifierOptions {
-  /** What sending is called in a trace. */
+  /** The name of the span for sending. */
   readonly name: string;
   readonly send: (seqs: readonly number[]) => Promise<void>;
-  /** At most so many positions in one message. */
+  /** The maximum number of positions in one message. */
   readonly seqsMax: number;
-  /** From the first position that is notified to the message about it; 0: in the next turn of the event loop. */
+  /** From the first notified position to its message; 0: in the next turn of the event loop. */
   readonly delayMs: number;
-  /** From a message about so many events to the next one, at least. */
+  /** The minimum pause after a message about this many events. */
   readonly pauseMs: (events: number) => number;
   readonly onForgotten: OnForgotten;
 }
 
 /**
- * Sends one message at a time, about all that was notified meanwhile.
+ * Sends one message at a time, about everything notified meanwhile.
  *
- * Nothing is kept for later: what cannot be sent now is forgotten, because the overdue check finds it in the inbox. So the
- * queue may be away, frozen or full without anybody noticing but by some seconds' delay.
+ * Nothing is stored for later: what cannot be sent now is forgotten, because the overdue check finds it in the inbox.
+ * So the queue may be unavailable, frozen or full, and the only effect is a delay of some seconds.
  */
 export function makeNotifier(
   deps: NotifierOptions & {
@@ -48,7 +48,7 @@ export function makeNotifier(
 ): Notifier {
   const { name, send, seqsMax, delayMs, pauseMs, onForgotten, isReachable, clock, tracing } = deps;
   const waiting: number[] = [];
-  /** Where in their traces those stand who notified; as many at most as positions wait. */
+  /** Trace positions of the callers; at most as many as waiting positions. */
   const callers: TracePoint[] = [];
   let sending: Promise<void> | undefined;
   let closed = false;
@@ -61,7 +61,7 @@ export function makeNotifier(
     }
     for (const seq of seqs) waiting.push(seq);
     if (tracing !== undefined) callers.push(tracing.here());
-    // Not at once: the events of one commit are notified one by one, and belong into one message.
+    // Not immediately: the events of one commit are notified one by one, and belong in one message.
     sending ??= (delayMs === 0 ? nextTurn() : clock.sleep(delayMs)).then(sendAll);
   }
 
@@ -99,7 +99,7 @@ function nextTurn(): Promise<void> {
   return new Promise((resolve) => setImmediate(resolve));
 }
 
-/** Logs for how many events there is no job; one line for each reason in ten seconds. */
+/** Logs the number of events without a job; one line per reason in ten seconds. */
 export function logForgotten({ clock, logger }: { clock: Clock; logger: Logger }): OnForgotten {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
   return (events, reason, error) => {

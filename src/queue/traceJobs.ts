@@ -11,9 +11,9 @@ const NO_SPAN: Span = {
 };
 
 /**
- * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes. Loaded only where tracing is on.
+ * Spans of BullMQ: a job's `add` and its `process`, in one trace across processes. Loaded only if tracing is on.
  *
- * What BullMQ does for itself gets none: a worker that waits for jobs would send a trace every few seconds.
+ * BullMQ's internal operations get none: a worker that waits for jobs would send a trace every few seconds.
  */
 export async function loadJobTracing(): Promise<Telemetry> {
   const { BullMQOtel } = await import("bullmq-otel");

@@ -5,7 +5,7 @@ import type { ProviderRequest } from "./request.ts";
 
 /** Prepares requests, always for the one address that the key belongs to. */
 export interface ProviderAddress {
-  /** What `fetch` takes. Throws InvalidReferenceError when no path can carry the reference. */
+  /** The arguments for `fetch`. Throws InvalidReferenceError if the reference cannot be part of a path. */
   prepare(request: ProviderRequest): PreparedRequest;
 }
 
@@ -17,7 +17,7 @@ export interface PreparedRequest {
 /** Visible ASCII: any other character makes `fetch` throw an error that quotes the whole header. */
 const SENDABLE_KEY = /^[\x21-\x7e]+$/;
 
-/** Throws ConfigurationError for a base address or key that no request can carry; the message shows neither. */
+/** Throws ConfigurationError for an unusable base address or key; the message shows neither. */
 export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: string }): ProviderAddress {
   if (!SENDABLE_KEY.test(apiKey)) {
     throw new ConfigurationError("the API key is empty or holds characters that no key has", {
@@ -30,7 +30,7 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
     prepare({ method, route, reference, path, query, body, bytes }) {
       const own = reference === undefined ? route : route.replace("{reference}", encodeReference(reference));
       const url = new URL(prefix + (path ?? own));
-      // Dot segments, encoded ones too, would lead a path that somebody else has written out of the interface.
+      // Dot segments, even encoded, would let a foreign path leave the API.
       if (!url.href.startsWith(`${prefix}/v1/`)) {
         throw new InvalidReferenceError("this path leads out of the provider's interface");
       }
@@ -40,7 +40,7 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
         accept: "application/json",
         "user-agent": `order-mirror/${VERSION}`,
       };
-      // The key must never follow a redirect to another address, so none is followed.
+      // The key must never follow a redirect to another address, so redirects are not followed.
       const init = { method, headers, redirect: "manual" } as const;
       const text = body === undefined ? undefined : JSON.stringify(body);
       const sent = (bytes as Uint8Array<ArrayBuffer> | undefined) ?? text;
@@ -62,7 +62,7 @@ function parseBaseUrl(baseUrl: string): URL {
   return url;
 }
 
-/** `.` and `..` survive encoding and would make the path another endpoint's; half a surrogate pair has no encoding. */
+/** `.` and `..` survive encoding and would select another endpoint; half a surrogate pair cannot be encoded. */
 function encodeReference(reference: string): string {
   if (reference === "" || reference === "." || reference === ".." || /\p{Surrogate}/u.test(reference)) {
     throw new InvalidReferenceError("this reference cannot be part of an address");

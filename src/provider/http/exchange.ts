@@ -21,7 +21,7 @@ export interface ExchangeRequest {
   readonly signal: AbortSignal;
 }
 
-/** One request and its answer over HTTP. What it throws goes through toUnavailable. */
+/** One HTTP request and its answer. Its errors go through toUnavailable. */
 export function makeExchange(deps: {
   clock: Clock;
   providerClock: ProviderClock;
@@ -54,7 +54,7 @@ export function makeExchange(deps: {
     const retryAfterMs = readRetryAfterMs(response, providerClock);
     const refusedForMs = status === TOO_MANY_REQUESTS ? retryAfterMs : null;
     const refused = permit.learn({ ...readRateHeaders(headers), refusedForMs });
-    // Before the body, which may come late: others wait for this one's end.
+    // Before the body, which may be slow: others wait for the end of this request.
     permit.release();
     const { refusal, text } = await readRefusalOf(response);
     const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
@@ -71,7 +71,7 @@ export function makeExchange(deps: {
 const TOO_MANY_REQUESTS = 429;
 const SERVER_ERROR_MIN = 500;
 
-/** Null where it means nothing; a 5xx without the field does not ask for any wait. */
+/** Null if it is not applicable; a 5xx without the field requires no wait. */
 function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
   const field = headers.get("retry-after");
   if (status !== TOO_MANY_REQUESTS && (status < SERVER_ERROR_MIN || field === null)) return null;
@@ -89,12 +89,12 @@ async function readRefusalOf(response: Response): Promise<{ refusal: ProviderRef
     const { text, value } = await readJsonBody(response);
     return { refusal: readRefusal(value), text };
   } catch {
-    // The status alone says enough, whatever became of the body.
+    // The status alone suffices, whatever happened to the body.
     return unread;
   }
 }
 
-/** Leaves a ProviderError as it is; anything else means that there was no usable answer. */
+/** Keeps a ProviderError; anything else means that there was no usable answer. */
 export function toUnavailable(
   request: ProviderRequest,
   { status, error, signal }: { status: number | null; error: unknown; signal: AbortSignal },

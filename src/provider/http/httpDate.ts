@@ -6,9 +6,10 @@ const HTTP_DATE =
   /^(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun), (\d{2}) ([A-Z][a-z]{2}) (\d{4}) (\d{2}:\d{2}:\d{2}) GMT$/;
 
 /**
- * The instant of an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`, cut to its second; null for anything else.
+ * The instant of an HTTP date such as `Sun, 06 Nov 1994 08:49:37 GMT`, to the second; null for anything else.
  *
- * The two obsolete forms of RFC 9110 are not read: no server of today sends them, and two-digit years are guesses.
+ * The two obsolete formats of RFC 9110 are not supported: no current server sends them, and two-digit years are
+ * ambiguous.
  */
 export function parseHttpDate(field: string): Instant | null {
   const [, day, monthName = "", year, time] = HTTP_DATE.exec(field) ?? [];

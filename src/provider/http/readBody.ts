@@ -1,16 +1,16 @@
-/** Larger than any page of the spec's 200 orders; reading on would only fill the memory. */
+/** Larger than any page of the spec's 200 orders; reading further would only fill the memory. */
 const BODY_BYTES_MAX = 10 * 1024 * 1024;
 
 const JSON_TYPE = /^application\/(?:[\w.+-]+\+)?json\s*(?:;|$)/i;
 
-/** A body that is not what was asked for; `message` names the kind of mistake, never the text. */
+/** An unusable body; `message` names the kind of error, never the text. */
 export class UnreadableBodyError extends Error {
   override readonly name = "UnreadableBodyError";
 }
 
 /**
- * The text of a JSON body and its value, read piece by piece and given up beyond BODY_BYTES_MAX (after
- * decompression). Throws UnreadableBodyError, or whatever the network throws.
+ * The text and value of a JSON body, read in chunks and abandoned beyond BODY_BYTES_MAX (after decompression). Throws
+ * UnreadableBodyError, or network errors.
  */
 export async function readJsonBody(response: Response): Promise<{ text: string; value: unknown }> {
   if (!JSON_TYPE.test(response.headers.get("content-type") ?? "")) {
@@ -21,14 +21,14 @@ export async function readJsonBody(response: Response): Promise<{ text: string; 
   try {
     return { text, value: JSON.parse(text) };
   } catch {
-    // No cause: the message of JSON.parse quotes the body.
+    // Without a cause: the message of JSON.parse quotes the body.
     throw new UnreadableBodyError("the body is not JSON");
   }
 }
 
-/** Lets go of the connection without reading on. */
+/** Releases the connection without reading further. */
 export async function discardBody(response: Response): Promise<void> {
-  // A body that has failed already has nothing left to let go of.
+  // A body that has already failed needs no release.
   await response.body?.cancel().catch(() => undefined);
 }
 

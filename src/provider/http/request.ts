@@ -4,18 +4,18 @@ import type { Priority } from "../../domain/source/orderSource.ts";
 
 export interface ProviderRequest {
   readonly method: "GET" | "POST" | "PATCH" | "PUT" | "DELETE";
-  /** The spec's form of the path, such as `/v1/orders/{reference}`: all that errors and log lines show. */
+  /** The spec's form of the path, such as `/v1/orders/{reference}`: the only part that errors and log lines show. */
   readonly route: string;
   /** The value of `{reference}` in `route`. */
   readonly reference?: string;
   readonly query?: URLSearchParams;
   readonly body?: unknown;
-  /** Goes out in the place of `route`: path and query that somebody else has written, from `/v1/` on. */
+  /** Sent instead of `route`: a foreign path and query, from `/v1/` on. */
   readonly path?: string;
-  /** Goes out in the place of `body`, as it is; not over shared memory. No type argument: TypeScript knows none before 5.7. */
+  /** Sent unchanged instead of `body`; not on shared memory. No type argument: TypeScript has none before 5.7. */
   readonly bytes?: Uint8Array | undefined;
   readonly policy: PolicyName;
-  /** True when the request changes nothing at the provider, so that it may be sent again at will. */
+  /** True if the request changes nothing at the provider, so that it may be repeated freely. */
   readonly safe: boolean;
 }
 
@@ -23,9 +23,9 @@ export interface RequestOptions {
   /** Default `live`. */
   readonly priority?: Priority | undefined;
   readonly signal?: AbortSignal | undefined;
-  /** How often it is sent at most; default 4. For a caller that tries again by itself. */
+  /** The maximum number of attempts; default 4. For a caller that retries itself. */
   readonly attemptsMax?: number | undefined;
-  /** Gives up the wait for a turn in the budget, and nothing that has been sent. */
+  /** Abandons the wait for a turn in the budget, but nothing that was sent. */
   readonly turnSignal?: AbortSignal | undefined;
 }
 
@@ -36,7 +36,7 @@ export interface ProviderAnswer {
   readonly text: string;
   readonly value: unknown;
   readonly requestId: string | null;
-  /** Lower bound of the provider's time at which the request started. */
+  /** The provider's time at which the request started, a lower bound. */
   readonly requestedAt: Instant;
 }
 
@@ -45,7 +45,7 @@ export type SendRequest = (request: ProviderRequest, options: RequestOptions) =>
 
 /** How a request ended. */
 export interface Answered {
-  /** Such as `GET /v1/orders/{reference}`: the route, without what an order is called. */
+  /** Such as `GET /v1/orders/{reference}`: the route, without the order's name. */
   readonly endpoint: string;
   /** Null when there was no answer. */
   readonly status: number | null;

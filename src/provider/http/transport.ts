@@ -16,13 +16,13 @@ export interface TransportDeps {
   readonly clock: Clock;
   readonly providerClock: ProviderClock;
   readonly logger: Logger;
-  /** From the start of a request to the end of its body; waiting for the budget is not counted. */
+  /** From the start of a request to the end of its body, excluding the wait for the budget. */
   readonly deadlineMs: number;
-  /** Called with the end of every request that the caller did not give up; must not throw. */
+  /** Called when a request ends, unless the caller abandoned it; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
 }
 
-/** Throws ConfigurationError for a base address or a key that no request can carry. */
+/** Throws ConfigurationError for a base address or key that cannot be used in a request. */
 export function makeTransport(deps: TransportDeps): SendRequest {
   const { budget, clock, providerClock, logger, deadlineMs } = deps;
   const address = makeAddress(deps);
@@ -50,7 +50,7 @@ export function makeTransport(deps: TransportDeps): SendRequest {
       deps.onAnswer?.({ endpoint: describeEndpoint(request), status: answer.status });
       return answer;
     } catch (error) {
-      // The caller gave up: no failure of the provider's, and never tried again.
+      // The caller gave up: not the provider's failure, and never retried.
       signal?.throwIfAborted();
       log(error instanceof ProviderError ? (error.code ?? error.name) : "failed");
       const status = error instanceof ProviderError ? error.status : null;

@@ -10,51 +10,51 @@ import { RateLedger } from "./rateLedger.ts";
 import type { PolicyReport, RateLesson } from "./rateLedger.ts";
 
 interface PermitRequest {
-  /** The narrowest policy of the endpoint; `sustained` applies to every request and need not be named. */
+  /** The narrowest policy of the endpoint; `sustained` applies to every request and is implied. */
   readonly policy: PolicyName;
   readonly priority: Priority;
   readonly signal?: AbortSignal | undefined;
 }
 
-/** Leave to send one request, now. `release` must be called in the end, also when nothing was sent. */
+/** Permission to send one request now. `release` must be called eventually, even if nothing was sent. */
 export interface Permit {
-  /** Learns from the answer's headers. Returns the policies that a 429 is about, none for any other answer. */
+  /** Learns from the answer's headers. Returns the policies that a 429 refers to, none for any other answer. */
   learn(lesson: RateLesson): readonly PolicyName[];
-  /** The answer's head is there, or none will come. */
+  /** The head of the answer has arrived, or none will. */
   release(): void;
 }
 
 interface BudgetReport extends PolicyReport {
-  /** Requests that wait for leave, by what they are for. */
+  /** Requests that wait for permission, by purpose. */
   readonly waiting: Readonly<Record<Priority, number>>;
 }
 
-/** The requests of one organization in one mode, all of this process, held within the provider's rates. */
+/** Keeps all requests of this process for one organization and mode within the provider's rates. */
 export interface Budget {
-  /** Waits until the request may be sent. Rejects with the signal's reason when that is aborted first. */
+  /** Waits until the request may be sent. Rejects with the signal's reason if that is aborted first. */
   acquire(request: PermitRequest): Promise<Permit>;
-  /** No request under `policy` for the next `delayMs`: a new leader waits out the window of the one before it. */
+  /** No request under `policy` for `delayMs`: a new leader waits out the window of its predecessor. */
   hold(policy: PolicyName, delayMs: number): void;
   /** One report per policy, for ops. */
   spent(): BudgetReport[];
 }
 
-/** Narrow lanes first: among equals they take what little they may, and more than half is left for the rest. */
+/** Narrow lanes first: among equals they take the little they may, and more than half is left for the rest. */
 const LANES: readonly PolicyName[] = ["order-list", "geocoding", "sustained"];
 
-/** The loop looks again at least this often; it is woken when anything changes. */
+/** The loop checks at least this often; every change wakes it. */
 const NAP_MAX_MS = 60_000;
 
 /**
- * Grants requests one by one, the most urgent of those that may go now first.
+ * Grants requests one by one, the most urgent of the permitted ones first.
  *
- * p-queue keeps them by priority. Its interval limits are of no use here: they count starts but not the time under
- * way, know one policy per queue, cannot be lowered by headers, and read the machine's clock.
+ * p-queue orders them by priority. Its interval limits cannot be used here: they count starts but not the time under
+ * way, support one policy per queue, cannot be lowered by headers, and read the machine's clock.
  */
 export function makeBudget(deps: {
   clock: Clock;
   limits?: Readonly<Record<PolicyName, RateRule>>;
-  /** Share of every limit that is ours, 0 to 1; default SHARE_DEFAULT. */
+  /** Our share of every limit, 0 to 1; default SHARE_DEFAULT. */
   share?: number;
 }): Budget {
   const { clock, limits = SPEC_LIMITS, share = SHARE_DEFAULT } = deps;
@@ -118,7 +118,7 @@ export function makeBudget(deps: {
   };
 }
 
-/** When a request that joins now would have its turn, at the rates as they are known; at least 0. */
+/** How long a request that joins now would wait, at the known rates; at least 0. */
 export function expectWaitMs(budget: Budget, lane: PolicyName): number {
   const waits = budget.spent().map(({ policy, requestsMax, windowMs, waitMs, waiting }) => {
     if (!policiesOf(lane).includes(policy)) return 0;
@@ -130,9 +130,9 @@ export function expectWaitMs(budget: Budget, lane: PolicyName): number {
 }
 
 interface Line {
-  /** Resolves with what `start` returns when the request's turn has come. */
+  /** Resolves with the result of `start` when it is the request's turn. */
   join(request: PermitRequest, start: () => Permit): Promise<Permit>;
-  /** Each lane that is not empty, with the place of its most urgent request in PRIORITIES. */
+  /** Each non-empty lane, with the rank of its most urgent request in PRIORITIES. */
   heads(): { lane: PolicyName; rank: number }[];
   grantFirst(lane: PolicyName): void;
   waiting(lane: PolicyName): Readonly<Record<Priority, number>>;
@@ -141,7 +141,7 @@ interface Line {
 /** The waiting requests, one queue per lane. */
 function makeLine(): Line {
   const lanes = mapPolicies(() => new PriorityQueue());
-  // The queue does not tell what stands at its head.
+  // The queue does not reveal its head.
   const counts = mapPolicies(zeroCounts);
 
   return {

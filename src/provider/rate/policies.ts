@@ -12,7 +12,10 @@ export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
   geocoding: { requestsMax: 100, windowMs: 10_000 },
 };
 
-/** Half of what all requests may be: where writes are forwarded, the poller and the web process know nothing of each other. */
+/**
+ * Half of the limit for all requests: if writes are forwarded, the poller and the web process do not know of each
+ * other.
+ */
 export const HALF_LIMITS: typeof SPEC_LIMITS = {
   ...SPEC_LIMITS,
   sustained: { ...SPEC_LIMITS.sustained, requestsMax: SPEC_LIMITS.sustained.requestsMax / 2 },

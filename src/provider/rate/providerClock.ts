@@ -3,11 +3,11 @@ import type { Instant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { parseHttpDate } from "../http/httpDate.ts";
 
-/** Without a `Date` header there is only the local clock; it may be wrong by this much before claims turn false. */
+/** Without a `Date` header there is only the local clock; with a larger error than this, claims become false. */
 const LOCAL_CLOCK_ERROR_SECONDS = 30;
-/** A `Date` header names a second; the provider may round where it should cut. */
+/** A `Date` header has a resolution of one second; the provider may round instead of truncating. */
 const DATE_RESOLUTION = NANOS_PER_SECOND;
-/** Answers of the last two minutes, at most sixteen: the provider may have several machines with clocks of their own. */
+/** Answers of the last two minutes, at most sixteen: the provider may have several machines with different clocks. */
 const SAMPLE_AGE_MAX_MS = 120_000;
 const SAMPLES_MAX = 16;
 
@@ -20,26 +20,26 @@ interface TimedAnswer {
   readonly receivedAtMs: number;
 }
 
-/** The provider's clock as far as it can be known from outside: it never claims to be later than it is. */
+/** The provider's clock, as far as it can be known from outside: never later than it is. */
 export interface ProviderClock {
-  /** Learns from an answer; one without a readable `Date` header teaches nothing. */
+  /** Learns from an answer; one without a readable `Date` header is ignored. */
   observe(answer: TimedAnswer): void;
-  /** A lower bound of the provider's time now. */
+  /** A lower bound of the provider's current time. */
   providerNow(): Instant;
   /** A lower bound of the provider's time at `monotonicMs` of the local monotonic clock. */
   instantAt(monotonicMs: number): Instant;
-  /** False until an answer had a `Date`: then the bound rests on the local wall clock, less 30 s. */
+  /** False until an answer had a `Date`: then the bound is the local wall clock minus 30 s. */
   isSynchronized(): boolean;
   /**
-   * Seconds by which the local wall clock is ahead (positive) or behind (negative) for certain: what the time
-   * under way could explain counts as none. Null until an answer had a `Date`.
+   * Seconds by which the local wall clock is certainly ahead (positive) or behind (negative); a difference that network
+   * delay could explain counts as none. Null until an answer had a `Date`.
    */
   skewSeconds(): number | null;
 }
 
 interface Sample {
   readonly receivedAtMs: number;
-  /** The provider's time, less the header's resolution, at monotonic zero. */
+  /** The provider's time at monotonic zero, minus the header's resolution. */
   readonly origin: Instant;
 }
 

@@ -1,6 +1,6 @@
 import { parseList, Token } from "structured-headers";
 
-/** An entry of the field `RateLimit`: `remaining` requests until `resetMs` from now (null: not said). */
+/** An entry of the field `RateLimit`: `remaining` requests until `resetMs` from now (null: not given). */
 export interface RemainingEntry {
   readonly policy: string;
   readonly remaining: number;
@@ -14,7 +14,7 @@ interface DeclaredEntry {
   readonly windowMs: number;
 }
 
-/** What a response says about rates (spec, "Limits"; RateLimit header fields draft). */
+/** What a response says about rates (spec, "Limits"; draft on RateLimit header fields). */
 export interface RateAnswer {
   readonly remaining: readonly RemainingEntry[];
   readonly declared: readonly DeclaredEntry[];
@@ -25,10 +25,10 @@ interface NamedEntry {
   readonly params: ReadonlyMap<string, unknown>;
 }
 
-/** What is malformed is left out, as the draft demands; it never throws. */
+/** Ignores malformed parts, as the draft requires; never throws. */
 export function readRateHeaders(headers: Headers): RateAnswer {
   const policies = parseNamedList(headers.get("ratelimit-policy"));
-  // A policy may count something else, such as bytes; then its figures say nothing about requests.
+  // A policy may count something else, such as bytes; then its numbers say nothing about requests.
   const foreign = new Set(policies.filter((entry) => !countsRequests(entry)).map(({ name }) => name));
   return {
     declared: policies.filter(countsRequests).flatMap(readDeclared),
@@ -39,9 +39,8 @@ export function readRateHeaders(headers: Headers): RateAnswer {
 }
 
 /**
- * The members of an RFC 9651 list that are named by a string or a token (the draft's examples use both), with
- * their parameters. A list that does not parse is empty; members of any other kind are left out.
- * @internal
+ * The members of an RFC 9651 list that are named by a string or a token (the draft's examples use both), with their
+ * parameters. A malformed list is empty; members of other kinds are omitted. @internal
  */
 export function parseNamedList(field: string | null): NamedEntry[] {
   if (field === null) return [];

@@ -15,28 +15,28 @@ import type { PolicyName } from "./policies.ts";
 import type { Priority } from "../../domain/source/orderSource.ts";
 import type { RateAnswer, RemainingEntry } from "./rateHeaders.ts";
 
-/** What an answer teaches about rates. */
+/** The rate information in an answer. */
 export interface RateLesson extends RateAnswer {
-  /** The wait that a 429 asks for; null for any other answer. */
+  /** The wait required by a 429; null for any other answer. */
   readonly refusedForMs: number | null;
 }
 
 export interface PolicyReport {
   readonly policy: PolicyName;
-  /** Ours: the provider's less the headroom. */
+  /** Our limit: the provider's minus the headroom. */
   readonly requestsMax: number;
   readonly windowMs: number;
   /** Requests counted against it now. */
   readonly used: number;
-  /** Until the next request may start; Infinity while that depends on one under way. */
+  /** Time until the next request may start; Infinity while that depends on one under way. */
   readonly waitMs: number;
-  /** Until its window ends, as the provider said last; null once it has ended, or where it said nothing. */
+  /** Time until its window ends, as the provider last said; null once it has ended, or if it said nothing. */
   readonly resetInMs: number | null;
-  /** Requests sent since this process started, by what they were for. */
+  /** Requests sent since this process started, by purpose. */
   readonly spent: Readonly<Record<Priority, number>>;
 }
 
-/** Books of all policies of one organization and mode; `lane` is the narrowest policy of a request. */
+/** Counts the requests under all policies of one organization and mode; `lane` is the narrowest policy of a request. */
 export class RateLedger {
   readonly #limits: Readonly<Record<PolicyName, RateRule>>;
   readonly #usages: Record<PolicyName, PolicyUsage>;
@@ -53,7 +53,7 @@ export class RateLedger {
     return Math.max(...policiesOf(lane).map((policy) => nextAllowedAt(this.#usages[policy], nowMs)));
   }
 
-  /** Books the start of a request; returns its id for `end` and `learn`. */
+  /** Records the start of a request; returns its id for `end` and `learn`. */
   start(lane: PolicyName, priority: Priority, nowMs: number): number {
     const id = (this.#lastId += 1);
     for (const policy of policiesOf(lane)) {
@@ -71,7 +71,7 @@ export class RateLedger {
     this.#change(policy, (usage) => blockUntil(usage, untilMs));
   }
 
-  /** Headers only ever lower our rates. Returns the policies that a 429 is about, none for any other answer. */
+  /** Headers can only lower our rates. Returns the policies that a 429 refers to, none for any other answer. */
   learn(lane: PolicyName, id: number, lesson: RateLesson, nowMs: number): readonly PolicyName[] {
     for (const { policy, ...limit } of lesson.declared) {
       if (isPolicy(policy)) this.#change(policy, (usage) => declareRule(usage, limit));
@@ -81,7 +81,7 @@ export class RateLedger {
     for (const policy of refused) this.hold(policy, nowMs + (refusedForMs ?? 0));
     for (const entry of lesson.remaining) {
       const policy = isPolicy(entry.policy) ? entry.policy : lane;
-      // Retry-After wins over what the same answer says about the reset.
+      // Retry-After overrides the reset in the same answer.
       if (!refused.includes(policy)) this.#learnRemaining(policy, id, entry, nowMs);
     }
     return refused;
@@ -104,7 +104,7 @@ export class RateLedger {
       const claim = { requestId: id, remaining: entry.remaining, resetsAtMs };
       this.#change(policy, (usage) => claimRemaining(usage, claim));
     } else if (entry.remaining === 0) {
-      // A policy that the spec does not name covers, as far as we can tell, the endpoint that named it.
+      // A policy that the spec does not list covers, as far as we can tell, the endpoint that named it.
       this.hold(policy, resetsAtMs);
     }
   }
@@ -119,7 +119,7 @@ function resetIn({ claim, blockedUntilMs }: PolicyUsage, nowMs: number): number 
   return resetsAtMs > nowMs ? resetsAtMs - nowMs : null;
 }
 
-/** The policies with nothing left; where the answer names none, all that the request counted against. */
+/** The policies with nothing left; if the answer names none, all that the request counted against. */
 function findRefused(lane: PolicyName, { remaining }: RateLesson): readonly PolicyName[] {
   const spent = remaining.filter((entry) => entry.remaining === 0).map((entry) => entry.policy);
   const possible = policiesOf(lane);

@@ -4,22 +4,22 @@ import type { Hints } from "../hints/hints.ts";
 
 export type JobProcessor<Content> = Processor<Content, void>;
 
-/** What may be said against the queue's server; each names its remedy. */
+/** A problem of the queue's server, with its remedy. */
 export interface QueueProblem {
   readonly problem: string;
   readonly fix: string;
 }
 
 /**
- * Called with every error on a connection of the queue, also of those that pass by themselves. Without a listener BullMQ
- * and ioredis would print them.
+ * Called with every error on a connection of the queue, including transient ones. Without a listener BullMQ and ioredis
+ * would print them.
  */
 export type OnQueueError = (error: Error) => void;
 
 /** A worker and its connections. */
 interface OpenWorker<Content> {
   readonly worker: Worker<Content, void>;
-  /** Breaks the worker's connections without waiting for anything; for one that does not end by itself. */
+  /** Breaks the worker's connections without waiting; for a worker that does not end. */
   readonly cut: () => void | Promise<void>;
 }
 
@@ -32,21 +32,22 @@ export interface BackendDeps {
 }
 
 /**
- * What differs between the two places where the queue may be kept; everything else is the same code.
+ * The differences between the two possible places of the queue; everything else is the same code.
  *
- * The types are those of BullMQ's Redis classes, as bull-board wants them; nothing here or there uses what only
- * Redis has.
+ * The types are those of BullMQ's Redis classes, as bull-board requires; no code uses what only Redis has.
  */
 export interface QueueBackend<Content> {
   readonly queue: Queue<Content, void>;
   readonly hints: Hints;
-  /** False when a job or a hint could not be handed over now; asked before every try, so that none has to time out. */
+  /**
+   * False if a job or a hint could not be delivered now; checked before every attempt, so that none has to time out.
+   */
   isReachable(): boolean;
   openWorker(
     process: JobProcessor<Content>,
     options: Omit<WorkerOptions, "connection">,
   ): Promise<OpenWorker<Content>>;
   check(): Promise<readonly QueueProblem[]>;
-  /** Breaks the queue's own connections; the workers' are theirs. */
+  /** Breaks the queue's own connections; the workers have their own. */
   readonly cut: () => Promise<void>;
 }

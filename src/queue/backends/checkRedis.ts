@@ -6,10 +6,7 @@ import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 const VERSION_MIN = 7;
 const ANSWER_DEADLINE_MS = 2_000;
 
-/**
- * What is wrong with the Redis behind the queue, none if nothing. Reads INFO only: where Redis is rented, CONFIG is
- * often forbidden.
- */
+/** The problems of the Redis behind the queue. Reads INFO only: hosted servers often forbid CONFIG. */
 export async function checkRedis(client: Redis | Cluster): Promise<readonly QueueProblem[]> {
   await unlessLate(waitUntilReady(client), ANSWER_DEADLINE_MS);
   const isCluster = client instanceof Cluster;
@@ -23,7 +20,7 @@ export async function checkRedis(client: Redis | Cluster): Promise<readonly Queu
 }
 
 const NO_ANSWER: QueueProblem = {
-  problem: "Redis does not answer; events are applied by the overdue check, some seconds later.",
+  problem: "Redis does not answer; the overdue check applies events, some seconds later.",
   fix: "Start Redis; see REDIS_URL.",
 };
 
@@ -55,17 +52,17 @@ function findProblems(answer: ReadonlyMap<string, string>, isCluster: boolean): 
     });
   }
   const version = answer.get("redis_version") ?? "unknown";
-  // A fork that is compatible with Redis 7 says so here, and gives its own version elsewhere.
+  // A fork that is compatible with Redis 7 reports that here, and its own version elsewhere.
   if (!(Number.parseInt(version, 10) >= VERSION_MIN)) {
     problems.push({
-      problem: `Redis is of version ${version}, which is too old.`,
+      problem: `Redis has version ${version}, which is too old.`,
       fix: "Use Redis 7 or later, or Valkey.",
     });
   }
   if (!isCluster && answer.get("redis_mode") === "cluster") {
     problems.push({
       problem: "Redis is a node of a cluster, but REDIS_URL names only one.",
-      fix: "Name several of its nodes, comma separated; the same one twice will do.",
+      fix: "List several of its nodes, comma separated; listing the same one twice is enough.",
     });
   }
   return problems;

@@ -3,7 +3,7 @@ import type { RedisOptions } from "ioredis";
 import type { OnQueueError } from "./backend.ts";
 
 export type RedisClient = Redis | Cluster;
-/** Without what would change the shape of answers, which BullMQ relies on. */
+/** Without options that change the format of answers, which BullMQ relies on. */
 type ClientOptions = Omit<RedisOptions, "replyMapping">;
 
 const REDIS_PORT = 6_379;
@@ -13,8 +13,8 @@ const RECONNECT_AFTER_MAX_MS = 1_000;
 const reconnectAfterMs = (attempt: number) => Math.min(attempt * 100, RECONNECT_AFTER_MAX_MS);
 
 /**
- * A client that connects by itself, again and again: one address is one server, several are nodes of a cluster, and
- * `redis+sentinel:` addresses are sentinels that know which server is the master now.
+ * A client that reconnects automatically: one address is one server, several are nodes of a cluster, and
+ * `redis+sentinel:` addresses are sentinels that know the current master.
  */
 export function connectRedis(
   redisUrls: readonly string[],
@@ -22,7 +22,7 @@ export function connectRedis(
   onError: OnQueueError,
 ): RedisClient {
   const client = openClient(redisUrls, options);
-  // It reconnects by itself; without a listener every failed try would be printed.
+  // It reconnects automatically; without a listener every failed attempt would be printed.
   client.on("error", onError);
   return client;
 }
@@ -41,11 +41,11 @@ function connectBySentinels(redisUrls: readonly string[], options: ClientOptions
     ...readLogin(redisUrls),
     sentinels: readNodes(redisUrls, SENTINEL_PORT),
     name: decodeURIComponent(new URL(redisUrls[0] ?? "").pathname.slice(1)),
-    // A sentinel that is silent must not hold up the question to the next one.
+    // A silent sentinel must not delay the question to the next one.
     sentinelCommandTimeout: 1_000,
     retryStrategy: reconnectAfterMs,
     sentinelRetryStrategy: reconnectAfterMs,
-    // A master that was demoted answers that it only reads: ask the sentinels again.
+    // A demoted master answers READONLY: ask the sentinels again.
     reconnectOnError: (error) => error.message.startsWith("READONLY"),
   });
 }
@@ -57,7 +57,7 @@ function connectCluster(redisUrls: readonly string[], options: ClientOptions): C
     enableOfflineQueue,
     clusterRetryStrategy: reconnectAfterMs,
     redisOptions: { ...nodeOptions, ...readLogin(redisUrls), ...(isTls ? { tls: {} } : {}) },
-    // Certificates are made out to host names: let TLS see the name and not the address that it stands for.
+    // Certificates are issued for host names: TLS must see the name, not its address.
     ...(isTls ? { dnsLookup: (name, done) => done(null, name) } : {}),
   });
 }
@@ -69,7 +69,7 @@ function readNodes(redisUrls: readonly string[], portByDefault: number): { host:
   });
 }
 
-/** All servers behind these addresses take the same login; it stands in the first. */
+/** All servers behind these addresses have the same login, given in the first. */
 function readLogin([first = ""]: readonly string[]): Pick<RedisOptions, "username" | "password"> {
   const { username, password } = new URL(first);
   return {

@@ -15,7 +15,7 @@ import { QUEUE_SCHEMA } from "./migrateQueue.ts";
 import { makePostgresHints } from "../hints/postgresHints.ts";
 
 const QUEUE_CONNECTIONS = 4;
-/** One that listens; the others take, end and lock jobs, which share them: each holds one for a statement only. */
+/** One listens; the others take, end and lock jobs, each held for one statement only. */
 const WORKER_CONNECTIONS = 5;
 const STATEMENT_TIMEOUT_MS = 5_000;
 const FROZEN_SERVER_MARGIN_MS = 1_000;
@@ -28,8 +28,8 @@ const onPostgres = withBackend(createPostgresBackend);
 /**
  * The queue in the schema `bullmq` of the mirror's own database.
  *
- * Waits for the database, as BullMQ remembers a failed first look for ever and would never work again. Throws
- * UnavailableError when it is away, and ConfigurationError when its queue tables are missing or not ours.
+ * Waits for the database, because BullMQ caches a failed first check forever and would never work again. Throws
+ * UnavailableError if the database is unavailable, and ConfigurationError if the queue tables are missing or not ours.
  */
 export async function openPostgresBackend<Content>(
   deps: BackendDeps & { readonly databaseUrl: string },
@@ -64,14 +64,14 @@ export async function openPostgresBackend<Content>(
 }
 
 /**
- * A pool of our own: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
+ * Our own pool: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
  *
- * Its commits do not wait for the disk: a job stands for what the inbox holds durably, so one that a crash of the server
- * takes back is found by the overdue check, and one that runs again finds its events decided.
+ * Its commits do not wait for the disk: a job stands for what the inbox stores durably. The overdue check replaces a
+ * job lost in a crash, and a repeated job finds its events decided.
  */
 function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {
   const url = new URL(databaseUrl);
-  // What stands in the address wins over the driver's settings, so it goes in there.
+  // Options in the address override the driver's settings, so they are merged there.
   const given = url.searchParams.get("options") ?? "";
   url.searchParams.set("options", `${given} -c search_path=${QUEUE_SCHEMA} -c synchronous_commit=off`.trim());
   const pool = new pg.Pool({
@@ -83,14 +83,14 @@ function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string;
     statement_timeout: STATEMENT_TIMEOUT_MS,
     query_timeout: STATEMENT_TIMEOUT_MS + FROZEN_SERVER_MARGIN_MS,
   });
-  // An idle connection that breaks is replaced at the next use; without a listener it would end the process.
+  // A broken idle connection is replaced at its next use; without a listener it would end the process.
   pool.on("error", () => undefined);
   return prepareStatements(pool);
 }
 
 /**
- * Has statements prepared: BullMQ's few dozen fixed ones would be parsed and planned each time, a quarter of what a job
- * costs Postgres.
+ * Prepares statements: BullMQ's few dozen fixed ones would be parsed and planned each time, a quarter of a job's cost
+ * in Postgres.
  */
 function prepareStatements(pool: pg.Pool): pg.Pool {
   const query = pool.query.bind(pool) as (statement: pg.QueryConfig) => Promise<unknown>;
@@ -104,8 +104,8 @@ function prepareStatements(pool: pg.Pool): pg.Pool {
 }
 
 /**
- * After any error but a refused connection BullMQ asks for a job again at once: a server that is starting up, or has
- * no connection free, would be asked a thousand times a second.
+ * After any error but a refused connection BullMQ immediately asks for a job again: a server that is starting up, or
+ * has no free connection, would be asked a thousand times a second.
  */
 function pauseAfterErrors(pool: pg.Pool): pg.Pool {
   const query = pool.query.bind(pool) as (...args: unknown[]) => Promise<unknown>;
@@ -120,7 +120,7 @@ function pauseAfterErrors(pool: pg.Pool): pg.Pool {
   return Object.assign(pool, { query: pausing });
 }
 
-/** BullMQ describes a pool in types of its own, which the driver's do not fit to the letter. */
+/** BullMQ describes a pool with its own types, which do not match the driver's exactly. */
 function asPgPool(pool: pg.Pool): PgPool {
   return pool as unknown as PgPool;
 }
@@ -131,7 +131,7 @@ async function waitForDatabase(wait: () => Promise<void>, pool: pg.Pool): Promis
   } catch (error) {
     await endPool(pool);
     if (isOfAnotherVersion(error)) {
-      throw new ConfigurationError("The queue's tables in Postgres are missing or of another version.", {
+      throw new ConfigurationError("The queue's tables in Postgres are missing or have another version.", {
         cause: error,
         fix: "Run `order-mirror migrate`.",
       });
@@ -150,14 +150,14 @@ async function checkSchema(pool: pg.Pool): Promise<readonly QueueProblem[]> {
     return [];
   } catch (error) {
     if (isOfAnotherVersion(error)) {
-      const problem = "The queue's tables in Postgres are missing or of another version.";
+      const problem = "The queue's tables in Postgres are missing or have another version.";
       return [{ problem, fix: "Run `order-mirror migrate`." }];
     }
     return [{ problem: "The queue's database does not answer.", fix: "Start Postgres; see DATABASE_URL." }];
   }
 }
 
-/** A connection that hangs would keep `end` waiting for it. */
+/** A hanging connection would block `end`. */
 async function endPool(pool: pg.Pool): Promise<void> {
   await unlessLate(pool.end(), POOL_END_DEADLINE_MS);
 }

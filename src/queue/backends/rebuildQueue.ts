@@ -6,10 +6,10 @@ import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 const STEP_DEADLINE_MS = 10_000;
 
 /**
- * Empties the queue of what waits in it and fills it again from `pages` of inbox positions; returns how many it
- * enqueued. Jobs under way go on, as an event that is applied twice changes nothing.
+ * Empties the queue of waiting jobs and refills it from `pages` of inbox positions; returns how many it enqueued.
+ * Running jobs continue, because applying an event twice changes nothing.
  *
- * Throws UnavailableError when the queue's server does not answer; running it again is safe.
+ * Throws UnavailableError if the queue's server does not answer; it may be repeated.
  */
 export async function rebuildQueue(
   { bull }: Pick<ApplyQueue, "bull">,
@@ -31,6 +31,6 @@ export async function rebuildQueue(
 async function orFail(step: Promise<unknown>): Promise<void> {
   if ((await unlessLate(step, STEP_DEADLINE_MS)) !== "late") return;
   throw new UnavailableError("The queue's server does not answer.", {
-    fix: "Start it, then run this again. Until then the worker's overdue check applies what waits.",
+    fix: "Start it, then run this again. Until then the worker's overdue check applies waiting events.",
   });
 }

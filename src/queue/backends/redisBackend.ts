@@ -6,12 +6,12 @@ import { connectRedis } from "./connectRedis.ts";
 import type { RedisClient } from "./connectRedis.ts";
 import { makeRedisHints } from "../hints/redisHints.ts";
 
-/** In braces, so that a cluster keeps all keys of the queue on one node, where its scripts can reach them. */
+/** In braces, so that a cluster stores all keys of the queue on one node, where its scripts can reach them. */
 const KEY_PREFIX = "{order-mirror}";
 
 /**
- * Of the connection that hands over jobs: every command ends within a second, also when the server is frozen or
- * the connection half open, which `enableOfflineQueue: false` alone does not achieve.
+ * Settings of the connection that delivers jobs: every command ends within a second, even if the server is frozen or
+ * the connection half open, which `enableOfflineQueue: false` alone does not ensure.
  */
 const HANDING_OVER = {
   commandTimeout: 1_000,
@@ -23,14 +23,14 @@ const HANDING_OVER = {
 } as const satisfies RedisOptions;
 
 /**
- * Of a worker: its commands wait for as long as Redis is away. It asks for work every 5 s, so a connection that is
- * silent for 30 s is dead.
+ * Settings of a worker: its commands wait as long as Redis is unavailable. It asks for work every 5 s, so a connection
+ * that is silent for 30 s is dead.
  */
 const WORKING = { maxRetriesPerRequest: null, socketTimeout: 30_000 } as const satisfies RedisOptions;
 
 /**
- * The queue in one Redis, a cluster, or what sentinels name. Does not wait for it: while Redis is away, no jobs are enqueued, workers
- * wait, and both recover by themselves.
+ * The queue in one Redis, a cluster, or the master named by sentinels. Does not wait for it: while Redis is
+ * unavailable, no jobs are enqueued and workers wait; both recover automatically.
  */
 export function openRedisBackend<Content>(
   deps: BackendDeps & { readonly redisUrls: readonly string[] },
@@ -41,7 +41,7 @@ export function openRedisBackend<Content>(
     ...options,
     connection: client,
     prefix: KEY_PREFIX,
-    // The version is asked once and the answer remembered for ever, also when it is that the command timed out.
+    // The version is requested once and the answer cached forever, even if it is a timeout.
     skipVersionCheck: true,
   });
   queue.on("error", onError);
@@ -76,7 +76,7 @@ export function openRedisBackend<Content>(
   };
 }
 
-/** BullMQ copies a worker's connection, to wait for jobs on the copy; that one must be cut with it. */
+/** BullMQ copies a worker's connection to wait for jobs; the copy must be cut with it. */
 function watchCopies(client: RedisClient, onError: OnQueueError): readonly RedisClient[] {
   const copies: RedisClient[] = [];
   const duplicate = client.duplicate.bind(client) as (...args: unknown[]) => RedisClient;

@@ -3,10 +3,10 @@ import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import type { Hint, Hints } from "./hints.ts";
 
 const CLOSE_DEADLINE_MS = 3_000;
-/** Beyond this a hint is not taken up: its job waits in the queue, where another worker may find it. */
+/** Beyond this a hint is dropped: its job waits in the queue, where another worker may take it. */
 const EVENTS_UNDER_WAY_MAX = 2_000;
 
-/** Has `apply` run for each hint that comes. One that fails is left to its job, which tries again and says why. */
+/** Runs `apply` for each hint that arrives. A failed one is left to its job, which retries and logs the reason. */
 export function startHintConsumer({
   hints,
   apply,

@@ -3,17 +3,17 @@ import type { Pool, Queryable } from "../../database/database.ts";
 /** Distinguishes a listener from other connections in pg_stat_activity. */
 export const HINT_LISTENER = "order-mirror hints";
 
-/** Tells all who listen on this database; at most 8,000 bytes, of which nothing is kept. */
+/** Notifies all listeners on this database; at most 8,000 bytes, and nothing is stored. */
 export async function notifyHint(pool: Pool, hint: string): Promise<void> {
   await pool.query("select pg_notify('order_mirror_hints', $1)", [hint]);
 }
 
-/** Has the client hear what notifyHint tells, from now on and for as long as its connection lasts. */
+/** Makes the client receive notifyHint's notifications, as long as its connection lasts. */
 export async function listenForHints(client: Queryable): Promise<void> {
   await client.query("listen order_mirror_hints");
 }
 
-/** Who listens on this database: how many connections, and the place of this one among them, 0 first. */
+/** The number of listening connections on this database, and this one's index among them, from 0. */
 export interface ListenerPlace {
   readonly place: number;
   readonly listeners: number;

@@ -1,24 +1,24 @@
 import type { Listener } from "../../database/listener.ts";
 
-/** At most this many inbox positions in one hint: as many as the apply path takes in one statement. */
+/** The maximum number of inbox positions in one hint: as many as the apply path takes in one statement. */
 export const HINT_SEQS_MAX = 200;
 
 /**
- * Which events are new, for a worker that can apply them at once. A hint may be lost without anybody noticing: the job
- * for the same events follows it.
+ * Names new events, for a worker that can apply them immediately. A hint may be lost without consequences: the job for
+ * the same events follows it.
  */
 export interface Hint {
   /** Inbox positions. */
   readonly seqs: readonly number[];
-  /** Where whoever gave the hint stands in its trace, as the header of W3C Trace Context; absent without tracing. */
+  /** The sender's position in its trace, as the header of W3C Trace Context; absent without tracing. */
   readonly traceparent?: string | undefined;
 }
 
-/** The way of hints from those who receive to those who apply. */
+/** The path of hints from receivers to workers. */
 export interface Hints {
-  /** Gives a hint to one of the workers that listen, if any does. Rejects when it could not be handed over. */
+  /** Sends a hint to one of the listening workers, if there is one. Rejects if it could not be delivered. */
   readonly send: (hint: Hint) => Promise<void>;
-  /** Calls `onHint`, which must not throw, for each hint that comes here; connects again by itself, for ever. */
+  /** Calls `onHint`, which must not throw, for each hint that arrives; reconnects automatically, forever. */
   readonly listen: (onHint: (hint: Hint) => void) => Listener;
 }
 
@@ -29,7 +29,7 @@ export function writeHint({ seqs, traceparent }: Hint): string {
   return traceparent === undefined ? seqs.join(",") : `${seqs.join(",")} ${traceparent}`;
 }
 
-/** A hint from its text, or undefined when it is none of ours. */
+/** Parses a hint, or returns undefined if it is not ours. */
 export function readHint(text: string): Hint | undefined {
   const [, seqs, traceparent] = HINT.exec(text) ?? [];
   if (seqs === undefined) return undefined;

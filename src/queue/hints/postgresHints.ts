@@ -9,8 +9,8 @@ import type { Hint, Hints } from "./hints.ts";
 type ListenDeps = Pick<ListenerOptions, "databaseUrl" | "onError" | "clock">;
 
 /**
- * Hints by NOTIFY. All workers hear all of them, and each takes its share: where two disagree about who listens, a hint
- * is taken twice or by nobody, for some seconds, and the job that follows it makes up for that.
+ * Hints by NOTIFY. All workers receive all hints, and each takes its share. While two disagree about the listeners, a
+ * hint is taken twice or not at all for some seconds, and the following job compensates.
  */
 export function makePostgresHints(deps: ListenDeps & { readonly pool: pg.Pool }): Hints {
   return {

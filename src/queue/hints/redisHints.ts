@@ -5,18 +5,18 @@ import type { Listener } from "../../database/listener.ts";
 import { readHint, writeHint } from "./hints.ts";
 import type { Hint, Hints } from "./hints.ts";
 
-/** Kept where nobody takes them; what is older has its jobs. */
+/** Kept while nobody takes them; older ones have their jobs. */
 const HINTS_KEPT_MAX = 1_000;
-/** Within the time after which the connection is taken for dead. */
+/** Shorter than the time after which the connection is considered dead. */
 const WAIT_SECONDS = 5;
 const PAUSE_AFTER_ERROR_MS = 500;
 
-/** Hints through a list in Redis: each is taken by one worker, whichever waits for it. */
+/** Hints through a list in Redis: each is taken by one waiting worker. */
 export function makeRedisHints(deps: {
   readonly key: string;
-  /** Sends; its commands end within a second. */
+  /** For sending; its commands end within a second. */
   readonly client: RedisClient;
-  /** Opens a connection that waits for as long as Redis is away. */
+  /** Opens a connection that waits as long as Redis is unavailable. */
   readonly connect: () => RedisClient;
   readonly clock: Clock;
 }): Hints {
@@ -42,7 +42,7 @@ function listenOn(
     },
     everyMs: 0,
     backoff: { minMs: PAUSE_AFTER_ERROR_MS, maxMs: PAUSE_AFTER_ERROR_MS },
-    // The connection itself reports what breaks it.
+    // The connection itself reports errors.
     onError: () => undefined,
     clock,
   });

@@ -16,7 +16,7 @@ export type Admission =
   | { readonly event: IncomingEvent }
   | { readonly outcome: ReceiveOutcome; readonly reason?: SignatureRefusal };
 
-/** What can be refused before the body is read: method, encoding and type. */
+/** Refuses what can be refused before the body is read: method, encoding and type. */
 export function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutcome | undefined {
   if (method !== "POST") return "method_not_allowed";
   const encoding = (headers["content-encoding"] ?? "identity").trim().toLowerCase();
@@ -24,7 +24,7 @@ export function refuseByHead({ method, headers }: IncomingMessage): ReceiveOutco
   return JSON_TYPE.test(headers["content-type"] ?? "") ? undefined : "unsupported_type";
 }
 
-/** Verifies the bytes, and only then looks into them for the event's id. */
+/** Verifies the bytes, and only then reads the event's id from them. */
 export function admitEvent(
   req: IncomingMessage,
   deps: Pick<EventReader, "readEventId"> & {
@@ -45,15 +45,14 @@ export function admitEvent(
   return { event: { sourceId, eventId, body, bodyHash, secretIndex: verdict.secretIndex } };
 }
 
-/** A header that is there twice proves nothing, whichever of its values is the right one. */
+/** A repeated header proves nothing, whichever of its values is right. */
 function outcomeOf(reason: SignatureRefusal): ReceiveOutcome {
   return reason.endsWith("_repeated") ? "ambiguous_headers" : "unauthorized";
 }
 
 /**
- * Every value of every header, by its name in lower case. Node's own list is not asked for: in some of
- * the releases that are supported (20.19 among them) it throws when a header is called `__proto__`.
- * @internal
+ * Every value of every header, by its name in lower case. Node's own list is not used: in some supported releases
+ * (20.19 among them) it throws if a header is called `__proto__`. @internal
  */
 export function listHeaders({ rawHeaders }: Pick<IncomingMessage, "rawHeaders">): NodeJS.Dict<string[]> {
   const headers = Object.create(null) as NodeJS.Dict<string[]>;

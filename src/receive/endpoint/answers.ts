@@ -5,7 +5,7 @@ const RETRY_AFTER_SECONDS = 5;
 interface Answer {
   readonly status: number;
   readonly headers: OutgoingHttpHeaders;
-  /** A string, as Node then sends head and body in one write; for a Buffer it would need two. */
+  /** A string, so that Node sends head and body in one write; a Buffer would need two. */
   readonly body: string;
 }
 
@@ -23,8 +23,8 @@ const RECEIVED = answerWith(200, { received: true });
 const RETRY_LATER = { "Retry-After": String(RETRY_AFTER_SECONDS) };
 
 /**
- * Every answer the endpoint can give, by outcome. All are constant: an answer never tells which check failed
- * beyond its status. A duplicate is answered as the first time, or its sender would go on trying.
+ * Every answer of the endpoint, by outcome. All are constant: an answer never reveals more than its status about the
+ * failed check. A duplicate is answered like the first one; otherwise its sender would keep trying.
  */
 const ANSWERS = {
   received: RECEIVED,
@@ -48,7 +48,7 @@ const ANSWERS = {
   draining: answerWith(503, { error: "unavailable" }, { ...RETRY_LATER, Connection: "close" }),
 } as const satisfies Record<string, Answer>;
 
-/** How a request to the webhook endpoint ended; `aborted` is a sender that went away before its answer. */
+/** How a request to the webhook endpoint ended; `aborted`: the sender disconnected before the answer. */
 export type ReceiveOutcome = keyof typeof ANSWERS | "aborted";
 
 export const RECEIVE_OUTCOMES: readonly ReceiveOutcome[] = [
@@ -56,7 +56,7 @@ export const RECEIVE_OUTCOMES: readonly ReceiveOutcome[] = [
   "aborted",
 ];
 
-/** Sends the answer of an outcome, unless the sender is gone or something else has answered already. */
+/** Sends the answer of an outcome, unless the sender is gone or something else has already answered. */
 export function sendAnswer(res: ServerResponse, outcome: ReceiveOutcome): void {
   if (outcome === "aborted" || res.headersSent || res.destroyed) return;
   const { status, headers, body } = ANSWERS[outcome];

@@ -1,13 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { BodyBudget } from "./bodyBudget.ts";
 
-/** A body that was read whole; `release` gives back what it takes of the budget. */
+/** A complete body; `release` returns its share of the budget. */
 interface ReadBody {
   readonly bytes: Buffer;
   readonly release: () => void;
 }
 
-/** The body of a request, or why there is none. */
+/** The body of a request, or the reason why there is none. */
 export type BodyReading = ReadBody | "too_large" | "overloaded" | "aborted" | "body_already_read";
 
 interface ReadBodyOptions {
@@ -16,11 +16,11 @@ interface ReadBodyOptions {
 }
 
 /**
- * Reads the body as the bytes that were sent, without decoding, at most `limitBytes` of them.
+ * Reads the body as raw bytes, at most `limitBytes`.
  *
- * A body that a raw parser in front of us has already read is taken from `req.body`; one that was read and parsed
- * is lost, as its bytes cannot be had back, and gives "body_already_read". "overloaded" is a body that the budget has no room for,
- * or no longer has. Never rejects.
+ * If a raw parser in front of us has already read the body, it is taken from `req.body`. A parsed body is lost, because
+ * its bytes cannot be restored, and gives "body_already_read". "overloaded": the budget has no room for the body, or no
+ * longer has. Never rejects.
  */
 export function receiveBody(req: IncomingMessage, options: ReadBodyOptions): Promise<BodyReading> {
   const { limitBytes, budget } = options;
@@ -62,8 +62,8 @@ function collect(
   function refuse(reading: BodyReading): void {
     finish(reading);
     chunks.length = 0;
-    // What still comes is thrown away, until the server's requestTimeout: to close the connection now would
-    // reset it, and the sender might never see why it was refused.
+    // The rest is discarded, until the server's requestTimeout: closing the connection now would reset it, and the
+    // sender might never see the reason.
     req.resume();
   }
   function end(): void {

@@ -1,32 +1,32 @@
 /**
- * Of each body so much is free: events are a few kilobytes, and Standard Webhooks advises senders to stay below 20. So a
- * small event is never refused for what others hold; the limit on connections bounds what is free together.
+ * This much of each body is free: events are a few kilobytes, and Standard Webhooks advises senders to stay below 20.
+ * So a small event is never refused because of others; the limit on connections bounds the total.
  */
 const FREE_BYTES = 16_384;
 
-/** What one body holds in memory. */
+/** The memory used by one body. */
 export interface BodyAccount {
-  /** False, and nothing taken, when there is no room, also not at the expense of older bodies. */
+  /** False, and nothing is taken, if there is no room even without older bodies. */
   readonly take: (bytes: number) => boolean;
-  /** The body is whole, and no longer given up for others. */
+  /** The body is complete and can no longer be dropped in favour of others. */
   readonly complete: () => void;
-  /** Gives back all that was taken; harmless when called again. */
+  /** Returns everything that was taken; may be called again. */
   readonly close: () => void;
 }
 
-/** Bytes that bodies may hold together, beyond what is free of each. */
+/** Bytes that all bodies together may use, beyond the free part of each. */
 export interface BodyBudget {
-  /** `giveUp` is called when the body has to make room; its account is closed by then. */
+  /** `giveUp` is called if the body has to make room; its account is then closed. */
   open(giveUp: () => void): BodyAccount;
 }
 
 /**
- * When there is no room, the body that has been coming for longest is given up: whoever sends a body and never its end
- * makes way for those who send theirs at once, whether or not either is genuine, which nobody knows before the end.
+ * If there is no room, the body that has been arriving for the longest time is dropped: senders that never finish make
+ * room for those that send promptly. Whether either is genuine is unknown before the end.
  */
 export function makeBodyBudget(maxBytes: number): BodyBudget {
   let usedBytes = 0;
-  /** Bodies that take room and are still coming, oldest first, with how to give each up. */
+  /** Incomplete bodies that take room, oldest first, each with the function that drops it. */
   const coming = new Map<BodyAccount, () => void>();
 
   function makeRoom(bytes: number, wanting: BodyAccount): boolean {

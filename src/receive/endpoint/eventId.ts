@@ -1,11 +1,11 @@
 const EVENT_ID_LENGTH_MAX = 255;
 /**
- * The key under which an event is stored: the id in its body where that can be a key, else the id that its
- * signature scheme sends in a header, else the hash of its body. So everything authenticated has a key, also a
- * body that is not JSON: what to make of it is decided when it is applied.
+ * The key under which an event is stored: the id in its body if it is usable, else the id in the header of the
+ * signature scheme, else the hash of its body. So everything authenticated has a key, even a body that is not JSON: its
+ * meaning is decided when it is applied.
  */
 export function chooseEventId(event: {
-  /** As it stands in the body. */
+  /** As in the body. */
   readonly bodyId: unknown;
   readonly bodyHash: Buffer;
   readonly headerId: string | null;
@@ -17,6 +17,6 @@ export function chooseEventId(event: {
 
 function isKey(id: unknown): id is string {
   if (typeof id !== "string" || id.length < 1 || id.length > EVENT_ID_LENGTH_MAX) return false;
-  // Postgres' text holds no NUL, and half a surrogate pair would be stored as another character.
+  // Postgres' text cannot hold NUL, and half a surrogate pair would be stored as another character.
   return !id.includes("\0") && id.isWellFormed();
 }

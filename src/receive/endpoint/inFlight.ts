@@ -1,6 +1,6 @@
 /**
- * Counts work that must be finished before the process may end. A class to guard that nothing begins once the
- * draining has.
+ * Counts work that must finish before the process may end. A class, to ensure that nothing starts after draining has
+ * begun.
  */
 export class InFlight {
   #running = 0;
@@ -11,7 +11,7 @@ export class InFlight {
     return this.#draining;
   }
 
-  /** False when draining: then nothing may begin, and there is nothing to end. */
+  /** False while draining: then nothing may start, and `end` must not be called. */
   begin(): boolean {
     if (this.#draining) return false;
     this.#running += 1;
@@ -23,7 +23,7 @@ export class InFlight {
     if (this.#running === 0) for (const done of this.#whenDone.splice(0)) done();
   }
 
-  /** Lets nothing begin any more; resolves when all that began has ended. */
+  /** Lets nothing start any more; resolves when everything that started has ended. */
   drain(): Promise<void> {
     this.#draining = true;
     if (this.#running === 0) return Promise.resolve();

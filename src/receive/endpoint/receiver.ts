@@ -19,55 +19,55 @@ import type { StoreReceipt } from "../commit/commitQueue.ts";
 
 /** Events are a few kilobytes; Standard Webhooks advises senders to stay below 20. */
 const BODY_LIMIT_BYTES = 1_048_576;
-/** Of all requests together, beside the first kilobytes of each (see BodyBudget). */
+/** For all requests together, excluding the first kilobytes of each (see BodyBudget). */
 const BODIES_LIMIT_BYTES = 64 * 1_048_576;
 const WEBHOOK_PATH = /^\/webhooks\/([^/?#]+)\/?(?:\?|$)/;
 
-/** How a call of a source's webhook address ended. */
+/** How a call to a source's webhook address ended. */
 export interface CallEnd {
   readonly sourceId: string;
   readonly outcome: ReceiveOutcome;
-  /** What was wrong with the signature, if that was it. */
+  /** What was wrong with the signature, if that was the reason. */
   readonly reason?: SignatureRefusal | undefined;
-  /** From the arrival of its head to the decision. */
+  /** From the arrival of the head to the decision. */
   readonly durationMs: number;
 }
 
 export interface ReceiverDeps {
-  /** By source id, as in the address `/webhooks/:source`. A source that is not in it has no address. */
+  /** By source id, as in the address `/webhooks/:source`. A source that is not listed has no address. */
   readonly sources: ReadonlyMap<string, { readonly verifier: Verifier }>;
-  /** How the sources announce changes. */
+  /** How each source announces changes. */
   readonly events: Pick<EventReader, "readEventId">;
-  /** Resolves once the event is committed; `seq` is null when it was there already. */
+  /** Resolves once the event is committed; `seq` is null if it was already there. */
   readonly store: (event: IncomingEvent) => Promise<StoreReceipt>;
-  /** Tells the workers of new inbox positions; must neither throw nor wait. */
+  /** Notifies the workers of new inbox positions; must neither throw nor wait. */
   readonly notify: (seqs: readonly number[]) => void;
-  /** Called with how each call of a source's address ended; must neither throw nor wait. */
+  /** Called with the end of each call to a source's address; must neither throw nor wait. */
   readonly onEnd?: (end: CallEnd) => void;
   /** Called with each request whose signature does not verify; must neither throw nor wait. */
   readonly onRefused?: ((refused: RefusedRequest) => void) | undefined;
   readonly clock: Clock;
   readonly logger: Logger;
-  /** For tests; the product runs on the defaults. */
+  /** For tests; the product uses the defaults. */
   readonly limits?: {
     readonly bodyBytes?: number;
     readonly bodiesBytes?: number;
-    /** Forged requests of a second that are answered at once. */
+    /** Forged requests per second that are answered immediately. */
     readonly promptRefusals?: number;
   };
 }
 
 export interface Receiver {
   /**
-   * Answers `POST /webhooks/:source`, called by `http.createServer` as well as mounted in Express before any
-   * body parser. A request for another path goes to `next`, or gets 404 where there is none.
+   * Answers `POST /webhooks/:source`, called by `http.createServer` or mounted in Express before any body parser. A
+   * request for another path goes to `next`, or gets 404 without one.
    */
   (req: IncomingMessage, res: ServerResponse, next?: () => void): void;
-  /** From now on answers 503; resolves when every event that was being stored has its answer. */
+  /** Answers 503 from now on; resolves when every event that was being stored has its answer. */
   drain(): Promise<void>;
-  /** How many requests ended in each way since the start. */
+  /** The number of requests by outcome since the start. */
   counts(): Readonly<Record<ReceiveOutcome, number>>;
-  /** How many did not verify since the start, by what was wrong; a reason that never came is not there. */
+  /** The number of unverified requests by reason since the start; reasons that never occurred are absent. */
   refusals(): Readonly<Partial<Record<SignatureRefusal, number>>>;
 }
 
@@ -78,11 +78,12 @@ interface Ending {
 }
 
 /**
- * The webhook endpoint: read the bytes, verify them, commit them to the inbox, answer 200, wake the workers.
+ * The webhook endpoint: reads the bytes, verifies them, commits them to the inbox, answers 200, and notifies the
+ * workers.
  *
- * Nothing is parsed before it is verified, and nothing unauthenticated reaches the database. Whatever is
- * authenticated is stored, also what is no JSON or of an unknown type: to sort that out is not the sender's
- * business. 4xx is only for what can never be accepted; what is our fault is 5xx, which senders retry.
+ * Nothing is parsed before it is verified, and nothing unauthenticated reaches the database. Everything authenticated
+ * is stored, even if it is not JSON or of an unknown type: that is not the sender's concern. 4xx is only for what can
+ * never be accepted; our own faults are 5xx, which senders retry.
  */
 export function makeReceiver(deps: ReceiverDeps): Receiver {
   const { sources, onEnd, onRefused, clock, logger, limits = {} } = deps;
@@ -165,7 +166,7 @@ function describeRefused(req: IncomingMessage, sourceId: string, body: Buffer): 
   return { sourceId, headers: listHeaders(req), target: addressOf(req), body };
 }
 
-/** Express cuts its mount path off `url`. */
+/** Express removes its mount path from `url`. */
 function addressOf(req: IncomingMessage): string {
   const { originalUrl } = req as { originalUrl?: unknown };
   return typeof originalUrl === "string" ? originalUrl : (req.url ?? "");

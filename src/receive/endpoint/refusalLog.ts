@@ -6,7 +6,7 @@ import type { ReceiveOutcome } from "./answers.ts";
 
 const LOG_INTERVAL_MS = 10_000;
 const NAMES_MAX = 10;
-/** Where a signature may hide that our scheme does not look for: a hint to what is configured wrongly. */
+/** Headers in which a signature may be hidden from our scheme: a hint at a wrong configuration. */
 const TELLING_NAME = /sig|hmac|digest|timestamp/i;
 
 interface Refusal {
@@ -17,15 +17,15 @@ interface Refusal {
 }
 
 /**
- * Logs requests that were not accepted, at most one per outcome and source in 10 s: a flood of them must cost
- * us nothing. Of the request only names of headers appear, never a value.
+ * Logs refused requests, at most one per outcome and source in 10 s: a flood must cost us nothing. Only names of
+ * headers appear, never values.
  */
 export function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger }) {
   const sample = makeLogSampler({ clock, intervalMs: LOG_INTERVAL_MS });
 
   return (req: IncomingMessage, { outcome, source, reason, error }: Refusal): void => {
     if (outcome === "received" || outcome === "duplicate" || outcome === "aborted") return;
-    // What is no source of ours is no key either: there would be as many as a scanner can think of.
+    // An unknown source must not be a key: a scanner could invent any number.
     const knownSource = outcome === "not_found" ? undefined : source;
     const suppressed = sample(`${outcome} ${knownSource ?? ""}`);
     if (suppressed === undefined) return;
@@ -37,7 +37,7 @@ export function makeRefusalLog({ clock, logger }: { clock: Clock; logger: Logger
       ...(outcome === "unauthorized" ? { header_names: listTellingNames(req) } : {}),
       ...(error === undefined ? {} : { err: error }),
     };
-    if (isOurFault(outcome)) logger.error(fields, "a webhook request could not be answered as it should");
+    if (isOurFault(outcome)) logger.error(fields, "a webhook request could not be answered normally");
     else logger.warn(fields, "a webhook request was refused");
   };
 }

@@ -1,25 +1,26 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 
 const SECOND_MS = 1_000;
-/** In each second: so a person who tries a secret, and a sender with an old one, are answered at once. */
+/** Per second: so a person testing a secret, or a sender with an old one, is answered immediately. */
 const PROMPT_PER_SECOND = 50;
 const HOLD_MS = 250;
-/** Each answer that is held costs memory: with these, more are given at once. */
+/** Each delayed answer costs memory: beyond this number, answers are immediate. */
 const HELD_MAX = 1_000;
 
 /**
- * Has answers to forged requests given late once many come: a connection's next request is
- * worked on once it has its answer, so a flood is slowed down to some hundred requests a second, and genuine events are not behind it.
+ * Delays the answers to forged requests once they exceed 50 per second: a connection's next request is processed only
+ * after its answer, so a flood is slowed to a few hundred requests per second, and genuine events do not wait behind
+ * it.
  *
- * The returned function calls `answer` once: at once for the first 50 of a second, and when 1,000 wait; after 250 ms
- * else.
+ * The returned function calls `answer` once: immediately for the first 50 of a second and while 1,000 are waiting;
+ * otherwise after 250 ms.
  */
 export function makeRefusalPace({
   clock,
   promptPerSecond = PROMPT_PER_SECOND,
 }: {
   clock: Clock;
-  /** For tests; the product runs on the default. */
+  /** For tests; the product uses the default. */
   promptPerSecond?: number | undefined;
 }): (answer: () => void) => void {
   let second = Number.NEGATIVE_INFINITY;

@@ -11,10 +11,13 @@ const KEPT_FOR_MS = 86_400_000;
 const BODY_BYTES_MAX = 65_536;
 const INTERVAL_MS = 1_000;
 const LOG_INTERVAL_MS = 60_000;
-/** What any client or proxy sends. A request with nothing else holds no signature: a scanner's, or the one of `doctor`. */
+/**
+ * Headers that any client or proxy sends. A request with no others has no signature: it comes from a scanner or from
+ * `doctor`.
+ */
 const USUAL_NAME =
   /^(?:host|connection|keep-alive|content-(?:type|length)|accept(?:-[a-z]+)?|user-agent|sec-[a-z-]+|transfer-encoding|expect|te|via|date|origin|referer|cache-control|pragma|priority|traceparent|tracestate|x-request-id)$/;
-/** Who sent it, and how he logs in elsewhere. */
+/** Headers with the sender's address or its logins elsewhere. */
 const PRIVATE_NAME =
   /^(?:cookie|proxy-authorization|forwarded|x-forwarded-.*|x-real-ip|.*(?:client|connecting)-ip)$/;
 
@@ -28,22 +31,22 @@ export interface RefusedRequest {
   readonly body: Buffer;
 }
 
-/** Where a process with this data folder keeps refused requests. */
+/** The folder for refused requests of a process with this data folder. */
 export const refusedFolder = (dataDir: string): string => path.resolve(dataDir, "refused-requests");
 
 export interface RefusedRequests {
-  /** Keeps a request, unless nothing in it can be a signature; neither throws nor waits. */
+  /** Stores a request, unless it cannot contain a signature; neither throws nor waits. */
   readonly keep: (request: RefusedRequest) => void;
-  /** Removes what is older than a day, and the oldest beyond `limit`. */
+  /** Removes requests older than a day, and the oldest beyond `limit`. */
   readonly prune: () => Promise<void>;
 }
 
 /**
- * Keeps the last `limit` refused requests as files of `folder`, for `identify-signature`: at most one of each source in a
- * second, none with a body of more than 64 KiB, each for a day at most.
+ * Stores the last `limit` refused requests as files in `folder`, for `identify-signature`: at most one per source and
+ * second, none with a body of more than 64 KiB, each for at most a day.
  *
- * A body is personal data, and whoever looks for the scheme needs each byte of it. So only the account of this process may
- * read the files. They are not in the database, which nothing unauthenticated reaches, nor in its backups.
+ * A body is personal data, and finding the scheme needs every byte of it. So only this process's account may read the
+ * files. They are not in the database, which nothing unauthenticated reaches, nor in its backups.
  */
 export function makeRefusedRequests(deps: {
   folder: string;
@@ -64,10 +67,10 @@ export function makeRefusedRequests(deps: {
   }
 
   async function write(request: RefusedRequest): Promise<void> {
-    // The time comes first, so that the order of the names is that of the requests.
+    // The time comes first, so that sorting by name sorts by time.
     const file = path.join(folder, `${Math.floor(millisFromInstant(clock.now()))}-${randomUUID()}`);
     await writeFile(file, describe(request), { mode: 0o600, flag: "wx" });
-    // Moved to its place whole, as others may read it at any time.
+    // Written elsewhere and renamed, because other processes may read it at any time.
     await rename(file, `${file}.json`);
     await prune();
   }
@@ -81,7 +84,7 @@ export function makeRefusedRequests(deps: {
       void write(request)
         .catch((error: unknown) => {
           if (mayLog("failed") !== undefined)
-            logger.warn({ err: error }, "a refused request could not be kept");
+            logger.warn({ err: error }, "a refused request could not be stored");
         })
         .finally(() => (isWriting = false));
     },

@@ -44,7 +44,7 @@ describe("the log of polling", () => {
     log.succeeded({ ...counts, spareError: limited }, -5.1);
     log.succeeded({ ...counts, spareError: limited }, -7);
     expect(said()).toEqual([
-      "warn: reading beside the fast sweep failed; it is tried again later",
+      "warn: reading outside the fast sweep failed; it will be retried later",
       "warn: the local clock differs from the provider's; the provider's is used",
     ]);
     log.succeeded(counts, null);
