@@ -113,8 +113,7 @@ function printAdoption(
 ): void {
   printLine(`Source ${sourceId} now belongs to ${next}; before, it belonged to ${former}.`);
   printLine("Its completeness is unproved until its history has been read again.");
-  if (orders > 0)
-    printLine(`Its ${orders} orders stay; polling compares them with the new provider.`);
+  if (orders > 0) printLine(`Its ${orders} orders stay; polling compares them with the new provider.`);
   printNotice("Next: start the processes; order-mirror status");
 }
 

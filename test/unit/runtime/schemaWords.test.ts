@@ -24,10 +24,7 @@ it.each([
   ["{}", /header: is missing/],
   ['{"header": 1}', /header: must be text/],
   ['{"header": "x-signature", "signed": "{body}", "algorithm": "md5"}', /algorithm: must be "/],
-  [
-    '{"header": "x-signature", "signed": "{body}", "colour": "red"}',
-    /has unknown fields: "colour"/,
-  ],
+  ['{"header": "x-signature", "signed": "{body}", "colour": "red"}', /has unknown fields: "colour"/],
 ])("a webhook scheme %s", (scheme, sentence) => {
   const problems = problemsOf({
     WEBHOOK_SCHEME: scheme,
