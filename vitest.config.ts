@@ -65,6 +65,7 @@ export default defineConfig({
           env: { CONTRACT_TARGET: "mirror" },
           setupFiles: ["test/support/mirrorExceptions.ts"],
           globalSetup,
+          isolate: false,
         },
       },
     ],

@@ -130,7 +130,9 @@ describe("order-mirror export of many orders", () => {
     const program = startProgram(["export", "--format", "ndjson"], { DATABASE_URL: database.url });
     program.child.stdout?.once("data", () => program.child.stdout?.destroy());
     const { code, stderr } = await program.ended;
-    expect([code, stderr]).toEqual([0, ""]);
+    // On a busy machine it takes long enough to tell of its progress.
+    const complaints = stderr.split("\n").filter((line) => line !== "" && !/^ *\d+ %  \d+ orders/.test(line));
+    expect([code, complaints]).toEqual([0, []]);
   });
 
   it("leaves no part behind when it is interrupted, and exits with 130", async () => {

@@ -7,6 +7,8 @@ export const ROOT = path.resolve(import.meta.dirname, "../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
 /** Variables of the machine that a program needs; none of the product's own. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
+/** On a machine that does much else; alone it starts in a second. */
+const START_TIMEOUT_MS = 180_000;
 
 /** The built program's file; throws what the build said when it failed. */
 export function findProgram(): string {
@@ -82,7 +84,7 @@ export function startProgram(
     });
   });
   const output = () => `${stdout}\n${stderr}`;
-  const waitFor = (pattern: RegExp, timeoutMs = 60_000) =>
+  const waitFor = (pattern: RegExp, timeoutMs = START_TIMEOUT_MS) =>
     new Promise<RegExpExecArray>((resolve, reject) => {
       const fail = (why: string) => {
         finish();
