@@ -1,8 +1,6 @@
-import { execFile } from "node:child_process";
-import { appendFile, chown, mkdtemp, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp, rm } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { promisify } from "node:util";
 import pg from "pg";
 import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
@@ -10,6 +8,7 @@ import type { EmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgr
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox } from "../../src/sandbox/startSandbox.ts";
+import { backUp } from "../support/backup.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
@@ -45,29 +44,6 @@ async function ask(url: string, sql: string): Promise<Record<string, string>[]> 
   } finally {
     await client.end();
   }
-}
-
-/** A backup of the running server by its files, as pg_basebackup takes it, which npm's binaries do not have. */
-async function backUp(server: EmbeddedPostgres, from: string, to: string): Promise<void> {
-  const client = new pg.Client(server.url);
-  await client.connect();
-  await client.query("select pg_backup_start('test', true)");
-  await promisify(execFile)("cp", ["-a", from, to]).catch((error: { stderr?: string }) => {
-    // Files of the running server come and go; the WAL knows what they held.
-    if (!/cannot (stat|open)/.test(error.stderr ?? "")) throw error as Error;
-  });
-  const { rows } = await client.query<{ labelfile: string }>("select labelfile from pg_backup_stop(false)");
-  await promisify(execFile)("cp", ["-a", `${from}/postgres/pg_wal/.`, `${to}/postgres/pg_wal/`]);
-  await client.end();
-  const cluster = path.join(to, "postgres");
-  await rm(path.join(cluster, "postmaster.pid"), { force: true });
-  await rm(path.join(to, "postgres-users"), { recursive: true, force: true });
-  await writeFile(path.join(cluster, "backup_label"), rows[0]?.labelfile ?? "");
-  // Recovery begins a new time line: by it the change feed notices that it went back in time.
-  await writeFile(path.join(cluster, "recovery.signal"), "");
-  await appendFile(path.join(cluster, "postgresql.auto.conf"), "restore_command = 'false'\n");
-  const { uid, gid } = await stat(cluster);
-  for (const name of ["backup_label", "recovery.signal"]) await chown(path.join(cluster, name), uid, gid);
 }
 
 async function create(count: number): Promise<string[]> {
@@ -123,7 +99,9 @@ it("a mirror that is restored from a backup resumes from its cursors, and pollin
     .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
     .toBeGreaterThanOrEqual(ORDERS);
   await expect.poll(() => safeThrough(first.url), { timeout: 90_000 }).toBeGreaterThan(0n);
-  await backUp(first, liveDir, copyDir);
+  // Recovery begins a new time line: by it the change feed notices that it went back in time.
+  const settings = { restore_command: "false" };
+  await backUp({ url: first.url, from: liveDir, to: copyDir, signal: "recovery.signal", settings });
 
   // What is acknowledged from now on dies with the first server's disk.
   const young = await create(ORDERS);

@@ -48,6 +48,8 @@ export interface FaultProxy {
   readonly port: number;
   /** Changes the named properties, for open connections as well. */
   set(weather: Partial<Weather>): void;
+  /** New connections go to this port from now on; open ones stay where they are. */
+  moveTo(port: number): void;
   /** Clear weather; what was silent goes on, as TCP would have it. */
   heal(): void;
   /** The next request with that text, on any connection. One point at a time. */
@@ -69,6 +71,7 @@ interface OpenHold extends HoldPoint {
 
 /** A line on a free port of this machine to a server on `targetPort`, in clear weather at first. */
 export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
+  let port = targetPort;
   let weather = CLEAR;
   let changed = makeSignal();
   let hold: OpenHold | undefined;
@@ -126,7 +129,7 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
       program.resetAndDestroy();
       return;
     }
-    const line: Line = { program, server: connect(targetPort, "127.0.0.1"), bytes: 0 };
+    const line: Line = { program, server: connect(port, "127.0.0.1"), bytes: 0 };
     lines.add(line);
     pump(line, "request");
     pump(line, "answer");
@@ -143,6 +146,7 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
   return {
     port: (server.address() as AddressInfo).port,
     set,
+    moveTo: (moved) => void (port = moved),
     heal: () => set(CLEAR),
     holdAt(point) {
       const reached = makeSignal();

@@ -15,6 +15,7 @@ import { TEMPLATE_DATABASE } from "./database.ts";
 /** A migrated server of a test's own, to stop, kill and freeze. */
 export interface OwnPostgres {
   readonly url: string;
+  readonly dataDir: string;
   /** What the server has written to its log so far. */
   readLog(): Promise<string>;
   stop(): Promise<void>;
@@ -35,8 +36,19 @@ export async function startOwnPostgres({
   settings = [],
 }: { parent?: string; settings?: readonly string[] } = {}): Promise<OwnPostgres> {
   const home = await mkdtemp(path.join(parent, "order-mirror-own-postgres-"));
+  await copyCluster(inject("postgresTemplate"), path.join(home, "server"));
+  return openOwnPostgres({ home, settings });
+}
+
+/** The same with the data that is in the folder `server` of `home`, which is removed in the end. */
+export async function openOwnPostgres({
+  home,
+  settings = [],
+}: {
+  home: string;
+  settings?: readonly string[];
+}): Promise<OwnPostgres> {
   const dataDir = path.join(home, "server");
-  await copyCluster(inject("postgresTemplate"), dataDir);
   const options = { dataDir, port: await findFreePort(), durable: false, revive: false, settings };
   let server = await startEmbeddedPostgres(options);
   const url = withDatabase(server.url, TEMPLATE_DATABASE);
@@ -57,6 +69,7 @@ export async function startOwnPostgres({
   };
   return {
     url,
+    dataDir,
     readLog: () => readFile(path.join(dataDir, "postgres", SERVER_LOG), "utf8"),
     stop: () => server.stop(),
     async start() {

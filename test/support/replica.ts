@@ -1,10 +1,11 @@
-import { appendFile, chmod, chown, cp, mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { mkdtemp } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { migrate } from "../../src/database/schema/migrations.ts";
-import { migrateQueue } from "../../src/queue/backends/migrateQueue.ts";
-import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
-import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
+import pg from "pg";
+import { expect, vi } from "vitest";
+import { backUp } from "./backup.ts";
+import { openOwnPostgres, startOwnPostgres } from "./ownPostgres.ts";
+import type { OwnPostgres } from "./ownPostgres.ts";
 
 /** A migrated server and a hot standby that follows it by streaming replication. */
 export interface ReplicatedPostgres {
@@ -14,45 +15,60 @@ export interface ReplicatedPostgres {
   remove(): Promise<void>;
 }
 
-/** The standby begins as a copy of the primary at rest, so that pg_basebackup, which npm does not bring, is not needed. */
 export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
-  const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-primary-"));
-  const replicaDir = await mkdtemp(path.join(tmpdir(), "order-mirror-replica-"));
-  const port = await findFreePort();
-  const settingUp = await startEmbeddedPostgres({ dataDir, port, durable: false });
-  await migrate(settingUp.url);
-  await migrateQueue(settingUp.url);
-  await settingUp.stop();
-  await copyCluster(dataDir, replicaDir, settingUp.url);
-  const primary = await startEmbeddedPostgres({ dataDir, port, durable: false });
-  const replica = await startEmbeddedPostgres({ dataDir: replicaDir, durable: false });
+  const primary = await startOwnPostgres();
+  const replica = await startStandby(primary);
   return {
     primaryUrl: primary.url,
     replicaUrl: replica.url,
     async remove() {
-      await replica.stop();
-      await primary.stop();
-      for (const dir of [dataDir, replicaDir]) await rm(dir, { recursive: true, force: true });
+      await replica.remove();
+      await primary.remove();
     },
   };
 }
 
-async function copyCluster(dataDir: string, replicaDir: string, primaryUrl: string): Promise<void> {
-  const [from, to] = [path.join(dataDir, "postgres"), path.join(replicaDir, "postgres")];
-  const { uid, gid } = await stat(from);
-  await cp(path.join(dataDir, "postgres-password"), path.join(replicaDir, "postgres-password"));
-  await cp(from, to, { recursive: true, preserveTimestamps: true });
-  await writeFile(path.join(to, "standby.signal"), "");
-  const { hostname, port, username, password } = new URL(primaryUrl);
-  const conninfo = `host=${hostname} port=${port} user=${username} password=${decodeURIComponent(password)}`;
-  await appendFile(path.join(to, "postgresql.auto.conf"), `primary_conninfo = '${conninfo}'\n`);
-  if (process.getuid?.() === 0) await giveTo(to, uid, gid);
+/** A hot standby of a running server. Promoted, it waits for no standby of its own. */
+export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
+  const home = await mkdtemp(path.join(tmpdir(), "order-mirror-standby-"));
+  const { hostname, port, username, password } = new URL(primary.url);
+  await backUp({
+    url: primary.url,
+    from: primary.dataDir,
+    to: path.join(home, "server"),
+    signal: "standby.signal",
+    settings: {
+      primary_conninfo: `host=${hostname} port=${port} user=${username} password=${decodeURIComponent(password)}`,
+      synchronous_standby_names: "",
+    },
+  });
+  return openOwnPostgres({ home });
 }
 
-/** A copy made by root belongs to root, which the server refuses. */
-async function giveTo(folder: string, uid: number, gid: number): Promise<void> {
-  await chmod(folder, 0o700);
-  await chown(folder, uid, gid);
-  for (const entry of await readdir(folder, { recursive: true }))
-    await chown(path.join(folder, entry), uid, gid);
+/** From now on each commit of the server waits until its standby has it; resolves when the standby keeps up. */
+export async function waitForStandby(primary: OwnPostgres): Promise<void> {
+  await runOn(primary, "alter system set synchronous_standby_names = '*'");
+  await runOn(primary, "select pg_reload_conf()");
+  await vi.waitFor(
+    async () => {
+      const states = await runOn(primary, "select sync_state from pg_stat_replication");
+      expect(states).toEqual([{ sync_state: "sync" }]);
+    },
+    { timeout: 60_000, interval: 50 },
+  );
+}
+
+/** Makes the standby a primary; resolves when it takes writes. */
+export async function promote(standby: OwnPostgres): Promise<void> {
+  expect(await runOn(standby, "select pg_promote(true, 60) as promoted")).toEqual([{ promoted: true }]);
+}
+
+async function runOn({ url }: OwnPostgres, sql: string): Promise<unknown[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, unknown>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
 }
