@@ -6,7 +6,6 @@ import path from "node:path";
 import { promisify } from "node:util";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { parse, parseAllDocuments } from "yaml";
-import { PROCESS_ROLES } from "../../src/cli/commands/roles.ts";
 import { VARIABLES } from "../../src/runtime/config/variables.ts";
 import { ROOT } from "../support/program.ts";
 
@@ -154,8 +153,7 @@ describe.runIf(canRender)("the Helm chart", () => {
         "web",
         "worker",
       ]);
-      for (const { args, env = [], envFrom, volumeMounts } of containers) {
-        expect(["migrate", ...PROCESS_ROLES]).toContain(args[0]);
+      for (const { env = [], envFrom, volumeMounts } of containers) {
         expect(Object.keys(VARIABLES)).toEqual(expect.arrayContaining(env.map(({ name }) => name)));
         const sources = envFrom.map(({ configMapRef, secretRef }) => (configMapRef ?? secretRef)?.name);
         expect([...maps.keys(), ...secrets]).toEqual(expect.arrayContaining(sources));
