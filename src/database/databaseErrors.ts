@@ -1,3 +1,5 @@
+import { OrderMirrorError } from "../domain/errors.ts";
+
 /** How to react to a Postgres error. */
 export type DatabaseFault = "transient" | "refused-content" | "other";
 
@@ -23,4 +25,9 @@ export function sqlState(error: unknown): string | undefined {
   const code = (error as { code?: unknown } | undefined)?.code;
   // Requiring a digit excludes EPIPE, a system error of the same shape.
   return typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
+}
+
+/** Whether an error says that the database is down, busy or read-only: such a state passes without anybody's help. */
+export function isDatabaseAway(error: unknown): boolean {
+  return !(error instanceof OrderMirrorError) && classifyDatabaseError(error) === "transient";
 }

@@ -15,6 +15,8 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
+import { startFaultProxy } from "../support/faultProxy.ts";
+import { portOf, through } from "../support/faultWorld.ts";
 import { addSource } from "../support/orders.ts";
 import { deliveryEvents } from "../../src/wire/events.ts";
 
@@ -353,6 +355,32 @@ describe("being broken off", () => {
     provider.before = () => undefined;
     expect((await poll(poller)).outcome).toBe("polled");
   });
+});
+
+it("looks every few seconds for a database that is away, and goes on once it is there", async () => {
+  const line = await startFaultProxy(portOf(database.url));
+  onTestFinished(() => line.close());
+  const away = makePool({
+    url: through(database.url, line),
+    purpose: "poll",
+    max: 2,
+    statementTimeoutMs: 10_000,
+  });
+  onTestFinished(() => away.end());
+  let skippedMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+  const poller = makeSut({ pool: away, clock, intervalSeconds: 30 });
+  line.set({ refuses: true });
+  for (let attempt = 0; attempt < 6; attempt += 1) {
+    const report = await poller.runOnce();
+    expect({ outcome: report.outcome, soon: report.waitMs <= 5_000 }).toEqual({
+      outcome: "failed",
+      soon: true,
+    });
+    skippedMs += report.waitMs;
+  }
+  line.heal();
+  expect(await poller.runOnce()).toMatchObject({ outcome: "polled" });
 });
 
 describe("a provider that fails", () => {

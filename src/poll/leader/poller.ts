@@ -1,6 +1,7 @@
 import { schedule } from "node-cron";
 import type { ScheduledTask } from "node-cron";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { isDatabaseAway } from "../../database/databaseErrors.ts";
 import { LeaseLostError } from "../../database/leases.sql.ts";
 import { isPaused } from "../../sources/sources.sql.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
@@ -65,6 +66,8 @@ const EVERY_SECOND = "* * * * * *";
 const TICK_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
+/** Nobody is spared by waiting longer for our own database, and after a failover it is there again at once. */
+const DATABASE_BACKOFF_MAX_MS = 5_000;
 const CLOSE_WAIT_MS = 1_000;
 /** How often a paused source is checked. */
 const PAUSE_LOOK_MS = 5_000;
@@ -201,6 +204,9 @@ function backoffMs(
   const longestMs = Math.max(BACKOFF_MAX_MS, intervalMs);
   // A problem that only a person can fix is retried slowly from the start.
   if (retry === "never") return longestMs;
-  const growingMs = Math.min(intervalMs * 2 ** (failures - 1), longestMs);
+  const growingMs = Math.min(
+    intervalMs * 2 ** (failures - 1),
+    isDatabaseAway(error) ? DATABASE_BACKOFF_MAX_MS : longestMs,
+  );
   return typeof retry === "object" ? Math.max(retry.afterMs, growingMs) : growingMs;
 }
