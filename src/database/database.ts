@@ -88,6 +88,19 @@ export function makePool(options: PoolOptions): Pool {
   return pool;
 }
 
+/** Runs `use` with a pool that ends with it. */
+export async function withPool<Result>(
+  options: PoolOptions,
+  use: (pool: Pool) => Promise<Result>,
+): Promise<Result> {
+  const pool = makePool(options);
+  try {
+    return await use(pool);
+  } finally {
+    await pool.end();
+  }
+}
+
 /** Makes each connection renew its statement plans from time to time, before its next use. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();

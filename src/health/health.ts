@@ -1,5 +1,6 @@
 import { sqlState } from "../database/databaseErrors.ts";
 import type { Pool } from "../database/database.ts";
+import { shareReading } from "../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { readOutgoingEndpoints } from "./endpoints.sql.ts";
 import { readOldestFeedWriter } from "./feedWriter.sql.ts";
@@ -45,27 +46,12 @@ const DISK_FULL = "53100";
 export function makeHealthReader(deps: HealthDeps): HealthReader {
   const { clock } = deps;
   const firstSeen: FirstSeen = new Map();
-  let held: Promise<Health> | undefined;
-  let begunMs = 0;
-
   async function look(): Promise<Health> {
     const facts = await readFacts(deps);
     return { facts, ...judge(facts, firstSeen) };
   }
 
-  return {
-    read() {
-      if (held !== undefined && clock.monotonicMs() - begunMs < HOLD_MS) return held;
-      begunMs = clock.monotonicMs();
-      const reading = look();
-      held = reading;
-      // A failure goes to all current callers but is not cached.
-      reading.catch(() => {
-        if (held === reading) held = undefined;
-      });
-      return reading;
-    },
-  };
+  return { read: shareReading(look, { clock, holdMs: HOLD_MS }) };
 }
 
 /** One statement after another, so that a reading does not take all connections of a pool. */

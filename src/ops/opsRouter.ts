@@ -12,7 +12,7 @@ import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readActions } from "./lists/opsActions.sql.ts";
 import { renderActions } from "./lists/actionsPage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
-import { makeQueueAudit } from "./lists/auditQueues.ts";
+import { makeQueueAudit } from "./lists/queueBoard.ts";
 import { LIST_LINES } from "./lists/listPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
@@ -25,7 +25,7 @@ import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeQueueBoard } from "./lists/queueBoard.ts";
 import type { BoardQueue } from "./lists/queueBoard.ts";
-import { readField } from "./html/requestText.ts";
+import { readField, refuse } from "./html/requests.ts";
 import { guardWrites } from "./auth/writeGuard.ts";
 
 export interface OpsDeps {
@@ -138,23 +138,21 @@ function setHeaders(policy: string): RequestHandler {
 }
 
 const answerNotFound: RequestHandler = (_request, response) => {
-  response.status(404).type("text/plain").send("There is nothing at this address.\n");
+  refuse(response, 404, "There is nothing at this address.");
 };
 
 function makeErrorPage(logger: Logger): ErrorRequestHandler {
   return (error: unknown, _request, response, next) => {
     const status = statusOfBadForm(error);
-    if (status !== undefined && !response.headersSent) {
-      response.status(status).type("text/plain").send("The form could not be read.\n");
-      return;
-    }
+    if (status !== undefined && !response.headersSent)
+      return refuse(response, status, "The form could not be read.");
     logger.error({ err: error }, "ops page failed");
     if (response.headersSent) return next(error);
     if (classifyDatabaseError(error) === "transient") {
       response.status(503).set("Retry-After", "5").type("html").send(renderUnavailable());
       return;
     }
-    response.status(500).type("text/plain").send("Something went wrong; the log has the details.\n");
+    refuse(response, 500, "Something went wrong; the log has the details.");
   };
 }
 

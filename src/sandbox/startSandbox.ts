@@ -7,7 +7,7 @@ import { makeApiServer } from "./api/apiServer.ts";
 import type { ControlDeps } from "./control/control.ts";
 import { makeControlServer } from "./control/controlServer.ts";
 import { holdWorld, makeSandboxPool, makeWriter } from "./world/database.ts";
-import type { Pool } from "./world/database.ts";
+import type { Pool, Write } from "./world/database.ts";
 import { makeDeliverer } from "./events/deliverer.ts";
 import { makeDirectory } from "./world/directory.ts";
 import { makeEndpoints } from "./events/endpoints.ts";
@@ -17,7 +17,6 @@ import { makeFaultTimer } from "./control/faultTimer.ts";
 import { setFleetSpeed } from "./fleet/fleet.ts";
 import { makeJournal } from "./control/journal.ts";
 import { openServer } from "./http/openServer.ts";
-import { openWorld } from "./world/openWorld.ts";
 import { makeRateLimiter } from "./api/rateLimits.ts";
 import type { WindowKind } from "./api/rateLimits.ts";
 import { makeRealClock, makeVirtualClock, VIRTUAL_START } from "./world/sandboxClock.ts";
@@ -26,7 +25,9 @@ import { makeTraffic } from "./fleet/traffic.ts";
 import { setWebhook } from "./events/webhooks.ts";
 import { makeTaskLoop } from "./fleet/taskLoop.ts";
 import { makeSandboxTasks } from "./fleet/sandboxTasks.ts";
-import { saveClock } from "./world/world.sql.ts";
+import { saveClock, createWorld, readWorld } from "./world/world.sql.ts";
+import { releaseDeliveries } from "./events/delivery.sql.ts";
+import type { World } from "./world/world.sql.ts";
 
 export interface SandboxOptions {
   readonly databaseUrl: string;
@@ -212,4 +213,21 @@ async function addWebhooks(state: SandboxState, { webhooks, scheme }: SandboxOpt
     const endpoint = webhooks?.[mode];
     if (endpoint) await setWebhook(state, { organizationId: "sandbox", mode, scheme, ...endpoint });
   }
+}
+
+const SEED_DEFAULT = 1;
+
+/**
+ * Opens the world in the database, or creates one. Without `seed` an existing world is kept; a different seed rebuilds
+ * it.
+ */
+async function openWorld(pool: Pool, write: Write, seed: number | undefined): Promise<World> {
+  const known = await readWorld(pool);
+  if (known && (seed === undefined || seed === known.seed)) {
+    await releaseDeliveries(pool);
+    return known;
+  }
+  const fresh = seed ?? SEED_DEFAULT;
+  await write((connection) => createWorld(connection, fresh));
+  return { seed: fresh, clockNow: null, fleetSpeed: null };
 }

@@ -11,7 +11,7 @@ import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { audited } from "../input/audit.ts";
-import { confirm } from "../input/confirm.ts";
+import { isAgreed } from "../input/confirm.ts";
 import { withMirror } from "../input/session.ts";
 import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 
@@ -117,9 +117,7 @@ function describeDead(dead: DeadDelivery): string[] {
 
 async function retry(pool: Pool, endpoint: string, { yes, json }: Answer): Promise<void> {
   const { dead } = await requireEndpoint(pool, endpoint);
-  if (dead > 0 && yes !== true && !(await confirm(`Send ${dead} messages to ${endpoint} again?`))) {
-    return printNotice("Nothing was done.");
-  }
+  if (dead > 0 && !(await isAgreed({ yes }, `Send ${dead} messages to ${endpoint} again?`))) return;
   const action = { action: "outgoing", sourceId: null, target: `retry ${endpoint}` };
   const revived = await audited(pool, action, () => reviveDead(pool, endpoint), Number);
   if (json === true) return printJson({ endpoint, revived });
@@ -133,9 +131,7 @@ async function replay(pool: Pool, endpoint: string, options: ReplayOptions): Pro
   const wanted = { endpointId: endpoint, sourceId, from };
   const changes = await countReplay(pool, wanted);
   const question = `Send ${endpoint} its selection of ${changes} changes of source ${sourceId} again?`;
-  if (changes > 0 && options.yes !== true && !(await confirm(question))) {
-    return printNotice("Nothing was done.");
-  }
+  if (changes > 0 && !(await isAgreed(options, question))) return;
   const action = { action: "outgoing", sourceId, target: `replay to ${endpoint}` };
   const replayed =
     changes > 0 &&

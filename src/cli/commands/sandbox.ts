@@ -29,12 +29,7 @@ export function addSandboxCommand(program: Command): void {
     )
     .action(async (options: { traffic: number; speed: number }) => {
       const config = readConfig();
-      const logger = makeLogger({
-        level: config.logLevel,
-        format: config.logFormat,
-        service: "sandbox",
-        destination: "stderr",
-      });
+      const logger = makeLogger({ level: config.logLevel, format: config.logFormat, service: "sandbox" });
       const shutdown = makeShutdown({ logger });
       shutdown.listen();
       try {

@@ -2,7 +2,7 @@ import type { Mode } from "../../domain/source/orderSource.ts";
 import path from "node:path";
 import type { Command } from "commander";
 import { startAll } from "../../roles/all.ts";
-import { localUrl } from "../../roles/serving/httpServer.ts";
+import { localUrl } from "../../runtime/http/listenOn.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import type { WebAddress } from "../../roles/web.ts";

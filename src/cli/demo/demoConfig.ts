@@ -1,4 +1,4 @@
-import { makePool } from "../../database/database.ts";
+import { withPool } from "../../database/database.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { DEMO_PROVIDER } from "../../roles/start/recordSources.ts";
 import type { Config } from "../../runtime/config/config.ts";
@@ -40,18 +40,9 @@ async function choosePort(
 
 /** Throws ConfigurationError if the database holds a source that no demo created. */
 export async function assertNoRealOrders(databaseUrl: string): Promise<void> {
-  const pool = makePool({
-    url: databaseUrl,
-    purpose: "demo",
-    max: 1,
-    statementTimeoutMs: EXAMINE_TIMEOUT_MS,
-  });
-  try {
-    const [other] = await findSourcesOfOthers(pool, DEMO_PROVIDER);
-    if (other !== undefined) throw refuse(other);
-  } finally {
-    await pool.end();
-  }
+  const options = { url: databaseUrl, purpose: "demo", max: 1, statementTimeoutMs: EXAMINE_TIMEOUT_MS };
+  const [other] = await withPool(options, (pool) => findSourcesOfOthers(pool, DEMO_PROVIDER));
+  if (other !== undefined) throw refuse(other);
 }
 
 function refuse({ sourceId, provider }: StoredSource): ConfigurationError {

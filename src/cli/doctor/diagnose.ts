@@ -1,6 +1,6 @@
 import { openDatabase } from "../../roles/start/openDatabase.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { makePool } from "../../database/database.ts";
+import { withPool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { describeConfig } from "../../runtime/config/config.ts";
 import type { Config } from "../../runtime/config/config.ts";
@@ -81,26 +81,17 @@ export async function diagnose({
     const findings = [about, { check: "postgres", ...toRemark(error) }];
     return { findings, skipped: CHECKS.slice(1).map(({ name }) => name) };
   }
-  const logger = makeLogger({
-    level: "fatal",
-    format: config.logFormat,
-    service: "doctor",
-    destination: "stderr",
-  });
-  const pool = makePool({
-    url: database.url,
-    purpose: "doctor",
-    max: CONNECTIONS,
-    statementTimeoutMs: STATEMENT_TIMEOUT_MS,
-  });
+  const logger = makeLogger({ level: "fatal", format: config.logFormat, service: "doctor" });
+  const { url } = database;
+  const options = { url, purpose: "doctor", max: CONNECTIONS, statementTimeoutMs: STATEMENT_TIMEOUT_MS };
   try {
-    let read: Promise<Health> | undefined;
-    const health = () => (read ??= readHealth({ config, pool, databaseUrl: database.url }));
-    const patient = { config, database, pool, clock: systemClock, logger, publicUrl, health };
-    const { findings, skipped } = await examine(patient, CHECKS);
+    const { findings, skipped } = await withPool(options, (pool) => {
+      let read: Promise<Health> | undefined;
+      const health = () => (read ??= readHealth({ config, pool, databaseUrl: url }));
+      return examine({ config, database, pool, clock: systemClock, logger, publicUrl, health }, CHECKS);
+    });
     return { findings: [about, ...findings], skipped };
   } finally {
-    await pool.end();
     await database.close();
   }
 }

@@ -1,4 +1,4 @@
-import type { Config } from "../../runtime/config/config.ts";
+import { localUrl } from "../../runtime/http/listenOn.ts";
 import { isOnThisMachine } from "../../runtime/config/providerAddress.ts";
 import { ok, problem, warning } from "./check.ts";
 import type { Check, Patient, Remark } from "./check.ts";
@@ -25,7 +25,7 @@ export const endpointCheck: Check = {
 
 async function callUnsigned(patient: Patient, sourceId: string, signal: AbortSignal): Promise<Remark[]> {
   const { config } = patient;
-  const base = patient.publicUrl ?? localUrl(config, config.webhookPort ?? config.port);
+  const base = patient.publicUrl ?? localUrl(config.host, config.webhookPort ?? config.port);
   const url = `${base}/webhooks/${sourceId}`;
   let status: number;
   let isOurs: boolean;
@@ -105,9 +105,4 @@ function judgeStatus(url: string, { status, isOurs }: { status: number; isOurs: 
 function judgeProtocol(base: string): Remark[] {
   if (base.startsWith("https:") || isOnThisMachine(base)) return [];
   return [warning(`${base} is not https, so events travel unencrypted.`, "Enter an https:// address.")];
-}
-
-function localUrl({ host: listensOn }: Config, port: number): string {
-  const host = listensOn === "0.0.0.0" || listensOn === "::" ? "127.0.0.1" : listensOn;
-  return `http://${host.includes(":") ? `[${host}]` : host}:${port}`;
 }

@@ -1,5 +1,6 @@
 import { createInterface } from "node:readline/promises";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { printNotice } from "../output/terminal.ts";
 
 /**
  * Asks a person to confirm a change; returns true for y or yes. Throws ConfigurationError when stdin is not a terminal;
@@ -18,4 +19,14 @@ export async function confirm(question: string): Promise<boolean> {
   } finally {
     terminal.close();
   }
+}
+
+/** Whether a change may be made: with `--yes`, or when a person agrees. Otherwise it says that nothing was done. */
+export async function isAgreed(
+  { yes }: { readonly yes?: boolean | undefined },
+  question: string,
+): Promise<boolean> {
+  if (yes === true || (await confirm(question))) return true;
+  printNotice("Nothing was done.");
+  return false;
 }

@@ -1,10 +1,10 @@
-import { assertMigrated, migrateAll, openDatabase } from "../../roles/start/openDatabase.ts";
+import { assertMigrated, migrateAll, openDatabase, withDatabase } from "../../roles/start/openDatabase.ts";
 import { makeReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { ReloadableSources } from "../../roles/start/reloadableSources.ts";
 import type { RoleDeps } from "../../roles/role.ts";
 import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
 import type { Group } from "../../database/logins/loginRights.ts";
-import { makePool } from "../../database/database.ts";
+import { withPool } from "../../database/database.ts";
 import type { Pool } from "../../database/database.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
@@ -63,7 +63,6 @@ export async function runService(options: {
     level: options.logLevel ?? config.logLevel,
     format: config.logFormat,
     service,
-    destination: "stderr",
   });
   for (const file of listReadableSecrets(ENVIRONMENT, ENV_FILE)) {
     logger.warn(
@@ -106,18 +105,14 @@ async function tellOfRights(deps: {
   databaseUrl: string;
   logger: Logger;
 }): Promise<void> {
-  const pool = makePool({
+  const options = {
     url: deps.databaseUrl,
     purpose: "rights",
     max: 1,
     statementTimeoutMs: COMMAND_TIMEOUT_MS,
-  });
-  try {
-    const rights = await examineLogin(pool, deps.groups);
-    for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
-  } finally {
-    await pool.end();
-  }
+  };
+  const rights = await withPool(options, (pool) => examineLogin(pool, deps.groups));
+  for (const { sentence, fix } of tellLacking(rights)) deps.logger.error({ fix }, sentence);
 }
 
 function listenForSources(
@@ -136,21 +131,14 @@ export async function withMirror<Result>(
   use: (deps: { config: Config; pool: Pool; databaseUrl: string }) => Promise<Result>,
 ): Promise<Result> {
   const config = await configureHere(readConfig());
-  const database = await openDatabase(config);
-  try {
-    await assertMigrated(database.url);
-    const pool = makePool({
-      url: database.url,
+  return withDatabase(config, async ({ url }) => {
+    await assertMigrated(url);
+    const options = {
+      url,
       purpose: "command",
       max: COMMAND_CONNECTIONS,
       statementTimeoutMs: COMMAND_TIMEOUT_MS,
-    });
-    try {
-      return await use({ config, pool, databaseUrl: database.url });
-    } finally {
-      await pool.end();
-    }
-  } finally {
-    await database.close();
-  }
+    };
+    return withPool(options, (pool) => use({ config, pool, databaseUrl: url }));
+  });
 }

@@ -1,16 +1,19 @@
 import type { Command } from "commander";
 import type { Pool } from "../../database/database.ts";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
+import { formatInstant, ceilTo, floorTo } from "../../domain/order/instant.ts";
 import { cancelRequest, readRequest, requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
 import type { PeriodRequest, RequestKind } from "../../poll/ledger/periodRequests.sql.ts";
 import { audited } from "../input/audit.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
-import { describePeriod, readPeriod } from "../input/period.ts";
 import { chooseSource } from "../input/sourceChoice.ts";
 import type { Progress } from "./progressLine.ts";
 import { printJson, printLine, printNotice } from "./terminal.ts";
-import { watchTask } from "./watchTask.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { makeProgressLine } from "./progressLine.ts";
+import { BOUND_GRANULE } from "../../domain/window/window.ts";
+import type { Window } from "../../domain/window/window.ts";
+import { resolveSince } from "../../runtime/config/duration.ts";
 
 export interface RequestOptions {
   readonly from?: string;
@@ -169,4 +172,56 @@ function toJson(request: PeriodRequest) {
     readDownTo: formatInstant(readDownTo),
     historySince: historySince === null ? null : formatInstant(historySince),
   };
+}
+
+const LOOK_EVERY_MS = 500;
+/** If nobody has started a request for this long, perhaps no poller is running. */
+const NOBODY_AFTER_MS = 45_000;
+
+/** Shows the progress of a poller's task until the task ends; returns undefined if interrupted first. */
+async function watchTask<Task extends { readonly state: string }>(deps: {
+  read: () => Promise<Task>;
+  toProgress: (task: Task) => Progress;
+  /** Lines to print when the user stops watching. */
+  onInterrupt: readonly string[];
+  signal: AbortSignal;
+}): Promise<Task | undefined> {
+  const { read, toProgress, onInterrupt, signal } = deps;
+  const line = makeProgressLine(process.stderr, systemClock.monotonicMs);
+  const startedMs = systemClock.monotonicMs();
+  let warned = false;
+  while (!signal.aborted) {
+    const task = await read();
+    if (task.state === "running") line.show(toProgress(task));
+    else if (task.state !== "requested") {
+      line.end();
+      return task;
+    } else if (!warned && systemClock.monotonicMs() - startedMs > NOBODY_AFTER_MS) {
+      warned = true;
+      printNotice("Not started yet. It needs a running poller and may be queued behind other requests.");
+    }
+    await systemClock.sleep(LOOK_EVERY_MS, signal).catch(() => undefined);
+  }
+  line.end();
+  for (const text of onInterrupt) printNotice(text);
+  return undefined;
+}
+
+/**
+ * The period between `--from` and `--to`, widened to whole seconds. Each is an instant or a duration back from now;
+ * `to` defaults to now. Throws ConfigurationError.
+ */
+function readPeriod({ from, to }: { from: string; to: string | undefined }): Window {
+  const now = systemClock.now();
+  const since = floorTo(resolveSince(from, now), BOUND_GRANULE);
+  const until = ceilTo(to === undefined ? now : resolveSince(to, now), BOUND_GRANULE);
+  if (since < until) return { since, until };
+  throw new ConfigurationError("The period ends before it begins.", {
+    fix: "Give a --from that is earlier than --to.",
+  });
+}
+
+/** A period, formatted for people and the audit log. */
+function describePeriod({ since, until }: Window): string {
+  return `${formatInstant(since, 0)} to ${formatInstant(until, 0)}`;
 }

@@ -4,7 +4,7 @@ import { lifeCycleRank } from "./order.ts";
 import type { Snapshot } from "./order.ts";
 
 /** How a snapshot was obtained. */
-const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
+export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const;
 export type Via = (typeof VIAS)[number];
 
 /**

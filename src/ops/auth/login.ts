@@ -13,7 +13,8 @@ import type { LoginWays } from "./loginPage.ts";
 import { makePasswordCheck } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
 import type { Sessions } from "./sessions.ts";
-import { refuseOtherSites } from "./refuseOtherSites.ts";
+import { refuse } from "../html/requests.ts";
+import { refuseOtherSites } from "./writeGuard.ts";
 import { makeSignOnRoutes, makeProxyEntrance } from "./signOn.ts";
 import { enter } from "./viewer.ts";
 
@@ -196,10 +197,6 @@ function askToLogIn(request: Request, response: Response): void {
 /** The target after the login: always an address of the ops pages, never of another host. */
 function readTarget(value: unknown): string {
   return typeof value === "string" && /^\/ops(?:[/?]|$)/.test(value) ? value : OVERVIEW;
-}
-
-function refuse(response: Response, status: number, sentence: string): void {
-  response.status(status).type("text/plain").send(`${sentence}\n`);
 }
 
 const rolesNamed = (user: string): Role[] => (user === "operator" || user === "viewer" ? [user] : []);

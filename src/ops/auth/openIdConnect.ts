@@ -15,6 +15,7 @@ import type { Configuration, IDToken } from "openid-client";
 import { z } from "zod";
 import type { SignOn } from "../../runtime/config/signOnVariables.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { readCookie } from "../html/requests.ts";
 import type { Person } from "./access.ts";
 
 type Settings = NonNullable<SignOn["openIdConnect"]>;
@@ -118,10 +119,10 @@ function makeDiscovery({ issuer, clientId, clientSecret }: Settings): () => Prom
   };
 }
 
-function readStarted({ headers }: Request): z.output<typeof startedSchema> {
-  const pairs = (headers.cookie ?? "").split(";").map((pair) => pair.trim().split("=", 2));
-  const value = pairs.find(([name]) => name === COOKIE)?.[1] ?? "";
-  return startedSchema.parse(JSON.parse(Buffer.from(value, "base64url").toString("utf8")));
+function readStarted(request: Request): z.output<typeof startedSchema> {
+  return startedSchema.parse(
+    JSON.parse(Buffer.from(readCookie(request, COOKIE), "base64url").toString("utf8")),
+  );
 }
 
 async function exchange(

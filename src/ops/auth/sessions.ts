@@ -5,6 +5,7 @@ import { deleteSession, findOpenSessions, findSession, insertSession } from "./o
 import type { SessionKey, SessionOwner } from "./opsSessions.sql.ts";
 import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
+import { readCookie } from "../html/requests.ts";
 import type { Viewer } from "./viewer.ts";
 
 /** Browser sessions, identified by a cookie that only this browser and this host know. */
@@ -93,10 +94,8 @@ function isHttps({ headers }: Request): boolean {
   return headers.origin?.startsWith("https://") ?? headers["x-forwarded-proto"] === "https";
 }
 
-function readTokens({ headers }: Request): string[] {
-  const cookies = (headers.cookie ?? "").split(";").map((pair) => pair.trim().split("=", 2));
-  return [SECURE_COOKIE, PLAIN_COOKIE].flatMap((name) => {
-    const token = cookies.find(([each]) => each === name)?.[1] ?? "";
-    return TOKEN.test(token) ? [token] : [];
-  });
+function readTokens(request: Request): string[] {
+  return [SECURE_COOKIE, PLAIN_COOKIE]
+    .map((name) => readCookie(request, name))
+    .filter((token) => TOKEN.test(token));
 }

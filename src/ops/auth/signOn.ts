@@ -5,9 +5,11 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import { findAccess } from "./access.ts";
 import type { Person } from "./access.ts";
 import { makeOpenIdConnectRoutes } from "./openIdConnect.ts";
-import { makeProxySignOn } from "./proxySignOn.ts";
 import type { Sessions } from "./sessions.ts";
+import { refuse } from "../html/requests.ts";
 import { enter } from "./viewer.ts";
+import type { IncomingMessage } from "node:http";
+import { makeAddressCheck } from "../../runtime/config/signOnVariables.ts";
 
 interface SignOnDeps {
   readonly signOn: SignOn;
@@ -27,7 +29,9 @@ export function makeProxyEntrance({ signOn, logger }: SignOnDeps, otherwise: Req
     const person = findPerson(request);
     if (person === undefined) return otherwise(request, response, next);
     const viewer = findAccess(signOn, person);
-    return viewer === undefined ? refuse(request, response, logger) : enter(response, viewer, next);
+    return viewer === undefined
+      ? refuseWithoutRole(request, response, logger)
+      : enter(response, viewer, next);
   };
 }
 
@@ -45,14 +49,49 @@ export function makeSignOnRoutes(
 
   async function admit(request: Request, response: Response, person: Person, next: string): Promise<void> {
     const viewer = findAccess(signOn, person);
-    if (viewer === undefined) return refuse(request, response, logger);
+    if (viewer === undefined) return refuseWithoutRole(request, response, logger);
     await sessions.begin(request, response, viewer);
     response.redirect(303, next);
   }
   return makeOpenIdConnectRoutes({ settings, logger, admit, fail, readTarget });
 }
 
-function refuse({ socket }: Request, response: Response, logger: Logger): void {
+function refuseWithoutRole({ socket }: Request, response: Response, logger: Logger): void {
   logger.warn({ outcome: "no_role", remote_ip: socket.remoteAddress ?? "" }, "ops login refused");
-  response.status(403).type("text/plain").send(`${NO_ROLE}\n`);
+  refuse(response, 403, NO_ROLE);
+}
+
+const NAME_LENGTH_MAX = 255;
+/** Several headers of one name may arrive joined by commas. */
+const NAME = /^[^\p{Cc},]+$/u;
+
+/**
+ * The person named in the proxy's headers; undefined if the request does not come from the proxy or names nobody. A
+ * repeated header names nobody: one of the two could be the client's.
+ */
+function makeProxySignOn({ addresses, userHeader, groupsHeader }: NonNullable<SignOn["proxy"]>) {
+  const isProxy = makeAddressCheck(addresses);
+  return ({ socket, rawHeaders }: IncomingMessage): Person | undefined => {
+    if (!isProxy(socket.remoteAddress)) return undefined;
+    const [name = "", ...others] = valuesOf(rawHeaders, userHeader);
+    if (others.length > 0 || name.length > NAME_LENGTH_MAX || !NAME.test(name)) return undefined;
+    const groups = valuesOf(rawHeaders, groupsHeader)
+      .flatMap((value) => value.split(","))
+      .map((group) => group.trim())
+      .filter((group) => group !== "");
+    return { name, groups };
+  };
+}
+
+/** Every value of a header, as UTF-8. */
+function valuesOf(rawHeaders: readonly string[], wanted: string): string[] {
+  return rawHeaders.flatMap((name, place) =>
+    place % 2 === 0 && name.toLowerCase() === wanted
+      ? [
+          Buffer.from(rawHeaders[place + 1] ?? "", "latin1")
+            .toString("utf8")
+            .trim(),
+        ]
+      : [],
+  );
 }

@@ -5,6 +5,7 @@ import { examineSchema } from "../../database/schema/migrations.ts";
 import type { HealthReader } from "../../health/health.ts";
 import { probeWrite } from "../../health/readHealth.sql.ts";
 import type { FirstWrite } from "../../health/readHealth.sql.ts";
+import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
@@ -53,8 +54,11 @@ export function makeHealthRouter(deps: HealthRouterDeps): Router {
   const checkAll = async () =>
     Promise.all(
       deciding.map(async (probe): Promise<CheckResult> => {
-        const ok = await withinDeadline(probe, clock);
-        return { name: probe.name, ok };
+        const works = probe.run().then(
+          () => true,
+          () => false,
+        );
+        return { name: probe.name, ok: (await unlessLate(works, PROBE_TIMEOUT_MS)) === true };
       }),
     );
 
@@ -132,18 +136,4 @@ function holdProbe({ name, run }: Probe, clock: Clock): Probe {
       return held;
     },
   };
-}
-
-async function withinDeadline(probe: Probe, clock: Clock): Promise<boolean> {
-  const answered = new AbortController();
-  const deadline = clock.sleep(PROBE_TIMEOUT_MS, answered.signal).then(() => false);
-  // Aborted once the probe has answered.
-  deadline.catch(() => undefined);
-  const outcome = probe.run().then(
-    () => true,
-    () => false,
-  );
-  const ok = await Promise.race([outcome, deadline]);
-  answered.abort();
-  return ok;
 }

@@ -13,3 +13,16 @@ export function renderFields(fields: readonly { path: string; value: string | nu
     )}
   </ul>`;
 }
+
+/** Terms with what is to be said of each. */
+export function renderFacts(facts: Readonly<Record<string, string | number | Html>>): Html {
+  return html`<dl class="facts">
+    ${Object.entries(facts).map(
+      ([term, value]) =>
+        html`<div>
+          <dt>${term}</dt>
+          <dd>${value}</dd>
+        </div> `,
+    )}
+  </dl>`;
+}

@@ -1,7 +1,8 @@
 import type { Quarantined, QuarantinedInput, QuarantineState } from "../../quarantine/quarantine.sql.ts";
 import { QUARANTINE_STATES } from "../../quarantine/quarantine.sql.ts";
 import type { QuarantineCount } from "../../quarantine/replay.sql.ts";
-import { renderFields } from "../html/fieldList.ts";
+import { renderChoice } from "../html/choice.ts";
+import { renderFacts, renderFields } from "../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderList } from "./listPage.ts";
@@ -99,38 +100,22 @@ function listRow(row: Quarantined): (string | Html)[] {
   ];
 }
 
-function renderChoice(choice: {
-  label: string;
-  name: string;
-  words: readonly string[];
-  chosen: string | null;
-  any: boolean;
-}): Html {
-  const { label, name, words, chosen, any } = choice;
-  return html`<label
-    >${label}
-    <select name="${name}">
-      ${any ? html`<option value="">any</option>` : html``}
-      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
-    </select></label
-  >`;
-}
-
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
 export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
   const { why, mend } = REASONS[reason] ?? UNKNOWN_REASON;
   const order =
     reference === null
-      ? html`none named`
+      ? "none named"
       : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
   const body = html`<h1>Quarantine, number ${quarantineId} <span class="badge">${input.state}</span></h1>
-    <dl class="facts">
-      ${renderFact("Source", html`${sourceId}`)} ${renderFact("Order", order)}
-      ${renderFact("Seen by", html`${via}`)}
-      ${renderFact("Event", html`${eventId ?? "none: it came from a read"}`)}
-      ${renderFact("Since, UTC", renderInstant(quarantinedAt))}
-    </dl>
+    ${renderFacts({
+      Source: sourceId,
+      Order: order,
+      "Seen by": via,
+      Event: eventId ?? "none: it came from a read",
+      "Since, UTC": renderInstant(quarantinedAt),
+    })}
     <h2>Why</h2>
     <p>
       <strong>${reason}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
@@ -143,13 +128,6 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
       <a href="/ops/quarantine${writeView({ state: input.state, sourceId, reason })}">All of this kind</a>
     </p>`;
   return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer });
-}
-
-function renderFact(term: string, value: Html): Html {
-  return html`<div>
-    <dt>${term}</dt>
-    <dd>${value}</dd>
-  </div> `;
 }
 
 function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {

@@ -3,8 +3,9 @@ import type { Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
 import { beginAction, dismissQuarantined, endAction } from "./opsActions.sql.ts";
 import { listQuarantined, QUARANTINE_STATES, readQuarantined } from "../../quarantine/quarantine.sql.ts";
-import { countQuarantined, replayQuarantined } from "../../quarantine/replay.sql.ts";
+import { countQuarantined } from "../../quarantine/replay.sql.ts";
 import type { QuarantineFilter } from "../../quarantine/replay.sql.ts";
+import { describeFilter, replayAll } from "../../quarantine/replayAll.ts";
 import { readSourceIds } from "../../sources/sources.sql.ts";
 import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
@@ -16,9 +17,8 @@ import {
   renderQuarantined,
 } from "./quarantinePage.ts";
 import type { QuarantineView } from "./quarantinePage.ts";
-import { readField } from "../html/requestText.ts";
+import { readField, refuse } from "../html/requests.ts";
 
-const ROWS_PER_STATEMENT = 500;
 const NUMBER = /^\d{1,18}$/;
 const FORM_SIZE_MAX = "8kb";
 
@@ -59,8 +59,8 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const { sourceId } = filter;
     const actor = actorOf(response);
     const actionId = await beginAction(pool, { ...actor, action: "retry", sourceId, target });
-    const affected = await retryAll({ pool, notify }, { filter, throughId });
-    await endAction(pool, { actionId, affected });
+    const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
+    await endAction(pool, { actionId, affected: events + reads });
     response.redirect(303, "/ops/actions");
   });
   router.post("/dismiss", form, async (request, response) => {
@@ -77,30 +77,12 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
 const GONE = "There is no entry with that number; it may have been processed again.";
 const INCOMPLETE = "The form was incomplete; a dismissal needs a reason.";
 
-function refuse(response: Response, status: number, sentence: string): void {
-  response.status(status).type("text/plain").send(`${sentence}\n`);
-}
-
 /** Whether this operator may act on everything chosen; for a single row, on its source. */
 async function mayDecide(pool: Pool, response: Response, filter: QuarantineFilter): Promise<boolean> {
   const { quarantineId, sourceId } = filter;
   if (quarantineId === null) return mayActOn(response, sourceId);
   const input = await readQuarantined(pool, quarantineId);
   return mayActOn(response, input?.sourceId ?? null);
-}
-
-async function retryAll(
-  { pool, notify }: QuarantineDeps,
-  { filter, throughId }: { filter: QuarantineFilter; throughId: string },
-): Promise<number> {
-  let affected = 0;
-  for (;;) {
-    const batch = await replayQuarantined(pool, { filter, throughId, limit: ROWS_PER_STATEMENT });
-    const size = batch.seqs.length + batch.reads;
-    if (size === 0) return affected;
-    affected += size;
-    if (batch.seqs.length > 0) notify(batch.seqs);
-  }
 }
 
 function readView({ query }: Request): QuarantineView {
@@ -115,14 +97,12 @@ function readChoice(
   const form = readForm(request);
   const throughId = readNumber(form["through"]);
   if (throughId === null) return null;
-  const quarantineId = readNumber(form["id"]);
   const filter = {
-    quarantineId,
+    quarantineId: readNumber(form["id"]),
     sourceId: readField(form["source"]) || null,
     reason: readField(form["reason"]) || null,
   };
-  const many = `quarantine ${filter.reason ?? "all reasons"}, through ${throughId}`;
-  return { filter, throughId, target: quarantineId === null ? many : `quarantine ${quarantineId}` };
+  return { filter, throughId, target: describeFilter(filter, throughId) };
 }
 
 function readForm(request: Request): Record<string, unknown> {

@@ -3,6 +3,11 @@ import { BullMQAdapter } from "@bull-board/api/bullMQAdapter";
 import { ExpressAdapter } from "@bull-board/express";
 import type { Express, RequestHandler } from "express";
 import type { Role } from "../auth/passwords.ts";
+import type { Pool } from "../../database/database.ts";
+import { beginAction, endAction } from "./opsActions.sql.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { actorOf } from "../auth/viewer.ts";
+import { READING } from "../auth/writeGuard.ts";
 
 /** A BullMQ `Queue`, on either backend. */
 export interface BoardQueue {
@@ -44,4 +49,29 @@ export function makeQueueBoard(options: {
 /** bull-board's page requests fonts from Google. The policy blocks them, but the browser's console would report it. */
 function withoutForeignLinks(body: string): string {
   return body.startsWith("<!DOCTYPE html>") ? body.replaceAll(/<link href="https:[^>]*>/g, "") : body;
+}
+
+const TARGET_LENGTH_MAX = 200;
+
+/**
+ * Records an operator's actions in bull-board in the audit log: the start before the action, the end after the answer.
+ */
+export function makeQueueAudit({ pool, logger }: { pool: Pool; logger: Logger }): RequestHandler {
+  return async (request, response, next) => {
+    if (READING.has(request.method)) return next();
+    const target = `${request.method} ${request.path}`.slice(0, TARGET_LENGTH_MAX);
+    const actionId = await beginAction(pool, {
+      ...actorOf(response),
+      action: "queue",
+      sourceId: null,
+      target,
+    });
+    response.once("finish", () => {
+      const affected = response.statusCode < 400 ? 1 : 0;
+      endAction(pool, { actionId, affected }).catch((error: unknown) => {
+        logger.warn({ err: error }, "the end of an action on the queues could not be recorded");
+      });
+    });
+    next();
+  };
 }

@@ -4,12 +4,13 @@ import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFields } from "../html/fieldList.ts";
+import { renderFacts, renderFields } from "../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import {
   describeAge,
   describeDelay,
+  VERDICT_CLASS,
   orderAddress,
   renderAlert,
   renderGood,
@@ -40,7 +41,7 @@ export function renderOrder(story: OrderStory): string {
       ? html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`
       : html``;
   const body = html`<h1>Order ${reference}${order === undefined ? "" : ` · ${order.status}`}</h1>
-    ${order === undefined ? renderAbsent(story) : renderFacts(order)} ${renderMarks(story)}
+    ${order === undefined ? renderAbsent(story) : renderOrderFacts(order)} ${renderMarks(story)}
     ${renderRefetch(story)}
     <h2>Observations, oldest decision first</h2>
     ${cut} ${timeline.length === 0 ? html`<p>No observations.</p>` : renderTimeline(story)}
@@ -56,33 +57,15 @@ function renderAbsent({ sourceId }: OrderStory): Html {
   return html`<p>The mirror has no state of this order in source ${sourceId}.</p>`;
 }
 
-function renderFacts(order: FoundOrder): Html {
-  return html`<dl class="facts">
-    <div>
-      <dt>Source</dt>
-      <dd>${order.sourceId}</dd>
-    </div>
-    <div>
-      <dt>External id</dt>
-      <dd>${order.externalOrderId ?? "none"}</dd>
-    </div>
-    <div>
-      <dt>Version (updatedAt)</dt>
-      <dd>${formatInstant(order.version)}</dd>
-    </div>
-    <div>
-      <dt>States applied, all time</dt>
-      <dd>${order.revision}</dd>
-    </div>
-    <div>
-      <dt>First seen by</dt>
-      <dd>${order.firstSeenVia}</dd>
-    </div>
-    <div>
-      <dt>Certainty</dt>
-      <dd>${order.settled ? renderGood("confirmed by a read") : html`not yet confirmed by a read`}</dd>
-    </div>
-  </dl>`;
+function renderOrderFacts(order: FoundOrder): Html {
+  return renderFacts({
+    Source: order.sourceId,
+    "External id": order.externalOrderId ?? "none",
+    "Version (updatedAt)": formatInstant(order.version),
+    "States applied, all time": order.revision,
+    "First seen by": order.firstSeenVia,
+    Certainty: order.settled ? renderGood("confirmed by a read") : "not yet confirmed by a read",
+  });
 }
 
 /** Points that need attention, each with an action. */
@@ -169,12 +152,6 @@ function renderLag(nanos: bigint): string {
   const seconds = Number(nanos) / NANOS_PER_SECOND;
   return seconds < 0 ? "before it changed, by the clocks" : `${describeDelay(seconds)} after the change`;
 }
-
-const VERDICT_CLASS: Partial<Record<TimelineEntry["verdict"], string>> = {
-  applied: "good",
-  confirmed: "good",
-  quarantined: "alert",
-};
 
 function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
   const { via, verdict, conflict, eventType, eventId, status } = entry;

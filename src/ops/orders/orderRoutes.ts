@@ -9,7 +9,7 @@ import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
 import { renderOrder } from "./orderPage.ts";
 import { orderAddress } from "../overview/phrases.ts";
-import { readField } from "../html/requestText.ts";
+import { readField, refuse } from "../html/requests.ts";
 import { renderSearch, soleAddress } from "./searchPage.ts";
 
 const ENTRIES_MAX = 200;
@@ -46,10 +46,7 @@ export function makeOrderRoutes(pool: Pool): Router {
     const { sourceId, reference } = readOrderName(request);
     const { sourceKnown } = await readOrderSurroundings(pool, { sourceId, reference });
     // Nobody polls an unknown source, so a request for it would wait forever.
-    if (!sourceKnown) {
-      response.status(404).type("text/plain").send("This source does not exist.\n");
-      return;
-    }
+    if (!sourceKnown) return refuse(response, 404, "This source does not exist.");
     if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
     await requestRefetch(pool, { actor: actorOf(response), sourceId, reference });
     response.redirect(303, orderAddress({ sourceId, reference }));

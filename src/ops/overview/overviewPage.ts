@@ -5,9 +5,11 @@ import type { Html } from "../../runtime/http/html.ts";
 import { TAIL_DECISIONS } from "./overviewUpdates.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
+import { renderChoice } from "../html/choice.ts";
 import { renderAlert, renderTime } from "./phrases.ts";
 import { renderState } from "./statePanel.ts";
-import { VIAS, writeTailFilter } from "./tailLine.ts";
+import { VIAS } from "../../domain/order/observation.ts";
+import { writeTailFilter } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
 import { renderTrends } from "./trends.ts";
 
@@ -48,9 +50,9 @@ function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources:
       Decisions <span class="dim">of the latest ${TAIL_DECISIONS}, newest first</span>
     </h2>
     <form class="row" action="/ops#tail-title" id="tail-filter" aria-label="Filter of the decisions">
-      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source })}
-      ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via })}
-      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict })}
+      ${renderChoice({ label: "Source", name: "source", words: sources, chosen: filter.source, any: true })}
+      ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via, any: true })}
+      ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict, any: true })}
       <button>Show</button>
       <button type="button" id="pause" aria-pressed="false" hidden>Pause</button>
       <span id="held" class="dim" role="status"></span>
@@ -59,22 +61,6 @@ function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources:
       ${lines}
     </ol>
     <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>No match.</p>`;
-}
-
-function renderChoice(choice: {
-  label: string;
-  name: string;
-  words: readonly string[];
-  chosen: string | null;
-}): Html {
-  const { label, name, words, chosen } = choice;
-  return html`<label
-    >${label}
-    <select name="${name}">
-      <option value="">any</option>
-      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
-    </select></label
-  >`;
 }
 
 /** The page shown when the database does not answer. */

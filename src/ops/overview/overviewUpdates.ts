@@ -3,14 +3,16 @@ import { readLastDecisions } from "../../changes/changeTail.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
-import type { OverviewReader } from "./readOverview.ts";
+import type { ReadOverview } from "./readOverview.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderState } from "./statePanel.ts";
 import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
 import type { Sessions } from "../auth/sessions.ts";
+import { refuse } from "../html/requests.ts";
 import { viewerOf } from "../auth/viewer.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderTrends } from "./trends.ts";
@@ -53,7 +55,7 @@ export interface OverviewUpdatesDeps {
   readonly pool: Pool;
   readonly clock: Clock;
   readonly logger: Logger;
-  readonly overviewReader: OverviewReader;
+  readonly readOverview: ReadOverview;
   /** Aborted when the process starts to shut down: streams do not end on their own. */
   readonly signal: AbortSignal;
   /** A stream ends with its session. */
@@ -69,17 +71,12 @@ export interface OverviewUpdatesDeps {
 export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates {
   const { pool, clock, signal } = deps;
   const listeners = new Set<Listener>();
-  let held: { atMs: number; rows: Promise<DecisionRow[]> } | undefined;
   let looking = false;
 
-  function recent(): Promise<DecisionRow[]> {
-    if (held === undefined || clock.monotonicMs() - held.atMs >= LOOK_INTERVAL_MS / 2) {
-      const rows = readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS });
-      held = { atMs: clock.monotonicMs(), rows };
-      rows.catch(() => (held = undefined));
-    }
-    return held.rows;
-  }
+  const recent = shareReading(
+    () => readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS }),
+    { clock, holdMs: LOOK_INTERVAL_MS / 2 },
+  );
 
   async function begin(filter: TailFilter): Promise<Html[]> {
     const fitting = (await recent()).filter((row) => fitsTail(filter, row));
@@ -98,10 +95,8 @@ export function makeOverviewUpdates(deps: OverviewUpdatesDeps): OverviewUpdates 
   const stream: RequestHandler = async (request, response) => {
     const viewer = viewerOf(response);
     const status = refuseListener(listeners, viewer) ?? (signal.aborted ? 503 : undefined);
-    if (status !== undefined) {
-      response.status(status).set("Retry-After", "30").type("text/plain").send("Too many open pages.\n");
-      return;
-    }
+    if (status !== undefined)
+      return refuse(response.set("Retry-After", "30"), status, "Too many open pages.");
     const listener = { response, filter: parseTailFilter(request.query), viewer, looks: 0 };
     listeners.add(listener);
     response.on("close", () => listeners.delete(listener));
@@ -145,7 +140,7 @@ type HeardDeps = OverviewUpdatesDeps & {
 };
 
 async function lookWhileHeard(deps: HeardDeps): Promise<void> {
-  const { clock, logger, overviewReader, signal, listeners, recent } = deps;
+  const { clock, logger, readOverview, signal, listeners, recent } = deps;
   let seen: ReadonlySet<bigint> | undefined;
   let failed = false;
   for (let count = 1; listeners.size > 0 && !signal.aborted; count += 1) {
@@ -157,7 +152,7 @@ async function lookWhileHeard(deps: HeardDeps): Promise<void> {
       tell(listeners, fresh);
       seen = new Set(rows.map(({ historyId }) => historyId));
       if (count % LOOKS_PER_STATE === 0) {
-        const overview = await overviewReader.read();
+        const overview = await readOverview();
         sendAll(listeners, writeFrame("state", renderState(overview)));
         if (count % LOOKS_PER_TREND === 0) sendAll(listeners, writeFrame("trends", renderTrends(overview)));
       }

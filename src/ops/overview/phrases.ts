@@ -1,3 +1,4 @@
+import type { Verdict } from "../../apply/batchRow.sql.ts";
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { formatInstant, NANOS_PER_SECOND } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
@@ -16,6 +17,13 @@ export function renderWarning(text: string): Html {
 export function renderGood(text: string): Html {
   return html`<span class="good"><span aria-hidden="true">✔</span> ${text}</span>`;
 }
+
+/** The colour of a verdict that has one. */
+export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {
+  applied: "good",
+  confirmed: "good",
+  quarantined: "alert",
+};
 
 /** An ISO 8601 time in UTC, to the second. */
 export function renderTime(text: string): Html {

@@ -18,6 +18,7 @@ import type { HourOfEvents, OpenTask, QuarantinedReason, WebhookLag } from "../.
 import { COUNT_MAX } from "../../health/standing.sql.ts";
 import { readRequests } from "../../poll/ledger/providerRequests.sql.ts";
 import type { RequestCount } from "../../poll/ledger/providerRequests.sql.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { CELL_NANOS, CELLS, divideDay } from "./coverageStrip.ts";
 import type { CoverageDay } from "./coverageStrip.ts";
@@ -46,10 +47,8 @@ export interface Overview {
   readonly holding: readonly Holding[];
 }
 
-export interface OverviewReader {
-  /** The last reading, at most HOLD_MS old; rejects with the database's error. */
-  read(): Promise<Overview>;
-}
+/** The last reading, at most HOLD_MS old; rejects with the database's error. */
+export type ReadOverview = () => Promise<Overview>;
 
 export interface OverviewReaderDeps {
   readonly pool: Pool;
@@ -67,23 +66,8 @@ const RECENT_MINUTES = 10;
 const LIST_POLICY = "order-list";
 
 /** Makes the one reader for all pages of a process. */
-export function makeOverviewReader(deps: OverviewReaderDeps): OverviewReader {
-  const { clock } = deps;
-  let held: Promise<Overview> | undefined;
-  let begunMs = 0;
-  return {
-    read() {
-      if (held !== undefined && clock.monotonicMs() - begunMs < HOLD_MS) return held;
-      begunMs = clock.monotonicMs();
-      const reading = readOverview(deps);
-      held = reading;
-      // A failure goes to all current callers but is not cached.
-      reading.catch(() => {
-        if (held === reading) held = undefined;
-      });
-      return reading;
-    },
-  };
+export function makeOverviewReader(deps: OverviewReaderDeps): ReadOverview {
+  return shareReading(() => readOverview(deps), { clock: deps.clock, holdMs: HOLD_MS });
 }
 
 async function readOverview(deps: OverviewReaderDeps): Promise<Overview> {

@@ -1,11 +1,10 @@
-import type { Via } from "../../domain/order/observation.ts";
+import { VIAS } from "../../domain/order/observation.ts";
 import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { DecisionRow } from "../../changes/changeTail.sql.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { describeDelay, orderAddress, renderInstant } from "./phrases.ts";
+import { describeDelay, orderAddress, renderInstant, VERDICT_CLASS } from "./phrases.ts";
 
-export const VIAS = ["webhook", "poll", "backfill", "refetch", "verify", "write"] as const satisfies Via[];
 const NANOS_PER_SECOND = 1e9;
 
 /** The decisions to show; null means no restriction. */
@@ -39,12 +38,6 @@ export function fitsTail({ source, via, verdict }: TailFilter, decision: Decisio
     (verdict === null || verdict === decision.verdict)
   );
 }
-
-const VERDICT_CLASS: Partial<Record<DecisionRow["verdict"], string>> = {
-  applied: "good",
-  confirmed: "good",
-  quarantined: "alert",
-};
 
 /** One decision in one line. */
 export function renderTailLine(decision: DecisionRow): Html {

@@ -68,6 +68,19 @@ export async function openDatabase(config: Config, logger?: Logger): Promise<Ope
   };
 }
 
+/** Runs `use` with the database of the configuration; what was started for it is stopped after it. */
+export async function withDatabase<Result>(
+  config: Config,
+  use: (database: OpenDatabase) => Promise<Result>,
+): Promise<Result> {
+  const database = await openDatabase(config);
+  try {
+    return await use(database);
+  } finally {
+    await database.close();
+  }
+}
+
 /** Brings mirror and queue to the newest schema, and gives the processes' roles their rights where `roles` says so. */
 export async function migrateAll(
   databaseUrl: string,

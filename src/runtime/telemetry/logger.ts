@@ -15,15 +15,14 @@ export interface LoggerOptions {
   readonly format: LogFormat;
   /** The role of this process; stands in every line. */
   readonly service: string;
-  /** Default `stdout`. Commands whose result goes to stdout log to `stderr`. A stream is for tests. */
-  readonly destination?: "stdout" | "stderr" | LogStream;
+  /** Default stderr, as results go to stdout. A stream is for tests. */
+  readonly destination?: LogStream | undefined;
 }
 
 interface LogStream {
   write(line: string): void;
 }
 
-const STDOUT = 1;
 const STDERR = 2;
 const TEXT_LENGTH_MAX = 1_000;
 const LIST_LENGTH_MAX = 100;
@@ -42,7 +41,7 @@ const SECRET_NAME =
  * synchronous, so the last lines before an exit are not lost, as they are with a worker thread.
  */
 export function makeLogger(options: LoggerOptions): Logger {
-  const { level, format, service, destination = "stdout" } = options;
+  const { level, format, service, destination } = options;
   const logger = pino(
     {
       level,
@@ -72,12 +71,11 @@ type MakeChild = (this: Logger, fields: pino.Bindings, options?: pino.ChildLogge
 /** Drops everything. For tests. */
 export const silentLogger: Logger = pino({ level: "silent" }, { write: () => undefined });
 
-function openStream(format: LogFormat, destination: "stdout" | "stderr" | LogStream): LogStream {
-  const fd = destination === "stderr" ? STDERR : STDOUT;
-  const sink = typeof destination === "object" ? destination : openDescriptor(fd);
+function openStream(format: LogFormat, destination: LogStream | undefined): LogStream {
+  const sink = destination ?? openDescriptor(STDERR);
   if (format === "json") return sink;
   // Not pino-pretty's own stream: it passes lines on in later ticks, so the last ones before an exit are lost.
-  const plain = typeof destination === "object" || !isatty(fd);
+  const plain = destination !== undefined || !isatty(STDERR);
   const prettify = prettyFactory({
     ...(plain ? { colorize: false } : {}),
     ignore: "service,version",

@@ -1,7 +1,6 @@
 import http from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
-import type { AddressInfo } from "node:net";
-import { UnavailableError } from "../../domain/errors.ts";
+import { listenOn, localUrl } from "../../runtime/http/listenOn.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 
 export interface SandboxServer {
@@ -31,11 +30,10 @@ export async function openServer(deps: {
       request.socket.destroy();
     });
   });
-  await listen(server, host, port);
-  const address = server.address() as AddressInfo;
+  const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
   return {
-    url: `http://${host.includes(":") ? `[${host}]` : host}:${address.port}`,
-    port: address.port,
+    url: localUrl(host, bound),
+    port: bound,
     close: () =>
       new Promise((resolve) => {
         server.close(() => resolve());
@@ -53,21 +51,4 @@ function readUrl(request: IncomingMessage): URL {
   const target = request.url ?? "/";
   const base = "http://sandbox";
   return target.startsWith("/") && URL.canParse(base + target) ? new URL(base + target) : new URL("/*", base);
-}
-
-function listen(server: http.Server, host: string, port: number): Promise<void> {
-  return new Promise((resolve, reject) => {
-    const fail = (error: Error) =>
-      reject(
-        new UnavailableError(`The sandbox cannot listen on ${host}:${port}.`, {
-          cause: error,
-          fix: "Choose another port with SANDBOX_PORT.",
-        }),
-      );
-    server.once("error", fail);
-    server.listen(port, host, () => {
-      server.off("error", fail);
-      resolve();
-    });
-  });
 }

@@ -14,7 +14,7 @@ async function setUp(limit = 3) {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-refused-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   const clock = makeSimulatedClock();
-  const logger = makeLogger({ level: "debug", format: "json", service: "test", destination: "stderr" });
+  const logger = makeLogger({ level: "debug", format: "json", service: "test" });
   const refused = makeRefusedRequests({ folder, limit, clock, logger });
   const list = async () => (await readdir(folder)).filter((name) => name.endsWith(".json")).sort();
   const read = async (name: string) =>

@@ -5,7 +5,7 @@ import { eraseOrder, previewErasure } from "../../../retention/erase.ts";
 import type { DoubtfulInput, ErasureReport } from "../../../retention/erase.ts";
 import { findOrders } from "../../../ops/orders/timeline.sql.ts";
 import { audited } from "../../input/audit.ts";
-import { confirm } from "../../input/confirm.ts";
+import { isAgreed } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
@@ -51,10 +51,7 @@ async function erase(pool: Pool, text: string, options: Options): Promise<void> 
     if (options.json === true) printJson({ ...order, found, erased: null });
     return;
   }
-  if (options.yes !== true && !(await confirm("Erase its personal data for good?"))) {
-    printNotice("Nothing was done.");
-    return;
-  }
+  if (!(await isAgreed(options, "Erase its personal data for good?"))) return;
   const { sourceId, reference } = order;
   const erased = await audited(pool, { action: "erase", sourceId, target: reference }, () =>
     eraseOrder(pool, order, options.also),

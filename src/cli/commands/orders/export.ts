@@ -4,7 +4,7 @@ import { finished } from "node:stream/promises";
 import { Option } from "commander";
 import type { Command } from "commander";
 import { ConfigurationError, OrderMirrorError } from "../../../domain/errors.ts";
-import { makePool } from "../../../database/database.ts";
+import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
 import { countExportedOrders } from "../../../orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../../orders/orderFilter.sql.ts";
@@ -95,14 +95,9 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
   }
   const filter = await readFilter(pool, options);
   const startedMs = systemClock.monotonicMs();
-  const exportPool = makePool({
-    url: databaseUrl,
-    purpose: "export",
-    max: 1,
-    statementTimeoutMs: PATIENCE_MS,
-  });
-  try {
-    await runUntilInterrupted(async (signal) => {
+  const poolOptions = { url: databaseUrl, purpose: "export", max: 1, statementTimeoutMs: PATIENCE_MS };
+  await withPool(poolOptions, (exportPool) =>
+    runUntilInterrupted(async (signal) => {
       const action = { action: "export", sourceId: filter.sourceId, target: describeExport(options) };
       const write = (out: Writable) =>
         audited(pool, action, () => writeOrders({ pool, exportPool, filter, out, options, signal }), Number);
@@ -119,10 +114,8 @@ async function runExport(asked: { pool: Pool; databaseUrl: string; options: Opti
         printNotice(
           `${orders} orders written${output === undefined ? "" : ` to ${output}`} in ${formatSpan(elapsedMs)}.`,
         );
-    });
-  } finally {
-    await exportPool.end();
-  }
+    }),
+  );
 }
 
 /** Names of the filters in use, without their values: a business's own id could contain a person's name. */

@@ -2,15 +2,16 @@ import { InvalidArgumentError } from "commander";
 import type { Command } from "commander";
 import { ConfigurationError } from "../../../domain/errors.ts";
 import type { Pool } from "../../../database/database.ts";
-import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../../quarantine/replay.sql.ts";
+import { countQuarantined, readPendingSeqs } from "../../../quarantine/replay.sql.ts";
 import type { QuarantineCount, QuarantineFilter } from "../../../quarantine/replay.sql.ts";
+import { describeFilter, replayAll } from "../../../quarantine/replayAll.ts";
 import { makeApplyQueue } from "../../../queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../queue/applyQueue.ts";
 import { rebuildQueue } from "../../../queue/backends/rebuildQueue.ts";
 import type { Config } from "../../../runtime/config/config.ts";
 import { makeLogger } from "../../../runtime/telemetry/logger.ts";
 import { audited } from "../../input/audit.ts";
-import { confirm } from "../../input/confirm.ts";
+import { isAgreed } from "../../input/confirm.ts";
 import { withMirror } from "../../input/session.ts";
 import { printJson, printLine, printNotice } from "../../output/terminal.ts";
 
@@ -31,7 +32,6 @@ interface Session {
   readonly databaseUrl: string;
 }
 
-const ROWS_PER_STATEMENT = 500;
 const PAGE_SEQS = 5_000;
 
 const HELP = `
@@ -81,15 +81,12 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
     if (options.json === true) printJson({ found: count, replayed: null });
     return;
   }
-  if (options.yes !== true && !(await confirm("Replay them?"))) {
-    printNotice("Nothing was done.");
-    return;
-  }
+  if (!(await isAgreed(options, "Replay them?"))) return;
   const action = { action: "retry", sourceId: filter.sourceId, target: describeFilter(filter, throughId) };
   const replayed = await audited(
     pool,
     action,
-    () => replayAll(session, { filter, throughId }),
+    () => retry(session, { filter, throughId }),
     ({ events, reads }) => events + reads,
   );
   if (options.json === true) printJson({ found: count, replayed });
@@ -97,27 +94,13 @@ async function runQuarantine(session: Session, options: Options): Promise<void> 
   printNotice("Next: order-mirror tail shows the decisions; order-mirror status counts what is left.");
 }
 
-async function replayAll(session: Session, chosen: { filter: QuarantineFilter; throughId: string }) {
-  const replayed = { events: 0, reads: 0 };
+async function retry(session: Session, chosen: { filter: QuarantineFilter; throughId: string }) {
   const queue = await openQueue(session);
   try {
-    for (;;) {
-      const batch = await replayQuarantined(session.pool, { ...chosen, limit: ROWS_PER_STATEMENT });
-      if (batch.seqs.length + batch.reads === 0) return replayed;
-      replayed.events += batch.seqs.length;
-      replayed.reads += batch.reads;
-      if (batch.seqs.length > 0) queue.notify(batch.seqs);
-    }
+    return await replayAll(session.pool, chosen, queue.notify);
   } finally {
     await queue.close();
   }
-}
-
-/** Worded as on the ops pages. */
-function describeFilter({ quarantineId, reason }: QuarantineFilter, throughId: string): string {
-  return quarantineId === null
-    ? `quarantine ${reason ?? "all reasons"}, through ${throughId}`
-    : `quarantine ${quarantineId}`;
 }
 
 function describeCount({ events, reads, unnamed, reasons }: QuarantineCount): string[] {
@@ -145,10 +128,7 @@ async function runQueue(session: Session, options: Options): Promise<void> {
     if (options.json === true) printJson({ waiting, enqueued: null });
     return;
   }
-  if (options.yes !== true && !(await confirm("Empty the queue and refill it with them?"))) {
-    printNotice("Nothing was done.");
-    return;
-  }
+  if (!(await isAgreed(options, "Empty the queue and refill it with them?"))) return;
   const queue = await openQueue(session);
   try {
     const action = { action: "queue", sourceId: null, target: "emptied and refilled" };
@@ -172,12 +152,7 @@ async function* pagesOf(pool: Pool): AsyncGenerator<number[]> {
 }
 
 function openQueue({ config, databaseUrl }: Session): Promise<ApplyQueue> {
-  const logger = makeLogger({
-    level: "warn",
-    format: config.logFormat,
-    service: "replay",
-    destination: "stderr",
-  });
+  const logger = makeLogger({ level: "warn", format: config.logFormat, service: "replay" });
   return makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
 }
 

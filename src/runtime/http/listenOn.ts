@@ -1,0 +1,45 @@
+import type { AddressInfo, Server } from "node:net";
+import { UnavailableError } from "../../domain/errors.ts";
+
+/**
+ * Listens on `host` and `port` (0 for a free one); returns the port. Throws UnavailableError when the port is taken or not
+ * allowed, and names the variable that sets it.
+ */
+export async function listenOn(
+  server: Server,
+  place: { host: string; port: number; portVariable: string },
+): Promise<number> {
+  const { host, port } = place;
+  await new Promise<void>((resolve, reject) => {
+    const refuse = (error: NodeJS.ErrnoException) => reject(explain(error, place));
+    server.once("error", refuse);
+    server.listen({ host, port }, () => {
+      server.off("error", refuse);
+      resolve();
+    });
+  });
+  return (server.address() as AddressInfo).port;
+}
+
+/** Where a program on this machine reaches what listens on `host`. */
+export function localUrl(host: string, port: number): string {
+  const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
+  return `http://${name.includes(":") ? `[${name}]` : name}:${port}`;
+}
+
+function explain(
+  error: NodeJS.ErrnoException,
+  { host, port, portVariable }: { host: string; port: number; portVariable: string },
+): Error {
+  const fix = `Stop the program that uses it, or set ${portVariable} to another port.`;
+  const because = { cause: error, fix };
+  if (error.code === "EADDRINUSE") return new UnavailableError(`Port ${port} on ${host} is taken.`, because);
+  if (error.code === "EACCES") {
+    return new UnavailableError(`Port ${port} on ${host} may not be used by this account.`, because);
+  }
+  if (error.code === "EADDRNOTAVAIL" || error.code === "ENOTFOUND") {
+    const message = `${host} is no address of this machine.`;
+    return new UnavailableError(message, { cause: error, fix: "Correct HOST." });
+  }
+  return error;
+}
