@@ -18,38 +18,6 @@ import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 
 type JsonSchema = Record<string, unknown>;
 
-interface ApiParameter {
-  readonly name: string;
-  readonly in: "path" | "query" | "header";
-  readonly required: boolean;
-  readonly description: string;
-  readonly schema: JsonSchema;
-}
-
-type Content = Readonly<Record<string, { readonly schema: JsonSchema }>>;
-
-interface ApiOperation {
-  readonly tags: readonly string[];
-  readonly summary: string;
-  readonly description?: string;
-  readonly security?: readonly Record<string, readonly string[]>[];
-  readonly parameters: readonly ApiParameter[];
-  readonly requestBody?: { readonly required: true; readonly content: Content };
-  readonly responses: Readonly<Record<string, { readonly description: string; readonly content?: Content }>>;
-}
-
-export interface OpenApiDocument {
-  readonly openapi: "3.1.0";
-  readonly info: { readonly title: string; readonly version: string; readonly description: string };
-  readonly servers: readonly { readonly url: string }[];
-  readonly security: readonly Record<string, readonly string[]>[];
-  readonly paths: Readonly<Record<string, Readonly<Record<string, ApiOperation>>>>;
-  readonly components: {
-    readonly schemas: Readonly<Record<string, JsonSchema>>;
-    readonly securitySchemes: Readonly<Record<string, JsonSchema>>;
-  };
-}
-
 /** Bodies by the names that the endpoints give them; all schemas of what is parsed and written. */
 const SCHEMAS = {
   Order: orderSchema,
@@ -79,8 +47,8 @@ const INTRODUCTION =
   "The provider's own reads, answered from the mirror in the provider's form, and what only a mirror can do. Every answer with orders says in X-Safe-Through up to when it is complete, and in X-Safe-Through-Exceptions how many orders were seen that could not be read.";
 
 /** The OpenAPI 3.1 document of the read API, the change feed, exports, writes, and the webhook endpoint. */
-export function describeApi(): OpenApiDocument {
-  const paths: Record<string, Record<string, ApiOperation>> = {};
+export function describeApi() {
+  const paths: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
   for (const endpoint of ENDPOINTS) {
     paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: describeOperation(endpoint) };
   }
@@ -99,15 +67,14 @@ export function describeApi(): OpenApiDocument {
   };
 }
 
-function describeOperation(endpoint: ApiEndpoint): ApiOperation {
+function describeOperation(endpoint: ApiEndpoint) {
   const { tag, summary, description, path, query, headers = {}, body, answers, open } = endpoint;
-  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]): ApiParameter => {
-    const meaning = PATH_MEANINGS[name] ?? "";
-    return { name, in: "path", required: true, description: meaning, schema: { type: "string" } };
-  });
-  const inHeader = Object.entries(headers).map(([name, meaning]): ApiParameter => {
-    return { name, in: "header", required: false, description: meaning, schema: { type: "string" } };
-  });
+  const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) =>
+    describeParameter(name, "path", PATH_MEANINGS[name] ?? ""),
+  );
+  const inHeader = Object.entries(headers).map(([name, meaning]) =>
+    describeParameter(name, "header", meaning),
+  );
   return {
     tags: [tag],
     summary,
@@ -128,7 +95,10 @@ const PATH_MEANINGS: Readonly<Record<string, string>> = {
   source: "Name of the source, such as live.",
 };
 
-function describeAnswer({ description, schema, type }: ApiAnswer) {
+function describeAnswer({ description, schema, type }: ApiAnswer): {
+  description: string;
+  content?: Record<string, { schema: JsonSchema }>;
+} {
   if (schema !== undefined)
     return { description, content: { "application/json": { schema: refer(schema) } } };
   return type === undefined
@@ -141,12 +111,21 @@ function refer(name: SchemaName): JsonSchema {
 }
 
 /** What a client sends, before it is parsed. Optional all of them, as every one has a default or means no condition. */
-function describeQuery(query: z.ZodObject): ApiParameter[] {
+function describeQuery(query: z.ZodObject) {
   const { properties = {} } = z.toJSONSchema(query, { io: "input", override: tidy });
   return Object.entries(properties).map(([name, schema]) => {
     const { description = "", ...rest } = schema as JsonSchema & { description?: string };
-    return { name, in: "query", required: false, description, schema: rest };
+    return describeParameter(name, "query", description, rest);
   });
+}
+
+function describeParameter(
+  name: string,
+  place: "path" | "query" | "header",
+  description: string,
+  schema: JsonSchema = { type: "string" },
+) {
+  return { name, in: place, required: place === "path", description, schema };
 }
 
 /** A number in an address is matched as text, which says nothing to a reader. */
