@@ -10,7 +10,7 @@ import type { FeedCursor } from "./changeFeed.sql.ts";
 import { makeFeedTail } from "./feedTail.ts";
 import type { FeedTail } from "./feedTail.ts";
 
-/** How often the table is read while there are readers: for announcements that were lost. */
+/** How often the table is read while there are readers: for announcements that were lost. @internal */
 export const LOOK_MS = 400;
 const LOOK_AFTER_ERROR_MS = 1_000;
 const SECTION_LIMIT = 100;
