@@ -18,7 +18,7 @@ import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
 
 type JsonSchema = Record<string, unknown>;
 
-/** Bodies by the names that the endpoints give them; all schemas of what is parsed and written. */
+/** Bodies by the names that the endpoints use; all schemas of parsed and written bodies. */
 const SCHEMAS = {
   Order: orderSchema,
   OrderAnswer: orderResponseSchema,
@@ -28,7 +28,7 @@ const SCHEMAS = {
   ChangePage: z.object({
     data: z.array(changeSchema),
     hasMore: z.boolean(),
-    next: z.string().describe("For `after`, also when there is nothing new."),
+    next: z.string().describe("For `after`, even if there is nothing new."),
     request_id: z.string(),
   }),
   NewOrder: createOrderSchema,
@@ -44,7 +44,7 @@ const SCHEMAS = {
 export type SchemaName = keyof typeof SCHEMAS;
 
 const INTRODUCTION =
-  "The provider's own reads, answered from the mirror in the provider's form, and what only a mirror can do. Every answer with orders says in X-Safe-Through up to when it is complete, and in X-Safe-Through-Exceptions how many orders were seen that could not be read.";
+  "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders that were seen but could not be read.";
 
 /** The OpenAPI 3.1 document of the read API, the change feed, exports, writes, and the webhook endpoint. */
 export function describeApi() {
@@ -110,7 +110,7 @@ function refer(name: SchemaName): JsonSchema {
   return { $ref: `#/components/schemas/${name}` };
 }
 
-/** What a client sends, before it is parsed. Optional all of them, as every one has a default or means no condition. */
+/** Parameters before parsing. All are optional, because each has a default or means no condition. */
 function describeQuery(query: z.ZodObject) {
   const { properties = {} } = z.toJSONSchema(query, { io: "input", override: tidy });
   return Object.entries(properties).map(([name, schema]) => {
@@ -128,7 +128,7 @@ function describeParameter(
   return { name, in: place, required: place === "path", description, schema };
 }
 
-/** A number in an address is matched as text, which says nothing to a reader. */
+/** A number in an address is matched as text, which does not help a reader. */
 function tidy({ jsonSchema }: { jsonSchema: JsonSchema }): void {
   if (jsonSchema["type"] === "integer") delete jsonSchema["pattern"];
 }
@@ -138,7 +138,7 @@ function describeSchemas(): Record<string, JsonSchema> {
   for (const [id, schema] of Object.entries(SCHEMAS)) registry.add(schema, { id });
   const { schemas } = z.toJSONSchema(registry, { uri: (id) => `#/components/schemas/${id}` });
   for (const schema of Object.values(schemas)) {
-    // The document says both for all of them.
+    // The document states both for all of them.
     delete schema.$schema;
     delete schema.$id;
   }

@@ -5,7 +5,7 @@ import type { SchemaName } from "./openapi.ts";
 import { filterSchema, pageSchema } from "../orders/orderQuery.ts";
 import { waitSchema } from "../orders/orderRoutes.ts";
 
-/** One answer; without a schema its body is text of the type, and without that there is none. */
+/** One answer; without a schema its body is text of the given type, and without a type there is no body. */
 export interface ApiAnswer {
   readonly description: string;
   readonly schema?: SchemaName;
@@ -31,10 +31,8 @@ const refusal = (description: string): ApiAnswer => ({ description, schema: "Ref
 
 const READ_REFUSALS = {
   401: refusal("The token is missing or unknown: invalid_api_key."),
-  422: refusal(
-    "A parameter cannot be read: invalid_request; or X-Source names another source: unknown_source.",
-  ),
-  503: refusal("The mirror cannot be read at the moment; Retry-After says when to come back."),
+  422: refusal("A parameter is invalid: invalid_request; or X-Source names another source: unknown_source."),
+  503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
 };
 const NO_ORDER = refusal("No such order: order_not_found.");
 const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-None-Match." };
@@ -47,7 +45,7 @@ const READS: readonly ApiEndpoint[] = [
     tag: "Orders",
     summary: "List orders",
     description:
-      'As the provider does, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
+      'As at the provider, and by cursor: Link: rel="next" leads to the next page without missing an order that changes meanwhile.',
     query: pageSchema,
     headers: CACHE,
     answers: {
@@ -86,7 +84,7 @@ const READS: readonly ApiEndpoint[] = [
 ];
 
 const FEED_RESTARTED = refusal(
-  "The position no longer holds: feed_restarted. Read the orders again, then from latest.",
+  "The position is no longer valid: feed_restarted. Read the orders again, then continue from latest.",
 );
 
 const FEED: readonly ApiEndpoint[] = [
@@ -95,10 +93,10 @@ const FEED: readonly ApiEndpoint[] = [
     path: "/v1/changes",
     tag: "Changes",
     summary: "Read the change feed",
-    description: "Every change of every order once, of each order in the order in which it changed.",
+    description: "Every change of every order once; the changes of each order are in sequence.",
     query: feedParametersSchema,
     answers: {
-      200: { description: "Changes behind the position.", schema: "ChangePage" },
+      200: { description: "The changes after the position.", schema: "ChangePage" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
     },
@@ -110,9 +108,9 @@ const FEED: readonly ApiEndpoint[] = [
     summary: "Follow the change feed",
     description: "Server-sent events `change`, whose data is a Change and whose id is its position.",
     query: feedParametersSchema,
-    headers: { "Last-Event-ID": "Goes on behind this position; wins over after." },
+    headers: { "Last-Event-ID": "Continues after this position; overrides after." },
     answers: {
-      200: { description: "A stream that does not end.", type: "text/event-stream" },
+      200: { description: "An endless stream.", type: "text/event-stream" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
     },
@@ -142,21 +140,25 @@ const EXPORTS: readonly ApiEndpoint[] = [
   },
 ];
 
-const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with the right to write.";
+const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";
 const WRITE_REFUSALS = {
   401: READ_REFUSALS[401],
   402: refusal("The subscription is inactive: subscription_inactive."),
-  403: refusal("The token may only read: write_not_allowed; or the plan lacks it: feature_not_available."),
+  403: refusal(
+    "The token has no write access: write_not_allowed; or the plan lacks the feature: feature_not_available.",
+  ),
   405: refusal("Writes are not forwarded here: method_not_allowed."),
   413: refusal("The body is too large: payload_too_large."),
   422: refusal("The provider refuses it; its code says why."),
-  429: refusal("A rate of the provider is used up: rate_limit_exceeded, with Retry-After."),
+  429: refusal("A rate limit of the provider is exceeded: rate_limit_exceeded, with Retry-After."),
   502: refusal(
-    "No usable answer of the provider: provider_unavailable; or it refuses the mirror's key: source_key_refused.",
+    "The provider gave no usable answer: provider_unavailable; or it refuses the mirror's key: source_key_refused.",
   ),
-  504: refusal("The provider did not answer in time: provider_timeout. Whether it was done is unknown."),
+  504: refusal(
+    "The provider did not answer in time: provider_timeout. Whether the write happened is unknown.",
+  ),
 };
-const MIRRORED = "It is in the mirror already; X-Mirrored: later says that it is not yet.";
+const MIRRORED = "The order is already in the mirror; X-Mirrored: later means that it is not there yet.";
 
 function write(
   path: string,
@@ -182,20 +184,20 @@ const changed = {
 
 const WRITES: readonly ApiEndpoint[] = [
   write("/v1/orders", "Create an order", {
-    description: `${THROUGH} With an externalOrderId it is sent again after a time-out, once it is certain that it was not created.`,
+    description: `${THROUGH} With an externalOrderId it is sent again after a timeout, once it is certain that it was not created.`,
     body: "NewOrder",
     answers: {
       201: { description: `The order. ${MIRRORED}`, schema: "OrderAnswer" },
-      409: refusal("The externalOrderId was used already: duplicate_external_order_id."),
+      409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
     },
   }),
   write("/v1/orders/quote", "Preview an order", {
     body: "NewOrder",
-    answers: { 200: { description: "What a creation would give.", schema: "Quote" } },
+    answers: { 200: { description: "What a creation would return.", schema: "Quote" } },
   }),
   write("/v1/orders/{reference}", "Change an order", {
     method: "patch",
-    description: `${THROUGH} Method and path are assumed, as the provider does not show them; any other goes through as well.`,
+    description: `${THROUGH} Method and path are assumed, because the provider does not document them; other writes are forwarded as well.`,
     body: "OrderChange",
     answers: changed,
   }),
@@ -203,7 +205,7 @@ const WRITES: readonly ApiEndpoint[] = [
   write("/v1/test/orders/{reference}/advance", "Advance a test order", { answers: changed }),
   write("/v1/addresses/validate", "Check an address", {
     body: "Address",
-    answers: { 200: { description: "Whether it is valid, and why not.", schema: "AddressCheck" } },
+    answers: { 200: { description: "Whether it is valid, and if not, why.", schema: "AddressCheck" } },
   }),
 ];
 
@@ -214,9 +216,9 @@ const WEBHOOKS: readonly ApiEndpoint[] = [
     method: "post",
     path: "/webhooks/{source}",
     tag: "Webhooks",
-    summary: "Receive an event of the provider",
+    summary: "Receive an event from the provider",
     description:
-      "Signed as WEBHOOK_SCHEME says; the headers here are those of Standard Webhooks. Answered once it is stored.",
+      "Signed according to WEBHOOK_SCHEME; the headers shown are those of Standard Webhooks. Answered once the event is stored.",
     headers: {
       "webhook-id": "The event's id.",
       "webhook-timestamp": "Seconds since 1970.",
@@ -226,11 +228,11 @@ const WEBHOOKS: readonly ApiEndpoint[] = [
     open: true,
     answers: {
       200: { description: "Stored, now or earlier.", schema: "EventReceipt" },
-      400: eventRefusal("An empty body, or headers that contradict each other."),
-      401: eventRefusal("No signature that is valid."),
-      404: eventRefusal("No such source, or it has no secrets."),
+      400: eventRefusal("An empty body, or contradictory headers."),
+      401: eventRefusal("No valid signature."),
+      404: eventRefusal("The source does not exist or has no secrets."),
       413: eventRefusal("The body is too large."),
-      415: eventRefusal("No JSON, or a content encoding."),
+      415: eventRefusal("Not JSON, or a content encoding."),
       503: eventRefusal("It cannot be stored now; send it again."),
     },
   },

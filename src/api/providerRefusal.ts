@@ -12,18 +12,18 @@ const BAD_GATEWAY = 502;
 const GATEWAY_TIMEOUT = 504;
 
 const OUTCOME_UNKNOWN =
-  "Whether it was done is not known: look, by externalOrderId, before sending it again.";
+  "Whether it happened is unknown: look it up by externalOrderId before sending it again.";
 
 /**
- * What the caller of a write gets when the provider did not do it: the provider's refusal as it came wherever there
- * is one, else ours in its shape (spec, "Errors"). Throws what is no failure of the provider's.
+ * The answer to a write that the provider did not carry out: the provider's unchanged refusal, if there is one;
+ * otherwise ours in the same format (spec, "Errors"). Throws errors that are not the provider's.
  */
 export function refuseForProvider(error: unknown): RawAnswer | RefusedRequestError {
   if (error instanceof InvalidReferenceError) return new RefusedRequestError(NO_SUCH_ADDRESS);
   if (!(error instanceof ProviderError)) throw error;
   const { status } = error;
   if (status === UNAUTHORIZED) {
-    // As it came it would say that the caller's own token is wrong.
+    // Forwarded unchanged it would say that the caller's own token is wrong.
     const message = "The provider does not accept the mirror's key for this source.";
     return new RefusedRequestError({ status: BAD_GATEWAY, code: "source_key_refused", message });
   }

@@ -18,21 +18,21 @@ import { makeWriteThrough } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
-  /** Of orders and branches; it may lead to a replica. */
+  /** For orders and branches; may be a replica. */
   readonly pool: Pool;
-  /** Of the change feed, whose order only the server knows that writes it; default `pool`. */
+  /** For the change feed, which must read from the primary; default `pool`. */
   readonly feedPool?: Pool | undefined;
   /** Two or three connections, whose transactions may idle for a minute: see ExportRouteDeps. */
   readonly exportPool: Pool;
   readonly sources: readonly { sourceId: string }[];
-  /** None: nobody may read but, with `localTrust`, programs on this machine. */
+  /** Empty: nobody may read, except that with `localTrust` programs on this machine may. */
   readonly apiTokens: readonly { token: string; sourceId: string; mayWrite?: boolean }[];
   readonly localTrust: boolean;
   /** Undefined: writes are refused. */
   readonly writes?: Omit<WriteThroughDeps, "authorizeWrite" | "logger"> | undefined;
-  /** Feeds the streams of changes; closed by who made it. */
+  /** Feeds the streams of changes; its maker closes it. */
   readonly hub: ChangeHub;
-  /** Closed by who made it, as well. */
+  /** Its maker closes it. */
   readonly orderWait: OrderWait;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -42,8 +42,8 @@ export interface ReportDeps {
  * The read API under `/v1`: the provider's own paths, parameters, bodies and errors, answered from the mirror; the
  * change feed; and exports.
  *
- * Every answer with orders carries `X-Safe-Through`: each change with `updatedAt` before it is in the answer. It is
- * absent while that is not known.
+ * Every answer with orders has `X-Safe-Through`: the answer contains each change with an earlier `updatedAt`. It is
+ * absent while that is unknown.
  */
 export function makeReportRouter(deps: ReportDeps): Router {
   const { apiTokens, writes, logger } = deps;
@@ -82,7 +82,7 @@ const READ_ONLY = {
   headers: { Allow: "GET, HEAD" },
 };
 
-/** Whatever else is under /v1, when it is only asked for. */
+/** Other reads under /v1. */
 function makeReadRefusal(authenticate: Authenticate): RequestHandler {
   return (request, _response, next) => {
     authenticate(request);

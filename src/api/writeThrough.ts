@@ -16,9 +16,9 @@ import { refuseForProvider } from "./providerRefusal.ts";
 
 export interface WriteThroughDeps {
   readonly authorizeWrite: Authenticate;
-  /** Sends with a source's own key; one for every source. */
+  /** Sends with a source's own key; one per source. */
   readonly forward: (sourceId: string) => Forward;
-  /** Writes beside those of the contract that are forwarded; see forwardedPaths.ts. */
+  /** Writes to forward in addition to those of the contract; see forwardedPaths.ts. */
   readonly morePaths: readonly string[];
   readonly applyReads: Apply["applyReads"];
   /** How long the provider may still change what it dates to an instant. */
@@ -26,7 +26,7 @@ export interface WriteThroughDeps {
   readonly logger: Logger;
 }
 
-/** The spec shows no limit; a body beyond it would only fill the memory. */
+/** The spec shows no limit; a larger body would only fill the memory. */
 const BODY_BYTES_MAX = 1024 * 1024;
 
 const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies ForwardedRequest["method"][];
@@ -34,10 +34,11 @@ const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies 
 const NOT_FORWARDED = {
   status: 404,
   code: "not_forwarded",
-  message: "This write is none of the provider's contract. The operator can add it to WRITE_THROUGH_PATHS.",
+  message:
+    "This write is not part of the provider's contract. The operator can add it to WRITE_THROUGH_PATHS.",
 };
 
-/** What of the provider's answer says something about that answer, and not about a connection of ours. */
+/** Headers of the provider's answer that describe the answer, not a connection. */
 const PASSED_HEADERS = [
   "content-type",
   "ratelimit",

@@ -2,16 +2,18 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Via } from "../domain/order/observation.ts";
 import type { Pool, Queryable } from "../database/database.ts";
 
-/** A place in the feed as readers keep it: behind one change. */
+/** A reader's position in the feed: after one change. */
 export interface FeedCursor {
-  /** The server's life that the position is of; null: before the first change, whatever the server. */
+  /** The server epoch of the position; null: before the first change, on any server. */
   readonly epoch: string | null;
   readonly position: bigint;
-  /** Of the change at the position; empty when the place is not behind a change. See mirror.change_digest. */
+  /**
+   * The digest of the change at the position; empty if the position is not after a change. See mirror.change_digest.
+   */
   readonly digest: string;
 }
 
-/** A cursor of the present epoch, or of an earlier one. */
+/** A cursor of the current epoch, or of an earlier one. */
 export type WrittenCursor = FeedCursor & { readonly epoch: string };
 
 export const FEED_BEGINNING: FeedCursor = { epoch: null, position: 0n, digest: "" };
@@ -25,11 +27,11 @@ export interface Change {
   readonly digest: string;
   readonly sourceId: string;
   readonly reference: string;
-  /** 1 for the first state that was seen of the order, and one more with each change. */
+  /** 1 for the first state of the order that was seen, then one more for each change. */
   readonly revision: number;
   readonly status: string;
   readonly previousStatus: string | null;
-  /** gone: the provider has no such order any more; `after` is null then. */
+  /** gone: the provider no longer has the order; `after` is then null. */
   readonly verdict: ChangeVerdict;
   readonly via: Via;
   readonly eventId: string | null;
@@ -38,31 +40,31 @@ export interface Change {
   readonly version: Instant;
   /** Our clock (the database's). */
   readonly changedAt: Instant;
-  /** The order object exactly as the provider sent it; null when it is no longer kept. */
+  /** The order object as the provider sent it, unchanged; null if it is no longer kept. */
   readonly after: string | null;
-  /** The one before; null for a new order, and when it is no longer kept. */
+  /** The previous order object; null for a new order, and if it is no longer kept. */
   readonly before: string | null;
 }
 
 export interface FeedPage {
-  /** The epoch of the positions of `changes`. */
+  /** The epoch of the positions in `changes`. */
   readonly epoch: string;
-  /** False when the server is another one than the feed was last written on: beginFeedEpoch must run first. */
+  /** False if the feed was last written on another server: beginFeedEpoch must run first. */
   readonly current: boolean;
   /**
-   * Behind which position the page begins: the asked one, or an earlier one when that was lost with its server.
-   * Null when the cursor does not hold.
+   * The position after which the page begins: the requested one, or an earlier one if that was lost with its server.
+   * Null if the cursor is no longer valid.
    */
   readonly place: bigint | null;
   readonly changes: readonly Change[];
-  /** True when there is more to read at once. */
+  /** True if there is more to read immediately. */
   readonly hasMore: boolean;
 }
 
-/** Beyond this much text a page ends early, whatever its limit; it always has one change. */
+/** A page ends early beyond this much text, whatever its limit; it always has at least one change. */
 const PAGE_BYTES_MAX = 4_000_000;
 
-/** Asked in a statement of its own: only what begins after the answer sees every change up to it. */
+/** A separate statement: only a statement that begins after its answer sees every change up to it. */
 const FENCE = "select mirror.feed_fence() as fence";
 
 const PAGE = `
@@ -98,7 +100,7 @@ interface FeedRow {
 }
 
 interface ChangeRow extends FeedRow {
-  /** Null when the page has no change; then everything after it is, too. */
+  /** Null if the page has no change; then all other columns are null, too. */
   readonly position: string | null;
   readonly digest: string;
   readonly reference: string;
@@ -116,7 +118,7 @@ interface ChangeRow extends FeedRow {
   readonly changed_micros: string;
 }
 
-/** Up to which position every change can be read: inclusive, by any statement that begins after the answer. */
+/** The position up to which every change can be read: inclusive, by any statement that begins after the answer. */
 export async function readFeedFence(database: Queryable): Promise<bigint> {
   const { rows } = await database.query<{ fence: string }>({ name: "read-feed-fence", text: FENCE });
   const [row] = rows;
@@ -125,8 +127,8 @@ export async function readFeedFence(database: Queryable): Promise<bigint> {
 }
 
 /**
- * The next changes of a source behind a cursor and up to `fence` (inclusive), at most `limit`: of each order in the
- * order in which it changed.
+ * The next changes of a source after a cursor and up to `fence` (inclusive), at most `limit`; the changes of each order
+ * are in sequence.
  */
 export async function readChanges(
   pool: Pool,
@@ -148,7 +150,7 @@ export async function readChanges(
   return { epoch, current, place, changes, hasMore: Number(first.found ?? 0) > changes.length };
 }
 
-/** The cursor behind the last change up to `fence`, or behind what was removed; its epoch is the present one. */
+/** The cursor after the last change up to `fence`, or after the removed changes; its epoch is the current one. */
 export async function readFeedEnd(
   pool: Pool,
   { sourceId, fence }: { sourceId: string; fence: bigint },
@@ -168,7 +170,7 @@ export async function readFeedEnd(
   return { epoch: last.epoch, position: BigInt(last.position), digest: last.digest };
 }
 
-/** The position after which a reader with this cursor continues; undefined when the cursor does not hold. */
+/** The position after which a reader with this cursor continues; undefined if the cursor is no longer valid. */
 export async function findFeedPlace(
   pool: Pool,
   { sourceId, cursor }: { sourceId: string; cursor: FeedCursor },

@@ -6,17 +6,17 @@ import type { Change } from "./changeFeed.sql.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import { orderSchema } from "../wire/order.ts";
 
-/** A change as writeChange writes it. */
+/** A change as written by writeChange. */
 export const changeSchema = z.object({
-  position: z.string().describe("Where it stands in the feed: for `after`."),
+  position: z.string().describe("Its position in the feed: for `after`."),
   reference: z.string(),
-  revision: z.number().int().describe("1 for the first change of an order, then one more each."),
+  revision: z.number().int().describe("1 for the first change of an order, then one more for each."),
   status: z.string(),
   previousStatus: z.string().nullable(),
   verdict: z
     .enum(CHANGE_VERDICTS)
     .describe(
-      "applied: the order changed. corrected: a read refuted what was claimed, so the order went back. gone: the provider has no such order any more.",
+      "applied: the order changed. corrected: a read refuted a claim, so the order went back. gone: the provider no longer has the order.",
     ),
   cause: z.object({
     via: z.string().describe("webhook, poll, backfill, refetch, verify or write."),
@@ -31,9 +31,8 @@ export const changeSchema = z.object({
 });
 
 /**
- * A change as JSON text. `before` and `after` are the orders character for character as the provider sent them, so
- * the text is put together and not made by `JSON.stringify`; it may have line ends within. `epoch` is the one of the
- * change's position.
+ * A change as JSON text. `before` and `after` are the provider's unchanged orders, so the text is concatenated instead
+ * of made by `JSON.stringify`; it may contain line breaks. `epoch` belongs to the change's position.
  */
 export function writeChange(change: Change, epoch: string): string {
   const { via, eventId, eventType } = change;
@@ -53,7 +52,7 @@ export function writeChange(change: Change, epoch: string): string {
   return `${members},"before":${change.before ?? "null"},"after":${change.after ?? "null"}}`;
 }
 
-/** Of a new order all its fields; null when what was before or after is no longer kept. */
+/** All fields for a new order; null if `before` or `after` is no longer kept. */
 function listChanged({ before, after, revision }: Change): string[] | null {
   if (after === null || (before === null && revision > 1)) return null;
   return changedFields(before === null ? {} : JSON.parse(before), JSON.parse(after));

@@ -12,21 +12,21 @@ export const feedParametersSchema = z.object({
   after: z
     .string({ error: "given once" })
     .optional()
-    .describe("A position that an answer gave, or latest; without it the beginning."),
+    .describe("A position from an answer, or latest; without it the beginning."),
   limit: wholeNumber({ min: 1, max: LIMIT_MAX })
     .default(LIMIT_DEFAULT)
     .describe(`Changes per answer. Default ${LIMIT_DEFAULT}.`),
 });
 
 export interface FeedQuery {
-  /** `latest`: behind the last change there is. */
+  /** `latest`: after the last existing change. */
   readonly after: FeedCursor | "latest";
   readonly limit: number;
 }
 
 /**
- * The parameters of GET /v1/changes and /v1/changes/stream. `lastEventId` is the header by which an SSE client goes
- * on; it wins over `after`, which stays in the address when a client reconnects. Throws RefusedRequestError, 422
+ * The parameters of GET /v1/changes and /v1/changes/stream. `lastEventId` is the header with which an SSE client
+ * resumes; it overrides `after`, which stays in the address when a client reconnects. Throws RefusedRequestError, 422
  * invalid_request.
  */
 export function parseFeedQuery(parameters: URLSearchParams, lastEventId?: string): FeedQuery {
@@ -37,7 +37,7 @@ export function parseFeedQuery(parameters: URLSearchParams, lastEventId?: string
   const cursor = readFeedCursor(text);
   if (cursor === undefined) {
     const name = lastEventId === undefined ? "after" : "Last-Event-ID";
-    throw refuseParameter(`${name} must be a position that an answer gave, or latest.`);
+    throw refuseParameter(`${name} must be a position from an answer, or latest.`);
   }
   return { after: cursor, limit };
 }

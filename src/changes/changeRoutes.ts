@@ -10,10 +10,10 @@ import { readParameters } from "../http/parameters.ts";
 import { sendJson } from "../http/respond.ts";
 
 /**
- * GET /v1/changes: what changed behind a position, oldest first, of each order in the order in which it changed.
+ * GET /v1/changes: the changes after a position, oldest first; those of each order are in sequence.
  *
- * `after` is a position that an answer gave, `latest`, or nothing for the beginning. `next` continues from the end of
- * the answer, also when it is empty. 410 feed_restarted when the position no longer holds.
+ * `after` is a position from an answer, `latest`, or absent for the beginning. `next` continues from the end of the
+ * answer, even if it is empty. 410 feed_restarted if the position is no longer valid.
  */
 export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {
   const { pool, authenticate } = deps;
@@ -31,7 +31,7 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }
   };
 }
 
-/** The cursor that the query starts behind. */
+/** The cursor after which the query starts. */
 export function findStart(
   pool: Pool,
   { sourceId, after }: { sourceId: string; after: FeedQuery["after"] },

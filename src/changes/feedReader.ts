@@ -69,6 +69,6 @@ function refuseCursor(): RefusedRequestError {
     status: 410,
     code: "feed_restarted",
     message:
-      "Changes behind this position can no longer be read whole. Take the position of after=latest, read the orders again, and continue from there.",
+      "Changes after this position can no longer be read completely. Take the position of after=latest, read the orders again, and continue from there.",
   });
 }

@@ -19,7 +19,7 @@ const KNOWN_MAX = 10_000;
 
 interface AuthenticateDeps {
   readonly apiTokens: readonly { token: string; sourceId: string }[];
-  /** Read at each request: sources come and go. */
+  /** Read at each request, because sources may change. */
   readonly sources: readonly { sourceId: string }[];
   readonly localTrust: boolean;
   readonly clock: Pick<Clock, "monotonicMs">;
@@ -27,12 +27,12 @@ interface AuthenticateDeps {
 }
 
 /**
- * Who may read what (spec, "Authentication").
+ * Decides who may read what (spec, "Authentication").
  *
- * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read, the source
- * `live` or the one that the header `X-Source` names. 401 invalid_api_key for a missing or unknown token, 429 too_many_attempts after too many wrong ones; 422
- * unknown_source for an `X-Source` that does not exist, or that is not the token's: answering from another mode
- * than the one asked for would mix them unnoticed.
+ * Each token is bound to one source. With `localTrust` and without tokens, programs on this machine may read the source
+ * `live` or the one in the header `X-Source`. 401 invalid_api_key for a missing or unknown token; 429 too_many_attempts
+ * after too many wrong ones; 422 unknown_source for an `X-Source` that does not exist or is not the token's: answering
+ * from another mode than the requested one would mix them unnoticed.
  */
 export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
   const keys = deps.apiTokens.map(({ token, sourceId }) => ({ digest: digestSecret(token), sourceId }));
@@ -44,7 +44,7 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
     if (keys.length === 0) {
       if (!deps.localTrust || !isLocalRequest(request)) throw refuseStranger();
       const sourceId = asked ?? DEFAULT_SOURCE;
-      if (!isSource(sourceId)) throw refuseSource("There is no such source: name one in X-Source.");
+      if (!isSource(sourceId)) throw refuseSource("The source does not exist: name one in X-Source.");
       return sourceId;
     }
     const sourceId = guard(request, findSource(keys, readToken(request)));
@@ -55,9 +55,9 @@ export function makeAuthenticate(deps: AuthenticateDeps): Authenticate {
 }
 
 /**
- * Admits the source of a right token. A wrong one is told to the log with its address, at most one in 10 s, and after
- * too many the address gets 429 for up to a minute, but for tokens that were right from there before: a client
- * that works goes on, though it shares its address, a proxy's, with one that guesses.
+ * Admits the source of a valid token. A wrong token is logged with its address, at most once in 10 s. After too many,
+ * the address gets 429 for up to a minute, except for tokens that were valid from there before: a working client is not
+ * blocked if it shares its address, a proxy's, with an attacker.
  */
 function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "logger">) {
   const throttle = makeFailureThrottle(clock);
@@ -75,7 +75,7 @@ function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "log
       if (known.size < KNOWN_MAX) known.add(pair);
       return sourceId;
     }
-    // Without a token nobody guesses: that is a browser, a scanner, or a client that was not told.
+    // A request without a token is not a guess: it comes from a browser, a scanner, or a client without configuration.
     if (token !== undefined) throttle.recordFailure(address);
     const suppressed = sample(token === undefined ? "missing" : "unknown");
     if (suppressed !== undefined) {
@@ -89,8 +89,8 @@ function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "log
 }
 
 /**
- * Who may write: the holder of a token that may, never anybody for being on this machine; a page in a browser there
- * could otherwise order couriers. As `authenticate`, and 403 write_not_allowed.
+ * Decides who may write: the holder of a token with write access, never a local program; otherwise a web page in a
+ * browser there could order couriers. As `authenticate`, and 403 write_not_allowed.
  */
 export function makeAuthorizeWrite(deps: {
   authenticate: Authenticate;
@@ -102,12 +102,12 @@ export function makeAuthorizeWrite(deps: {
   return (request) => {
     const sourceId = deps.authenticate(request);
     if (findSource(writers, readToken(request)) !== undefined) return sourceId;
-    const message = "This token may only read.";
+    const message = "This token has no write access.";
     throw new RefusedRequestError({ status: 403, code: "write_not_allowed", message });
   };
 }
 
-/** Compares with every key, so that the time does not tell which one matched. */
+/** Compares with every key, so that the time does not reveal which one matched. */
 function findSource(keys: readonly { digest: Buffer; sourceId: string }[], token = ""): string | undefined {
   return keys.filter((key) => matchesDigest(token, key.digest))[0]?.sourceId;
 }
@@ -134,7 +134,7 @@ function refuseFlood(waitSeconds: number): RefusedRequestError {
 
 function refuseStranger(): RefusedRequestError {
   return refuseKey(
-    "No API token is configured, so nobody is answered but direct requests from this machine with LOCAL_TRUST.",
+    "No API token is configured, so only direct requests from this machine with LOCAL_TRUST are answered.",
   );
 }
 
@@ -142,7 +142,7 @@ function refuseSource(message: string): RefusedRequestError {
   return new RefusedRequestError({ status: 422, code: "unknown_source", message });
 }
 
-/** Who asks, to count by: a digest of the token, or nothing where none is needed. */
+/** Identifies the caller for counting: a digest of the token, or empty if none is needed. */
 export function callerOf(request: IncomingMessage): string {
   const token = readToken(request);
   return token === undefined ? "" : digestSecret(token).toString("base64");

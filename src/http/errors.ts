@@ -2,9 +2,9 @@ import { OrderMirrorError } from "../domain/errors.ts";
 import { ASSUMED_CODES } from "../wire/api.ts";
 
 /**
- * A request that the read API refuses: the client's doing, never ours.
+ * A request that the read API refuses because of the client, never because of us.
  *
- * `code` and `message` go to the client as they are, so they are constant or name parameters, never values.
+ * `code` and `message` are sent to the client unchanged, so they are constant or name parameters, never values.
  */
 export class RefusedRequestError extends OrderMirrorError {
   override readonly name = "RefusedRequestError";
@@ -32,7 +32,7 @@ export const NO_SUCH_ADDRESS = {
   message: "There is nothing at this address.",
 };
 
-/** 422; the code is assumed, as the spec names none. */
+/** 422; the code is assumed, because the spec names none. */
 export function refuseParameter(
   message: string,
   code: string = ASSUMED_CODES.invalidRequest,

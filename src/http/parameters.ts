@@ -8,11 +8,10 @@ export function readParameters(url: string): URLSearchParams {
 }
 
 /**
- * Parses parameters by a schema whose messages complete "<name> must be …".
+ * Parses parameters with a schema whose messages complete "<name> must be …".
  *
- * Parameters that we do not know are ignored, so that software written for the provider keeps working; one that is
- * given twice, or cannot be read, is refused rather than guessed at. Throws RefusedRequestError, 422
- * invalid_request.
+ * Unknown parameters are ignored, so that software written for the provider keeps working; a repeated or unreadable one
+ * is refused instead of guessed. Throws RefusedRequestError, 422 invalid_request.
  */
 export function parseParameters<Schema extends z.ZodType>(
   schema: Schema,

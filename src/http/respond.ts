@@ -12,8 +12,8 @@ const RETRY_AFTER_SECONDS = 5;
 /**
  * Headers of every answer.
  *
- * `private, no-cache`: orders are personal data, so no shared cache may keep them; the client itself may, but asks
- * each time whether they changed, which the ETag makes cheap. `no-store` would forbid that.
+ * `private, no-cache`: orders are personal data, so no shared cache may store them; the client may, but must
+ * revalidate, which the ETag makes cheap. `no-store` would forbid that.
  */
 export const stampAnswer: RequestHandler = (_request, response, next) => {
   response.set({
@@ -26,16 +26,16 @@ export const stampAnswer: RequestHandler = (_request, response, next) => {
 };
 
 /**
- * Sends a JSON object with `request_id` added; 304 when the client has it already.
+ * Sends a JSON object with `request_id` added; 304 if the client already has it.
  *
- * The ETag is weak because it leaves out `request_id`, which is new each time.
+ * The ETag is weak because it ignores `request_id`, which is new each time.
  */
 export function sendJson(response: Response, object: string): void {
   response.set("ETag", `W/"${createHash("sha256").update(object).digest("base64url")}"`);
   response.type("json").send(withRequestId(object, requestId(response)));
 }
 
-/** Waits for a read. Throws UnavailableError for what passes by itself: the client can come back later. */
+/** Waits for a read. Throws UnavailableError for transient failures: the client can retry later. */
 export async function readOrUnavailable<Result>(read: Promise<Result>): Promise<Result> {
   try {
     return await read;
@@ -72,7 +72,7 @@ function toRefusal(error: unknown): RefusedRequestError {
     const message = "The mirror cannot be read at the moment.";
     return new RefusedRequestError({ status: 503, code: "temporarily_unavailable", message, headers });
   }
-  // Express itself refuses an address that cannot be decoded, and a body that is too large or cannot be read.
+  // Express itself refuses an address that cannot be decoded, and a body that is too large or unreadable.
   const { status } = error as { status?: unknown };
   if (status === 413) {
     const message = "The body is too large.";

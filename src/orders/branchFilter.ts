@@ -7,7 +7,7 @@ import type { AskedFilter } from "./orderQuery.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /**
- * The filter with its branch looked up. Throws RefusedRequestError, 422 branch_not_found, when there is no such branch
+ * The filter with its branch resolved. Throws RefusedRequestError, 422 branch_not_found, if the branch does not exist
  * (spec, "list orders": an error, not an empty page).
  */
 export async function resolveBranch(

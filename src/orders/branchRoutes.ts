@@ -7,8 +7,8 @@ import { stampFreshness } from "./freshness.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
 
 /**
- * GET /v1/branches (spec, "list branches"): open branches as the provider last listed them, in one page. 503 while they
- * were never read: an empty list would say that there are none.
+ * GET /v1/branches (spec, "list branches"): open branches as the provider last listed them, in one page. 503 before
+ * they were first read: an empty list would say that there are none.
  */
 export function makeListBranches(deps: { pool: Pool; authenticate: Authenticate }): RequestHandler {
   const { pool, authenticate } = deps;

@@ -1,9 +1,9 @@
 import type { Pool } from "../database/database.ts";
 
-/** A branch as filters name it: the spec reads a UUID as an id, everything else as a reference. */
+/** A branch as named in filters: the spec reads a UUID as an id, everything else as a reference. */
 export type BranchName = { readonly id: string } | { readonly reference: string };
 
-/** A UUID is the same in either case; which one is stored is the provider's choice. */
+/** A UUID may be upper or lower case; the provider chose which one is stored. */
 const BY_ID = `
   (select branch_id from mirror.branches where source_id = $1 and branch_id in ($2, lower($2), upper($2)) limit 1)
   union all
@@ -40,8 +40,8 @@ const BY_REFERENCE = `
   limit 1`;
 
 /**
- * The id of a branch, or undefined when the source has none of that name. A reference is compared exactly, case and
- * all, and found by the name that the branch has now; closed branches are found as well (spec, "list orders").
+ * The id of a branch, or undefined if the source has none of that name. A reference is compared exactly, including
+ * case, with the branch's current name; closed branches are found, too (spec, "list orders").
  */
 export async function findBranchId(
   pool: Pool,
@@ -52,7 +52,7 @@ export async function findBranchId(
   return rows[0]?.branch_id;
 }
 
-/** Open branches as JSON texts, exactly as the provider sent them, by name; undefined while none was ever read. */
+/** Open branches as unchanged JSON texts of the provider, by name; undefined before they were first read. */
 export async function selectBranches(pool: Pool, sourceId: string): Promise<string[] | undefined> {
   const { rows } = await pool.query<{ raw: string; open: boolean }>(
     `select raw::text as raw, closed_at is null as open from mirror.branches where source_id = $1

@@ -13,13 +13,13 @@ const cursorSchema = z.tuple([
   z.string().max(255),
 ]);
 
-/** A position in a sorted list as text for an address. Opaque: clients only hand it back. */
+/** A position in a sorted list, as text for an address. Opaque: clients only return it. */
 export function writeCursor(sort: OrderSort, position: OrderPosition): string {
   const parts = [sort, position.at === null ? null : String(position.at), position.reference];
   return Buffer.from(JSON.stringify(parts)).toString("base64url");
 }
 
-/** The position that writeCursor wrote, or undefined when it did not, or not for this sort. */
+/** Parses a position of writeCursor; undefined if it is invalid or belongs to another sort. */
 export function readCursor(text: string, sort: OrderSort): OrderPosition | undefined {
   let value: unknown;
   try {

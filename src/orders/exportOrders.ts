@@ -10,24 +10,23 @@ export const EXPORT_FORMATS = ["csv", "ndjson"] as const;
 export type ExportFormat = (typeof EXPORT_FORMATS)[number];
 
 export interface ExportOptions extends CsvOptions {
-  /** Its transactions idle while `out` is slow: the pool's timeout is how long it may be. */
+  /** Its transactions idle while `out` is slow, at most for the pool's timeout. */
   readonly pool: Pool;
   readonly format: ExportFormat;
   readonly filter: OrderFilter;
   /** Left open. */
   readonly out: Writable;
   readonly signal: AbortSignal;
-  /** Called with how many orders have been written so far. */
+  /** Called with the number of orders written so far. */
   readonly onWritten?: ((count: number) => void) | undefined;
 }
 
 /**
- * Writes the orders of a filter to `out`, sorted by updatedAt, and returns how many there were.
+ * Writes the orders of a filter to `out`, sorted by updatedAt, and returns their number.
  *
  * `csv` has the columns of reporting.orders; cells that a spreadsheet would run as a formula are written as text.
- * `ndjson` has one order object per line as the provider sent it. Reads no faster than `out` takes, in memory that
- * does not grow with the number of orders. Rejects with the database's error, with that of `out`, or with the reason
- * of the signal; then `out` ends somewhere in the middle.
+ * `ndjson` has one order object per line, unchanged. Reads no faster than `out` accepts, with constant memory. Rejects
+ * with the error of the database or of `out`, or with the reason of the signal; `out` is then incomplete.
  */
 export async function exportOrders(options: ExportOptions): Promise<number> {
   const { pool, format, filter, out, signal, onWritten } = options;
@@ -51,16 +50,16 @@ export async function exportOrders(options: ExportOptions): Promise<number> {
   return count;
 }
 
-/** Resolves once `out` has taken `chunk` and has room for more. */
+/** Resolves once `out` has accepted `chunk` and has room for more. */
 async function writeOut(out: Writable, chunk: string, signal: AbortSignal): Promise<void> {
   signal.throwIfAborted();
-  // An error that came while nobody waited is not reported again, and its stream never drains.
+  // An error that occurred while nobody waited is not reported again, and its stream never drains.
   if (out.errored) throw out.errored;
   if (out.write(chunk)) return;
   await once(out, "drain", { signal });
 }
 
-/** A line end in JSON text is white space between its parts: within a string it is written \n. */
+/** A line break in JSON text is white space: inside a string it is written \n. */
 function writeLine(order: string): string {
   return `${order.replaceAll(/[\r\n]+/g, " ")}\n`;
 }

@@ -15,7 +15,7 @@ import { parseOrderFilter } from "./orderQuery.ts";
 import { parseParameters, readParameters } from "../http/parameters.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
-/** How long a client may take nothing before it is let go, and its connection to the database with it. */
+/** A client that accepts nothing for this long is disconnected, and its database connection released. */
 const STALLED_MS = 60_000;
 
 const CONTENT_TYPES: Readonly<Record<ExportFormat, string>> = {
@@ -29,7 +29,7 @@ export const exportOptionsSchema = z.object({
   excel: z
     .enum(["0", "1"], { error: SWITCH_RULE })
     .default("0")
-    .describe("1: for opening in Excel as it is."),
+    .describe("1: for opening directly in Excel."),
   separator: z
     .enum(SEPARATORS, { error: `one of ${SEPARATORS.join(", ")}` })
     .default("comma")
@@ -37,9 +37,9 @@ export const exportOptionsSchema = z.object({
 });
 
 export interface ExportRouteDeps {
-  /** For looks before the export. */
+  /** For queries before the export. */
   readonly pool: Pool;
-  /** Small and apart, so that exports cannot hold up reads: each keeps a connection for as long as it lasts. */
+  /** Small and separate, so that exports do not delay reads: each occupies a connection while it lasts. */
   readonly exportPool: Pool;
   readonly authenticate: Authenticate;
   readonly clock: Clock;
@@ -47,11 +47,11 @@ export interface ExportRouteDeps {
 }
 
 /**
- * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list but those of its
+ * GET /v1/orders.csv and /v1/orders.ndjson: all orders of a filter, with the parameters of the list except those for
  * pages. `excel=1` and `separator=semicolon` are for opening the file in a spreadsheet.
  *
- * An export that fails after it has begun ends without the end that the transfer needs, so that a client never takes
- * a part for the whole.
+ * An export that fails midway ends without the terminator of the transfer, so that a client never mistakes a part for
+ * the whole.
  */
 export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): RequestHandler {
   const { pool, exportPool, authenticate, clock, logger } = deps;
@@ -86,7 +86,7 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
   };
 }
 
-/** Aborted when the client is gone, or takes nothing for too long. */
+/** Aborted when the client is gone, or accepts nothing for too long. */
 function watchClient(response: Response): AbortSignal {
   const gone = new AbortController();
   response.on("close", () => gone.abort(new Error("the client is gone")));

@@ -5,13 +5,13 @@ import { selectFreshness } from "./orderReads.sql.ts";
 import type { Freshness } from "./orderReads.sql.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
-/** Polls move the mark every few minutes at most; beyond this something is in their way. */
+/** Polls advance the mark at least every few minutes; if it is older, something is wrong. */
 const STALE_AFTER_SECONDS = 600;
 
 /**
- * Looks up how far the answer can be trusted, and says so: see writeFreshness.
+ * Reads how far the answer can be trusted, and sets the headers: see writeFreshness.
  *
- * To be called before the orders are read, never after: the claim must not be younger than what it is made about.
+ * Call it before reading the orders, never after: the claim must not be more recent than the orders.
  */
 export async function stampFreshness(
   response: Response,
@@ -21,9 +21,9 @@ export async function stampFreshness(
 }
 
 /**
- * `X-Safe-Through` when it is known how far the answer can be trusted, with the number of orders that this does not
- * speak of in `X-Safe-Through-Exceptions`, and `X-Stale-Seconds` when it lies far back: webhooks may have brought
- * younger changes anyway, but what they lost is missing.
+ * Sets `X-Safe-Through` if it is known how far the answer can be trusted, `X-Safe-Through-Exceptions` with the number
+ * of excluded orders, and `X-Stale-Seconds` if it is far back: webhooks may have brought more recent changes, but lost
+ * ones are missing.
  */
 export function writeFreshness(response: Response, freshness: Freshness | undefined): void {
   if (freshness === undefined) return;

@@ -6,9 +6,9 @@ export const CSV_SEPARATORS = { comma: ",", semicolon: ";", tab: "\t" } as const
 export type CsvSeparator = keyof typeof CSV_SEPARATORS;
 
 export interface CsvOptions {
-  /** For opening in Excel as it is: with a byte order mark, and ids kept from being read as numbers or dates. */
+  /** For opening directly in Excel: with a byte order mark, and ids protected from being read as numbers or dates. */
   readonly excel: boolean;
-  /** Default comma. Excel expects a semicolon where the comma is the decimal sign. */
+  /** Default comma. Excel expects a semicolon in locales with a decimal comma. */
   readonly separator?: CsvSeparator | undefined;
 }
 
@@ -18,11 +18,14 @@ const BYTE_ORDER_MARK = "\u{feff}";
 const COLUMNS = Object.entries(EXPORT_COLUMNS);
 
 /**
- * A spreadsheet runs a cell that begins like this as a formula, whatever made it; some skip white space first, and some
- * take the full-width signs of East Asian keyboards for the others.
+ * A spreadsheet runs a cell that begins like this as a formula; some skip white space first, and some accept the
+ * full-width signs of East Asian keyboards.
  */
 const FORMULA = /^\s*[=+\-@\uff0b\uff0d\uff1d\uff20]|^[\t\r\n]/;
-/** What Excel would make a number or a date of, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4, SEP-2. */
+/**
+ * Texts that Excel would convert to a number or a date, dropping digits and zeros: 00123, 12345678901234567, 1E5, 3-4,
+ * SEP-2.
+ */
 const LOOKS_NUMERIC =
   /^\d[\d.,:/ eE+-]*$|^(?:jan|feb|mar|apr|may|jun|jul|aug|sep|oct|nov|dec)[a-z]*[ ./-]?\d+$/i;
 
@@ -32,7 +35,7 @@ export function writeCsvHeader({ excel, separator }: CsvOptions): string {
   return `${excel ? BYTE_ORDER_MARK : ""}${writeLines([names], separator)}`;
 }
 
-/** Lines of orders; each row holds the columns of EXPORT_COLUMNS as Postgres gives them. */
+/** Lines of orders; each row has the columns of EXPORT_COLUMNS as returned by Postgres. */
 export function writeCsvRows(
   rows: readonly (readonly ExportCell[])[],
   { excel, separator }: CsvOptions,
@@ -55,12 +58,12 @@ function writeCell(value: ExportCell | undefined, { type, excel }: { type: strin
   if (type === "time") return writeTime(String(value));
   const text = String(value);
   if (type !== "text") return text;
-  // The quote is what spreadsheets themselves write before a text that would else be a formula.
+  // Spreadsheets themselves write this quote before a text that would otherwise be a formula.
   if (FORMULA.test(text)) return `'${text}`;
   return excel && LOOKS_NUMERIC.test(text) ? `="${text}"` : text;
 }
 
-/** ISO 8601 in UTC, out of Postgres' text in UTC. */
+/** Converts Postgres' text in UTC to ISO 8601. */
 function writeTime(text: string): string {
   return text.replace(" ", "T").replace(/\+00$/, "Z");
 }

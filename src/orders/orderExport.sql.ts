@@ -5,7 +5,7 @@ import type { OrderFilter } from "./orderFilter.sql.ts";
 
 type CellType = "text" | "boolean" | "time" | "number";
 
-/** Columns of reporting.orders that are exported as cells, and what they hold. */
+/** The exported columns of reporting.orders, with their types. */
 export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   source_id: "text",
   reference: "text",
@@ -20,17 +20,17 @@ export const EXPORT_COLUMNS: Readonly<Record<string, CellType>> = {
   changed_at: "time",
 };
 
-/** As the columns come from Postgres; times as its text in UTC. */
+/** As returned by Postgres; times as its text in UTC. */
 export type ExportCell = string | number | boolean | null;
 
-/** More is no faster, and what lies between the server and the client is held in memory. */
+/** More is not faster, and everything between the server and the client is held in memory. */
 const FETCH_ROWS = 100;
 
 /**
  * Orders as rows of EXPORT_COLUMNS, in batches, sorted by updatedAt.
  *
- * Reads one snapshot of the mirror by a cursor of the server's, so memory does not grow with the number of orders.
- * Ending early gives the connection back. `pool` must allow a transaction to idle while the batches are used.
+ * Reads one snapshot of the mirror with a server-side cursor, so memory is constant. Ending early releases the
+ * connection. `pool` must allow a transaction to idle while the batches are used.
  */
 export function readOrderRows(pool: Pool, filter: OrderFilter): AsyncGenerator<ExportCell[][]> {
   return readByCursor<ExportCell[]>(pool, {
@@ -40,14 +40,14 @@ export function readOrderRows(pool: Pool, filter: OrderFilter): AsyncGenerator<E
   });
 }
 
-/** Order objects as JSON texts exactly as the provider sent them, in batches; otherwise as readOrderRows. */
+/** Order objects as unchanged JSON texts of the provider, in batches; otherwise like readOrderRows. */
 export async function* readOrderTexts(pool: Pool, filter: OrderFilter): AsyncGenerator<string[]> {
   const query = { filter, table: "mirror.orders", columns: "raw::text" };
   const batches = readByCursor<[string]>(pool, query);
   for await (const batch of batches) yield batch.map(([raw]) => raw);
 }
 
-/** How many orders a filter finds. Counts them one by one: for what is to be read whole anyway. */
+/** The number of orders that match a filter. Counts them one by one: for orders that will all be read anyway. */
 export async function countExportedOrders(pool: Pool, filter: OrderFilter): Promise<number> {
   const values: unknown[] = [];
   const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
@@ -65,13 +65,13 @@ async function* readByCursor<Row extends unknown[]>(
   const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
   const client = await pool.connect();
   let finished = false;
-  // While rows are used no query waits for the error of a connection that breaks: the next one reports it.
+  // No query is pending while rows are used, so the next one reports a broken connection.
   const ignore = () => undefined;
   client.on("error", ignore);
   try {
     await client.query("begin isolation level repeatable read read only");
-    // Planned for its first tenth, as cursors are, an export of a few orders would walk all of them; planned for all
-    // its rows, one of everything would sort them on disk before the first is written.
+    // By default cursors are planned for their first tenth: an export of a few orders would then scan all of them.
+    // Planned for all rows, an export of everything would sort on disk before the first row.
     await client.query("set local time zone 'UTC'; set local cursor_tuple_fraction = 0.5");
     await client.query(
       `declare orders no scroll cursor for
@@ -88,7 +88,7 @@ async function* readByCursor<Row extends unknown[]>(
     finished = true;
   } finally {
     client.off("error", ignore);
-    // A connection with an open transaction is closed, not given to the next caller.
+    // A connection with an open transaction is closed, not returned to the pool.
     client.release(!finished);
   }
 }

@@ -1,7 +1,9 @@
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 
-/** Which orders of a source. Conditions are combined with AND; `Since` and `From` are inclusive, `Until` exclusive. */
+/**
+ * Selects orders of a source. Conditions are combined with AND; `Since` and `From` are inclusive, `Until` is exclusive.
+ */
 export interface OrderFilter {
   readonly sourceId: string;
   readonly updatedSince?: Instant | undefined;
@@ -14,9 +16,9 @@ export interface OrderFilter {
   readonly branchId?: string | undefined;
   readonly fleet?: string | undefined;
   readonly scheduleMode?: string | undefined;
-  /** Orders whose externalOrderId begins with it, in the case it is written. */
+  /** Orders whose externalOrderId begins with this text, case-sensitive. */
   readonly externalOrderIdPrefix?: string | undefined;
-  /** By our clock (the database's): when the order came to be known here. */
+  /** When the order was first seen here, by the database's clock. */
   readonly firstSeenSince?: Instant | undefined;
 }
 
@@ -24,7 +26,7 @@ export interface OrderFilter {
 export type Bind = (value: unknown) => string;
 
 /**
- * The conditions of a filter, for mirror.orders and reporting.orders alike.
+ * The conditions of a filter, for mirror.orders and reporting.orders.
  *
  * updatedAt is compared to the nanosecond; other times are stored, and therefore compared, to the microsecond.
  */
@@ -47,11 +49,11 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
   const given = conditions.flatMap(([comparison, value]) =>
     value === undefined ? [] : [`${comparison} ${bind(value)}`],
   );
-  // An order that the provider no longer has is kept, and not served.
+  // An order that the provider no longer has is kept but not served.
   return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...given];
 }
 
-/** Cut to the microsecond, as stored times are: Postgres itself would round. */
+/** Truncated to the microsecond, like stored times: Postgres itself would round. */
 export function toTimestamp(instant: Instant): string;
 export function toTimestamp(instant: Instant | undefined): string | undefined;
 export function toTimestamp(instant: Instant | undefined): string | undefined {

@@ -1,7 +1,4 @@
-/**
- * The page of a list, `request_id` not yet in it. Each of `orders` is the JSON text of one order, which passes through as
- * the provider wrote it.
- */
+/** A page of a list, without `request_id`. Each of `orders` is the JSON text of one order, unchanged. */
 export function writePage(page: {
   orders: readonly string[];
   hasMore: boolean;

@@ -17,7 +17,7 @@ const TEXT_LENGTH_MAX = 255;
 
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 
-const TIME_RULE = "an ISO 8601 date-time with offset (a + is written %2B in an address)";
+const TIME_RULE = "an ISO 8601 date-time with offset (write + as %2B in an address)";
 const TEXT_RULE = `a text of 1 to ${TEXT_LENGTH_MAX} characters`;
 
 export const time = z
@@ -29,27 +29,27 @@ export const time = z
     context.issues.push({ code: "custom", message: TIME_RULE, input: text });
     return z.NEVER;
   });
-// The database's text holds no NUL, so nothing there can match one; refused before it reaches the database.
+// The database's text cannot hold NUL, so nothing can match it; refused before it reaches the database.
 const text = z
   .string({ error: TEXT_RULE })
   .min(1, TEXT_RULE)
   .max(TEXT_LENGTH_MAX, TEXT_RULE)
   .refine((value) => !value.includes("\0"), TEXT_RULE);
 
-/** Ours are the last four; the others are the spec's ("list orders"). */
+/** The last four are ours; the others are the spec's ("list orders"). */
 export const filterSchema = z.object({
-  updatedSince: time.optional().describe("Inclusive start of the update period; together with updatedUntil."),
-  updatedUntil: time.optional().describe("Exclusive end of the update period; together with updatedSince."),
+  updatedSince: time.optional().describe("Inclusive start of the update period; requires updatedUntil."),
+  updatedUntil: time.optional().describe("Exclusive end of the update period; requires updatedSince."),
   pickupFrom: time.optional().describe("Inclusive start of the period of planned pickups."),
   pickupUntil: time.optional().describe("Exclusive end of the period of planned pickups."),
   deliveryFrom: time.optional().describe("Inclusive start of the period of planned deliveries."),
   deliveryUntil: time.optional().describe("Exclusive end of the period of planned deliveries."),
   status: text.optional().describe("Only orders with this status."),
   branch: text.optional().describe("A branch's reference or id; closed branches too."),
-  fleet: text.optional().describe("Only orders of the fleet of this name."),
-  scheduleMode: text.optional().describe("Only orders with this mode of schedule, such as asap."),
-  externalOrderIdPrefix: text.optional().describe("Only orders whose externalOrderId begins with it."),
-  firstSeenSince: time.optional().describe("Only orders that the mirror has known since then, or later."),
+  fleet: text.optional().describe("Only orders of the fleet with this name."),
+  scheduleMode: text.optional().describe("Only orders with this schedule mode, such as asap."),
+  externalOrderIdPrefix: text.optional().describe("Only orders whose externalOrderId begins with this text."),
+  firstSeenSince: time.optional().describe("Only orders that the mirror first saw at or after this time."),
 });
 
 export const pageSchema = filterSchema.extend({
@@ -62,30 +62,30 @@ export const pageSchema = filterSchema.extend({
     .describe(`Orders per page. Default ${LIMIT_DEFAULT}.`),
   offset: wholeNumber({ min: 0, max: OFFSET_MAX })
     .optional()
-    .describe("How many orders to skip. Default 0; not together with cursor."),
+    .describe("How many orders to skip. Default 0; cannot be combined with cursor."),
   cursor: z
     .string({ error: "given once" })
     .optional()
-    .describe('Goes on behind a page: from the address of Link: rel="next".'),
+    .describe('Continues after a page: from the address in Link: rel="next".'),
 });
 
-/** A filter as the client gave it; its branch is a name that is yet to be looked up. */
+/** A filter as given by the client; its branch is not resolved yet. */
 export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId"> & { readonly branch?: BranchName };
 
 export type AskedPage = AskedFilter & Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
 
-/** The parameters that say which orders are meant. Throws RefusedRequestError, 422. */
+/** The parameters that select orders. Throws RefusedRequestError, 422. */
 export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
   return readFilter(parseParameters(filterSchema, parameters));
 }
 
 /**
- * The parameters of GET /v1/orders (spec, "list orders"), and our own: `cursor`, those of the filter, and
- * `sort=firstSeenAt`, which is the default together with `firstSeenSince`. Throws RefusedRequestError, 422.
+ * The parameters of GET /v1/orders (spec, "list orders") and our own: `cursor`, those of the filter, and
+ * `sort=firstSeenAt`, which is the default with `firstSeenSince`. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
   const { cursor, offset, sort: given, limit, ...filter } = parseParameters(pageSchema, parameters);
-  // What is new lies anywhere in the order of updatedAt: a backfill brings old orders.
+  // New orders can be anywhere in the order of updatedAt: a backfill adds old ones.
   const sort = given ?? (filter.firstSeenSince === undefined ? "updatedAt" : "firstSeenAt");
   const asked = readFilter(filter);
   if (cursor !== undefined && offset !== undefined) {

@@ -6,7 +6,7 @@ import type { Bind, OrderFilter } from "./orderFilter.sql.ts";
 export const ORDER_SORTS = ["updatedAt", "pickupTime", "firstSeenAt"] as const;
 export type OrderSort = (typeof ORDER_SORTS)[number];
 
-/** Where an order stands in a sorted list. `at` is the sort's time; null, a missing pickupTime, sorts last. */
+/** A position in a sorted list. `at` is the sort's time; null, a missing pickupTime, sorts last. */
 export interface OrderPosition {
   readonly at: Instant | null;
   readonly reference: string;
@@ -21,21 +21,24 @@ export interface OrdersQuery extends OrderFilter {
 }
 
 export interface ListedOrder {
-  /** The order object's JSON text exactly as the provider sent it. */
+  /** The order object's JSON text, unchanged. */
   readonly raw: string;
   readonly position: OrderPosition;
 }
 
 const NANOS_PER_MICRO = 1_000n;
 
-/** Ends in the reference, so that the order is total. Nulls come last, as is Postgres' default. */
+/** Ends with the reference, so that the order is total. Nulls come last, Postgres' default. */
 const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
   updatedAt: "version, reference",
   pickupTime: "pickup_time, reference",
   firstSeenAt: "first_seen_at, reference",
 };
 
-/** Converted outside, for the rows of the page only: a deep offset would otherwise convert all that it skips. */
+/**
+ * Converted in the outer query, for the rows of the page only: a deep offset would otherwise convert everything it
+ * skips.
+ */
 const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at";
 const COLUMNS = `raw::text as raw, reference, version,
   (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros,
@@ -71,11 +74,11 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
 }
 
 export interface Freshness {
-  /** Every change of the source with updatedAt before it is in the mirror. */
+  /** The mirror has every change of the source with an earlier updatedAt. */
   readonly safeThrough: Instant;
   /** How long ago that is, in seconds, by the database's clock. */
   readonly ageSeconds: number;
-  /** Orders that this does not speak of: see mirror.exceptions. Counted up to 1,000. */
+  /** Orders excluded from this claim: see mirror.exceptions. Counted up to 1,000. */
   readonly exceptions: number;
 }
 
@@ -91,17 +94,17 @@ const FRESHNESS = `p.safe_through,
     (select count(*)::int from (
       select from mirror.exceptions e where e.source_id = $1 limit 1000) excepted) as exceptions`;
 
-/** One order, and how far what is said of it can be trusted. */
+/** One order, with the freshness of the answer. */
 export interface OrderText {
-  /** The order object's JSON text exactly as the provider sent it; undefined when there is no such order. */
+  /** The order object's JSON text, unchanged; undefined if the order does not exist. */
   readonly raw: string | undefined;
-  /** Of the same snapshot as the order, so it claims nothing that the order does not show. */
+  /** From the same snapshot as the order, so it claims nothing that the order does not show. */
   readonly freshness: Freshness | undefined;
 }
 
 /*
- * The one statement that runs all the time, so it is prepared, and brings the freshness along: a second statement
- * would cost the web process and Postgres as much again.
+ * The most frequent statement, so it is prepared and includes the freshness: a second statement would double the cost
+ * for the web process and Postgres.
  */
 const ORDER = `
   select
@@ -113,8 +116,8 @@ const ORDER = `
   from (select) as one left join mirror.poll_state p on p.source_id = $1`;
 
 /**
- * `reference` is the provider's reference or the externalOrderId (spec, "GET /v1/orders/{reference}"); where both
- * exist the provider's reference wins, and of several orders with one externalOrderId the last changed.
+ * `reference` is the provider's reference or the externalOrderId (spec, "GET /v1/orders/{reference}"). If both match,
+ * the provider's reference wins; of several orders with one externalOrderId, the most recently changed.
  */
 export async function selectOrder(
   pool: Pool,
@@ -130,7 +133,7 @@ export async function selectOrder(
   return { raw: row.raw ?? undefined, freshness: toFreshness(row) };
 }
 
-/** An order that someone waits for: until its updatedAt is after `after`. */
+/** An order that a client waits for, until its updatedAt is later than `after`. */
 export interface AwaitedOrder {
   readonly sourceId: string;
   /** The provider's reference or the externalOrderId. */
@@ -138,7 +141,7 @@ export interface AwaitedOrder {
   readonly after: Instant;
 }
 
-/** Which of the awaited orders are there, by their index. */
+/** The indexes of the awaited orders that have arrived. */
 export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]): Promise<number[]> {
   const { rows } = await pool.query<{ place: string }>({
     name: "find-arrived",
@@ -158,7 +161,7 @@ export async function findArrived(pool: Pool, awaited: readonly AwaitedOrder[]):
   return rows.map((row) => Number(row.place) - 1);
 }
 
-/** How far a source's data can be trusted; undefined while that is not known. */
+/** How far a source's orders can be trusted; undefined while that is unknown. */
 export async function selectFreshness(pool: Pool, sourceId: string): Promise<Freshness | undefined> {
   const { rows } = await pool.query<FreshnessRow>(
     `select ${FRESHNESS} from mirror.poll_state p where p.source_id = $1`,
@@ -174,8 +177,8 @@ function toFreshness(row: FreshnessRow): Freshness | undefined {
 }
 
 /**
- * The conditions for what lies after `query.after`: one list per range of the index, each later than the one
- * before. Two ranges and not one condition with `or`, which Postgres would answer by reading from the start.
+ * The conditions for orders after `query.after`: one list per index range, each later than the previous one. Two ranges
+ * instead of one condition with `or`, which Postgres would answer by reading from the start.
  */
 function writeRanges({ sort, after }: OrdersQuery, bind: Bind): string[][] {
   if (after === undefined) return [[]];

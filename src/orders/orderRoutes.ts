@@ -20,11 +20,11 @@ export interface OrderRouteDeps {
   readonly orderWait: OrderWait;
 }
 
-/** Longer than a client's patience, shorter than that of the proxies between. */
+/** Longer than a client's patience, shorter than that of proxies in between. */
 const WAIT_MAX_SECONDS = 30;
 
 export const waitSchema = z.object({
-  updatedAfter: time.optional().describe("Wait for the order to have a later updatedAt."),
+  updatedAfter: time.optional().describe("Waits until the order has a later updatedAt."),
   wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
     .default(0)
     .describe("How long to wait at most, in seconds. Default 0."),
@@ -33,11 +33,11 @@ export const waitSchema = z.object({
 const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No such order." };
 
 /**
- * GET /v1/orders (spec, "list orders"). Sorted ascending by updatedAt or pickupTime and then by reference: the
- * spec shows no direction, and ascending an order that changes while a client pages by `cursor` is read again
- * rather than missed. `Link: rel="next"` holds the address of the next page by cursor.
+ * GET /v1/orders (spec, "list orders"). Sorted ascending by updatedAt or pickupTime and then by reference: the spec
+ * shows no direction, and in ascending order an order that changes while a client pages by `cursor` is read again
+ * rather than missed. `Link: rel="next"` has the address of the next page by cursor.
  *
- * A branch is known when the provider listed it or the mirror has an order of it; another value gets 422
+ * A branch is known if the provider listed it or the mirror has an order of it; another value gets 422
  * branch_not_found.
  */
 export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "orderWait">): RequestHandler {
@@ -60,17 +60,17 @@ export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "ord
 }
 
 /**
- * GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and another source's.
+ * GET /v1/orders/{reference} (spec, "read one order"): the same 404 for an unknown order and for one of another source.
  *
- * With `updatedAfter` and `wait` (seconds) it answers as soon as the mirror holds the order with a later updatedAt, or
- * with what there is when the time is over; `X-Waited` tells which.
+ * With `updatedAfter` and `wait` (seconds) it answers as soon as the mirror has the order with a later updatedAt, or
+ * with the current state when the time is over; `X-Waited` says which.
  */
 export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: string }> {
   const { pool, authenticate } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
     const { reference } = request.params;
-    // Postgres' text holds no NUL and would refuse the statement.
+    // Postgres' text cannot hold NUL; the statement would fail.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
     const { updatedAfter, wait } = parseParameters(waitSchema, readParameters(request.url));
     if (updatedAfter !== undefined) {
@@ -95,7 +95,7 @@ function waitFor(
   return orderWait.wait(awaited, { timeoutMs, signal: gone.signal });
 }
 
-/** Reads one order more than asked for: whether it exists is `hasMore`. */
+/** Reads one order more than requested: its existence is `hasMore`. */
 async function readPage(pool: Pool, query: OrdersQuery) {
   const orders = await selectOrders(pool, { ...query, limit: query.limit + 1 });
   return { orders: orders.slice(0, query.limit), hasMore: orders.length > query.limit };

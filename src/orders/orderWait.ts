@@ -6,16 +6,16 @@ import { makeLoop } from "../runtime/lifecycle/loop.ts";
 import { RefusedRequestError } from "../http/errors.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
-/** One statement per look answers for all who wait. */
+/** One statement per interval answers all waiting requests. */
 const LOOK_MS = 50;
 const WAITERS_MAX = 500;
 const BUSY_RETRY_SECONDS = 5;
 
 export interface OrderWait {
   /**
-   * Resolves true as soon as the mirror holds the order with an updatedAt after `after`, false after `timeoutMs`, when
-   * the signal is aborted, or on close. Throws UnavailableError when the database is away, and RefusedRequestError,
-   * 503 too_many_waits, when too many wait already.
+   * Resolves true as soon as the mirror has the order with an updatedAt after `after`; false after `timeoutMs`, when
+   * the signal is aborted, or on close. Throws UnavailableError if the database is unavailable, and
+   * RefusedRequestError, 503 too_many_waits, if too many are waiting already.
    */
   wait(order: AwaitedOrder, options: { timeoutMs: number; signal: AbortSignal }): Promise<boolean>;
   /** Looks now: changes were announced. */

@@ -167,7 +167,7 @@ describe("a stream of changes", () => {
     const { response } = await openStream(server, "", { "last-event-id": "x" });
     expect(response.status).toBe(422);
     expect(await response.json()).toMatchObject({
-      error: { message: "Last-Event-ID must be a position that an answer gave, or latest." },
+      error: { message: "Last-Event-ID must be a position from an answer, or latest." },
     });
   });
 
