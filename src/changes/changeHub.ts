@@ -27,7 +27,10 @@ export interface FeedSubscription {
 
 export interface ChangeHub {
   subscribe(sourceId: string): FeedSubscription;
-  /** Reads what is new now instead of at its next look: changes were announced. Does nothing without readers. */
+  /**
+   * Reads new changes now instead of at the next interval, because changes were announced. Does nothing without
+   * readers.
+   */
   look(): void;
   /** True once the hub is closed: there is nothing to wait for any more. */
   isClosed(): boolean;
@@ -70,7 +73,7 @@ export function makeChangeHub(deps: { pool: Pool; clock: Clock; logger: Logger }
     return [];
   }
 
-  /** None while the database is away: the next look that succeeds is news. */
+  /** Empty while the database is unavailable: the next successful query is news. */
   async function readBehind(sourceId: string, after: FeedCursor): Promise<readonly FeedEntry[]> {
     try {
       return (await readFeed(pool, { sourceId, after, limit: SECTION_LIMIT })).entries;

@@ -16,12 +16,12 @@ import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
 import { readParameters } from "../http/parameters.ts";
 
-/** Streams of one process; each costs a socket and what is on its way to it. */
+/** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;
-/** Of one token where there are several, so that none can take the streams of all. */
+/** Per token if there are several, so that none can occupy all streams. */
 const STREAMS_PER_TOKEN_MAX = STREAMS_MAX / 2;
 const HEARTBEAT_MS = 15_000;
-/** How long a client may take no bytes before it is let go. It resumes where it was. */
+/** A client that accepts no bytes for this long is disconnected. It resumes where it left off. */
 const STALLED_MS = 30_000;
 const RECONNECT_MS = 3_000;
 const BUSY_RETRY_SECONDS = 30;

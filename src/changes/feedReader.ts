@@ -19,7 +19,7 @@ export interface FeedEntry {
 }
 
 export interface FeedSection {
-  /** Behind which position the entries begin: the asked one, or an earlier one that the present server has. */
+  /** The position after which the entries begin: the requested one, or an earlier one that the current server has. */
   readonly start: WrittenCursor;
   readonly entries: readonly FeedEntry[];
   /** Behind the last entry, or `start`. */
@@ -28,11 +28,11 @@ export interface FeedSection {
 }
 
 /**
- * The next changes of a source behind `after`, at most `limit`, fewer when they are large.
+ * The next changes of a source after `after`, at most `limit`, fewer if they are large.
  *
- * A reader of a server that was lost goes on behind the last change that the present one took over. Throws
- * RefusedRequestError 410 feed_restarted when that cannot be determined, or when changes behind it were removed by retention:
- * to go on would miss changes. Throws UnavailableError when the database is away.
+ * A reader of a lost server continues after the last change that the current one took over. Throws RefusedRequestError
+ * 410 feed_restarted if that cannot be determined, or if retention removed later changes: continuing would miss
+ * changes. Throws UnavailableError if the database is unavailable.
  */
 export async function readFeed(
   pool: Pool,

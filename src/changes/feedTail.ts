@@ -6,21 +6,21 @@ import type { FeedEntry } from "./feedReader.ts";
 import { makeNews } from "./news.ts";
 import type { News } from "./news.ts";
 
-/** Entries that are kept for readers; one that is further behind reads for itself. */
+/** Entries cached for readers; a reader that is further behind reads by itself. */
 const KEPT_ENTRIES_MAX = 2_000;
 const KEPT_LENGTH_MAX = 8_000_000;
 const LOOK_LIMIT = 500;
 
 /** The end of one source's feed, kept in memory while anyone reads it. */
 export interface FeedTail {
-  /** Looks for changes and tells who waits; returns true when there were some. Throws what readFeed throws. */
+  /** Checks for changes and notifies waiting readers; returns true if there were some. Throws what readFeed throws. */
   look(): Promise<boolean>;
-  /** Kept entries behind `after`, oldest first, at most `limit`; undefined when what comes next is not kept. */
+  /** Cached entries after `after`, oldest first, at most `limit`; undefined if the next one is not cached. */
   take(after: FeedCursor, limit: number): readonly FeedEntry[] | undefined;
   readonly news: News;
 }
 
-/** What comes behind `start` is kept, up to `end`. */
+/** The entries after `start` are cached, up to `end`. */
 interface Kept {
   readonly start: WrittenCursor;
   readonly end: WrittenCursor;
@@ -47,7 +47,7 @@ export function makeFeedTail({ pool, sourceId }: { pool: Pool; sourceId: string 
       if (entries.length === 0) return false;
       kept = keep(kept, entries, next);
     } catch (error) {
-      // Readers find out by themselves.
+      // Readers find out when they read.
       if (!(error instanceof RefusedRequestError)) throw error;
       kept = undefined;
     }

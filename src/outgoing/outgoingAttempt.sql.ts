@@ -4,14 +4,14 @@ import type { Instant } from "../domain/order/instant.ts";
 import type { Change } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
-/** A delivery that this process may attempt now, and nobody else until the attempt is taken for lost. */
+/** A delivery that only this process may attempt, until the attempt counts as lost. */
 export interface ClaimedDelivery {
   readonly kind: "claimed";
   readonly endpointId: string;
   readonly type: OutgoingType;
   /** Number of this attempt in its round, from 1. */
   readonly attempt: number;
-  /** What the change's position holds for. */
+  /** The epoch of the change's position. */
   readonly epoch: string;
   readonly change: Change;
 }
@@ -34,7 +34,7 @@ export interface MissedChanges {
 export type Claim =
   | ClaimedDelivery
   | MissedChanges
-  /** To be asked for again after so long: it is not due yet, or its endpoint is left alone for now. */
+  /** To be requested again after this time: it is not due yet, or its endpoint is paused. */
   | { readonly kind: "wait"; readonly afterMs: number }
   /** The change is no longer kept: there is nothing to send. */
   | { readonly kind: "removed" }
@@ -117,7 +117,7 @@ export interface AttemptOutcome {
   readonly result: "delivered" | "dead" | { readonly retryAfterMs: number };
 }
 
-/** An endpoint that has failed this often in a row is left alone, at first for PAUSE_SECONDS, then twice as long each time. */
+/** An endpoint with this many failures in a row is paused, at first for PAUSE_SECONDS, then twice as long each time. */
 const FAILURES_BEFORE_PAUSE = 5;
 const PAUSE_SECONDS = 5;
 const PAUSE_DOUBLINGS_MAX = 6;

@@ -14,9 +14,12 @@ export type SendResult =
 /** Signs a message and posts it; never throws. */
 export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
-/** Waits after the first failure, the second, and so on; after the last a delivery is dead. Two and a half days in all. */
+/**
+ * Waits after the first failure, the second, and so on; after the last a delivery is dead. The total is two and a half
+ * days.
+ */
 const RETRY_SECONDS = [5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 57_600, 86_400];
-/** Up to this share is added at random, so that what failed together does not come back together. */
+/** Random extra share of the wait, so that deliveries that failed together do not retry together. */
 const JITTER = 0.2;
 /** Longer than any attempt takes. */
 const LOST_AFTER_SECONDS = 60;
@@ -25,11 +28,11 @@ const HTTP_GONE = 410;
 export type DeliverResult = "over" | { readonly againAfterMs: number };
 
 /**
- * Makes the function that works on one delivery: claims it, sends it, records how that went. It returns when to work on
- * it again, if at all. Safe to call at any time and twice at once: a delivery that is not due is left alone.
+ * Makes the function that processes one delivery: claims it, sends it, and records the result. It returns when to
+ * process it again, if at all. May be called at any time and concurrently: a delivery that is not due is skipped.
  *
- * 2xx counts as delivered. 410 means that the endpoint wants no more: the delivery is dead at once. Throws the
- * database's error; the attempt is then taken for lost and repeated, so an endpoint may get a message twice.
+ * 2xx counts as delivered. 410 means that the endpoint wants no further messages: the delivery is dead immediately.
+ * Throws the database's error; the attempt then counts as lost and is repeated, so an endpoint may get a message twice.
  */
 export function makeDeliver(deps: {
   pool: Pool;
@@ -63,9 +66,8 @@ export function makeDeliver(deps: {
 }
 
 /**
- * What an answer means. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0 to
- * 1, makes it longer.
- * @internal
+ * Interprets an answer. `waitSeconds` is the wait before the next attempt, undefined after the last; `chance`, from 0
+ * to 1, extends it. @internal
  */
 export function judgeAnswer(
   answer: SendResult,

@@ -31,7 +31,7 @@ export interface OutgoingDispatch {
 interface DispatchDeps {
   readonly pool: Pool;
   readonly subscriptions: readonly OutgoingSubscription[];
-  /** Has jobs work on deliveries; what it loses is found again. */
+  /** Enqueues jobs for deliveries; lost ones are found again. */
   readonly enqueue: (deliveries: readonly DueDelivery[]) => Promise<void>;
   readonly clock: Clock;
   readonly logger: Logger;
@@ -71,7 +71,7 @@ export function makeOutgoingDispatch(deps: DispatchDeps): OutgoingDispatch {
     everyMs: LOOK_MAX_MS,
     onError(error) {
       logger.warn({ err: error }, "outgoing webhooks could not be planned and will be tried again");
-      // It may come back as another database.
+      // The database may return as a different one.
       prepared = false;
     },
     clock,

@@ -6,8 +6,8 @@ import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
 
 export interface OutgoingMessage {
   /**
-   * The same in every attempt and replay, so that the receiver can tell what it has had already. Made from what the
-   * message says and not from where it stands in the feed: it stays the same when the database moves.
+   * The same in every attempt and replay, so that the receiver can detect repetitions. Derived from the message's
+   * content, not from its position in the feed: it stays the same when the database moves.
    */
   readonly id: string;
   readonly body: Buffer;
@@ -21,8 +21,8 @@ export function writeMessage(claim: Sent<ClaimedDelivery> | Sent<MissedChanges>)
 }
 
 /**
- * In the shape of Standard Webhooks: `type`, `timestamp` (our time of the change) and `data`, which is the change as the
- * feed tells it, and the source beside it.
+ * In the format of Standard Webhooks: `type`, `timestamp` (our time of the change), `source`, and `data`, the change as
+ * in the feed.
  */
 function writeChanged({ epoch, type, change }: Sent<ClaimedDelivery>): OutgoingMessage {
   const head = JSON.stringify({ type, timestamp: formatInstant(change.changedAt), source: change.sourceId });

@@ -2,7 +2,7 @@ import type { OutgoingType } from "../domain/order/outgoing.ts";
 import { readFeedFence } from "../changes/changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 
-/** Which changes of which source an endpoint wants. */
+/** The changes that an endpoint wants, by source. */
 export interface OutgoingSubscription {
   readonly endpointId: string;
   readonly sourceId: string;
@@ -12,7 +12,7 @@ export interface OutgoingSubscription {
   readonly statuses: readonly string[] | null;
 }
 
-/** A delivery to be worked on, as jobs name it. `round` and `attempts` tell one job from the next. */
+/** A delivery to process, as named in jobs. `round` and `attempts` distinguish consecutive jobs. */
 export interface DueDelivery {
   readonly deliveryId: string;
   readonly round: number;
@@ -20,9 +20,9 @@ export interface DueDelivery {
 }
 
 export interface PlannedDeliveries {
-  /** Changes that were looked at; as many as the limit when there may be more. */
+  /** Changes that were examined; as many as the limit if there may be more. */
   readonly read: number;
-  /** True when changes were removed before the endpoint was notified of them; one of the deliveries tells it that. */
+  /** True if changes were removed before the endpoint was notified of them; one of the deliveries says so. */
   readonly missed: boolean;
   readonly deliveries: readonly DueDelivery[];
 }
@@ -55,9 +55,9 @@ export async function recordSubscriptions(
 }
 
 /*
- * The locked cursor makes planners take turns, and what they plan is committed with it: each change once. A change that
- * was planned before, because the cursor was put back, is sent again. What retention removed behind the cursor cannot be
- * planned: of each such removal the endpoint is notified once.
+ * The locked cursor serialises planners, and their plan is committed with it: each change once. A change that was
+ * planned before, because the cursor was reset, is sent again. Changes that retention removed behind the cursor cannot
+ * be planned: the endpoint is notified once of each such removal.
  */
 const PLAN = `
   with cursor as materialized (
@@ -134,8 +134,8 @@ export async function planDeliveries(
 }
 
 /**
- * Deliveries that have been due for `overdueSeconds`: no job brought them. At most `limit`, the longest due first, and
- * none of endpoints that are not among `endpointIds` or are left alone for now.
+ * Deliveries that have been due for `overdueSeconds` without a job. At most `limit`, the longest due first, and only of
+ * endpoints in `endpointIds` that are not paused.
  */
 export async function takeOverdueDeliveries(
   pool: Pool,
@@ -152,7 +152,7 @@ export async function takeOverdueDeliveries(
   return rows.map(({ delivery_id: deliveryId, round, attempts }) => ({ deliveryId, round, attempts }));
 }
 
-// Whoever sends again by hand says that the endpoint is well: it is not left alone any longer.
+// A manual retry implies that the endpoint works again, so it ends the pause.
 const ATTENDED = `
   attended as (
     update mirror.outgoing_endpoints set failures_in_row = 0, paused_until = null where endpoint_id = $1
@@ -172,7 +172,7 @@ export async function replayFrom(
   return rowCount === 1;
 }
 
-/** Has the dead deliveries of an endpoint sent again; returns how many there were. */
+/** Sends the dead deliveries of an endpoint again; returns how many there were. */
 export async function reviveDead(pool: Pool, endpointId: string): Promise<number> {
   const { rowCount } = await pool.query(
     `with ${ATTENDED}

@@ -15,7 +15,7 @@ import { openRedisBackend } from "../queue/backends/redisBackend.ts";
 /** Name of the queue of outgoing webhooks. */
 const OUTGOING_QUEUE = "outgoing";
 
-/** What a job carries: which delivery to work on. Whether it is due stands in the database. */
+/** The content of a job: the delivery to process. Whether it is due is in the database. */
 interface OutgoingJob {
   readonly deliveryId: string;
 }
@@ -28,9 +28,9 @@ interface QueuedDelivery {
 }
 
 export interface OutgoingQueue {
-  /** Has workers work on these deliveries. Never throws; what cannot be enqueued is found again by the overdue check. */
+  /** Makes workers process these deliveries. Never throws; the overdue check finds what cannot be enqueued. */
   readonly enqueue: (deliveries: readonly QueuedDelivery[]) => Promise<void>;
-  /** Runs `deliver` for every job, and again after as long as it says. */
+  /** Runs `deliver` for every job, and again after the time that it returns. */
   readonly consume: (
     deliver: (deliveryId: string) => Promise<"over" | { readonly againAfterMs: number }>,
   ) => Promise<Consumer>;
@@ -50,8 +50,8 @@ const QUEUE_OPTIONS = {
     attempts: 1_000,
     backoff: { type: "custom" },
     stackTraceLimit: 1,
-    // One that is kept would be in the way of another with its id, which the overdue check may need. What became of each
-    // delivery stands in the database.
+    // A completed job would block another with its id, which the overdue check may need. The result of each delivery is
+    // in the database.
     removeOnComplete: true,
     removeOnFail: true,
   },
@@ -59,7 +59,7 @@ const QUEUE_OPTIONS = {
 } as const satisfies Omit<QueueOptions, "connection">;
 
 const WORKER_OPTIONS = {
-  // Endpoints are waited for, so many jobs may run at once; one that hangs holds one of these for its timeout.
+  // Jobs wait for endpoints, so many may run concurrently; one that hangs occupies a slot for its timeout.
   concurrency: 10,
   lockDuration: 60_000,
   stalledInterval: 30_000,
@@ -82,10 +82,11 @@ class DueLaterError extends Error {
 }
 
 /**
- * The queue that has outgoing webhooks sent when they are due. Like the other one it only notifies: it may lose
- * everything, and the overdue check brings it back.
+ * The queue that triggers outgoing webhooks when they are due. Like the other queue it only notifies: it may lose
+ * everything, and the overdue check compensates.
  *
- * Throws UnavailableError or ConfigurationError when the queue is kept in Postgres and that is away or not migrated.
+ * Throws UnavailableError or ConfigurationError if the queue is in Postgres and Postgres is unavailable or not
+ * migrated.
  */
 export async function makeOutgoingQueue(deps: {
   readonly databaseUrl: string;
@@ -148,7 +149,7 @@ async function consume(
     // Put there by someone else; there is nothing to try again.
     if (!content.success) return;
     const result = await deliver(content.data.deliveryId).catch((error: unknown) => {
-      // What the queue keeps of an error is shown on pages: type and code, never a message of others.
+      // Stored errors are shown on pages: only type and code, never foreign messages.
       const { type, code = "" } = describeError(error);
       throw new Error(`${type} ${code}`.trim());
     });

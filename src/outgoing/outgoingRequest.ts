@@ -18,8 +18,8 @@ export interface PostOptions {
 }
 
 /**
- * Posts `body` and resolves with the head of the answer; its body is thrown away unread. The address is looked at when the
- * connection is made, not before: a name that somebody else answers for may lead elsewhere a moment later (DNS rebinding).
+ * Posts `body` and resolves with the head of the answer; its body is discarded. The address is checked when the
+ * connection is made, not before: a foreign DNS name may change its address a moment later (DNS rebinding).
  */
 export function postOutgoing(
   url: URL,
@@ -38,7 +38,7 @@ export function postOutgoing(
       headers: { ...headers, "content-length": body.length },
       signal: AbortSignal.timeout(timeoutMs),
       lookup: makeLookup(accepts),
-      // A connection that is kept would be used again without looking where its name leads now.
+      // A reused connection would skip the check of its name's current address.
       agent: false,
     });
     request.once("response", (response) => {
@@ -53,7 +53,10 @@ export function postOutgoing(
 
 type Accepts = (address: string) => boolean;
 
-/** A name of this machine leads nowhere else; another one to public addresses, or to any where its endpoint is private. @internal */
+/**
+ * Accepts this machine's addresses for its own names; public addresses for other names, or any if the endpoint is
+ * private. @internal
+ */
 export function acceptedAddresses(url: URL, allowPrivate: boolean): Accepts {
   if (namesThisMachine(url.host)) return isLoopback;
   return allowPrivate ? () => true : (address) => !isPrivateAddress(address);

@@ -15,14 +15,14 @@ const MILLIS_PER_SECOND = 1_000;
 export type Sign = (message: OutgoingMessage & { nowSeconds: number }) => Record<string, string>;
 
 /**
- * Makes the function that posts signed messages to one endpoint. A redirect counts as an answer like any other, which
- * is a failure: what is signed for one address is not handed to another.
+ * Makes the function that posts signed messages to one endpoint. A redirect is an unsuccessful answer: what is signed
+ * for one address is not sent to another.
  */
 export function makeSend(deps: {
   url: string;
   sign: Sign;
   clock: Clock;
-  /** Whether the endpoint may have an address of a private network; see postOutgoing. */
+  /** Whether the endpoint may have an address in a private network; see postOutgoing. */
   allowPrivate?: boolean;
   timeoutMs?: number;
 }): SendMessage {
@@ -37,7 +37,7 @@ export function makeSend(deps: {
     };
     const body = Buffer.from(message.body);
     try {
-      // What an endpoint says beyond its status is not read: it may be long, or never end.
+      // The body of an endpoint's answer is not read: it may be long or endless.
       return readAnswer(await postOutgoing(url, { headers, body, timeoutMs, allowPrivate }), clock);
     } catch (error) {
       return { kind: "failed", code: nameFailure(error) };

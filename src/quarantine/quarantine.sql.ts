@@ -13,7 +13,7 @@ export interface Quarantined {
   readonly reference: string | null;
   readonly reason: string;
   readonly detail: string | null;
-  /** Null for what a read of ours brought. */
+  /** Null for input from a read of ours. */
   readonly eventId: string | null;
   readonly state: QuarantineState;
   /** The database's clock. */
@@ -38,7 +38,7 @@ const toQuarantined = (row: Row): Quarantined => ({
   dismissedAt: toInstant(row.dismissedAt),
 });
 
-/** Newest first: numbers below `before` (null: all), at most `limit`; a condition that is null is left out. */
+/** Newest first: numbers below `before` (null: all), at most `limit`; a null condition is ignored. */
 export async function listQuarantined(
   pool: Pool,
   query: {
@@ -61,12 +61,12 @@ export async function listQuarantined(
   return rows.map(toQuarantined);
 }
 
-/** What came, byte for byte. */
+/** The input, byte for byte. */
 export interface QuarantinedInput extends Quarantined {
   readonly body: Buffer;
 }
 
-/** Undefined when there is none of that number: also when it was replayed. */
+/** Undefined if there is no entry with that number, for example because it was replayed. */
 export async function readQuarantined(
   pool: Pool,
   quarantineId: string,

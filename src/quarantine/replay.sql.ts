@@ -10,9 +10,9 @@ export interface QuarantineFilter {
 export interface QuarantineCount {
   /** Events: they go back to where a worker decides on them again. */
   readonly events: number;
-  /** What a read of ours brought and names an order: the order is read again instead. */
+  /** Input from reads that names an order: the order is read again instead. */
   readonly reads: number;
-  /** Reads that name no order: nothing can be read again by itself. */
+  /** Reads that name no order: nothing can be read again singly. */
   readonly unnamed: number;
   /** How many of each reason. */
   readonly reasons: readonly { readonly reason: string; readonly count: number }[];
@@ -59,9 +59,9 @@ export interface ReplayBatch {
 }
 
 /**
- * Takes up to `limit` rows out of the quarantine, oldest first, and puts what they stand for back to work, in one
- * statement: an event awaits a decision again, an order that a read showed is to be read again. Rows beyond
- * `throughId` are left alone, or a replay that fails once more would go round for ever.
+ * Takes up to `limit` entries out of the quarantine, oldest first, and processes them again, in one statement: an event
+ * awaits a decision again; an order from a read will be read again. Rows beyond `throughId` are not touched, because a
+ * replay that fails again would otherwise repeat forever.
  */
 export async function replayQuarantined(
   pool: Pool,

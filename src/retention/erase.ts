@@ -32,11 +32,11 @@ export async function previewErasure(pool: Pool, subject: ErasureSubject): Promi
 }
 
 /**
- * Erases the personal data of an order wherever it is; applyBatch redacts what is seen of it later. `also` are entries of
- * an earlier report that a person has found to be about the order. All or nothing.
+ * Erases the personal data of an order everywhere; applyBatch redacts whatever arrives later. `also` are entries of an
+ * earlier report that a person has assigned to the order. All or nothing.
  *
- * Bodies are searched while batches go on. Only what was decided during the search is looked at, once more, while they
- * wait. Throws UnavailableError when something else holds the table of orders for too long; nothing was done then.
+ * Bodies are searched while batches continue. Only what was decided during the search is searched again while they
+ * wait. Throws UnavailableError if the table of orders is locked for too long; nothing was done then.
  */
 export async function eraseOrder(
   pool: Pool,
@@ -49,7 +49,7 @@ export async function eraseOrder(
   const keep = (one: UnnamedInput) => keepMentioned(input, one, names);
   const searchedFrom = await withDecisionsAtRest(pool, readDecidedThrough);
   await collectAll(pool, sourceId, keep);
-  // A long search leaves much to look at again: most of that, too, without the lock.
+  // After a long search there is much to search again: most of that, too, without the lock.
   const searchedAgainFrom = await withDecisionsAtRest(pool, readDecidedThrough);
   for (const one of await readUnnamedSince(pool, sourceId, searchedFrom)) keep(one);
   return withDecisionsAtRest(pool, async (client) => {

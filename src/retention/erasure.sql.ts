@@ -19,7 +19,7 @@ export interface ErasureSubject {
   readonly reference: string;
 }
 
-/** Input without a reference of its own that is the order's anyway. */
+/** Input without a reference of its own that nevertheless belongs to the order. */
 export interface NamingInput {
   /** Positions in the inbox. */
   readonly events: readonly string[];
@@ -27,11 +27,11 @@ export interface NamingInput {
   readonly quarantined: readonly string[];
 }
 
-/** Batches wait as long as an erasure does; beyond this it gives way. */
+/** Batches wait as long as an erasure does; after this time it gives way. */
 const LOCK_TIMEOUT_MS = 5_000;
 const LOCK_NOT_AVAILABLE = "55P03";
 
-/** What stands in an inbox row in place of a body that was erased. */
+/** Replaces an erased body in the inbox. */
 export const ERASED_BODY = '{"erased":true}';
 
 /**
@@ -57,7 +57,7 @@ export async function withDecisionsAtRest<Result>(
   }
 }
 
-/** The business's own id of the order, as long as it is known. */
+/** The business's own id of the order, while it is known. */
 export async function readExternalOrderId(
   pool: Pool,
   { sourceId, reference }: ErasureSubject,
@@ -81,7 +81,7 @@ const CONCERNED = `
     where source_id = $1 and (reference = $2 or quarantine_id = any ($4::bigint[]) or inbox_seq in (select seq from events))
   )`;
 
-/** What an erasure of this order would concern now. */
+/** What an erasure of this order would affect now. */
 export async function countErasure(
   pool: Pool,
   { sourceId, reference }: ErasureSubject,
@@ -99,9 +99,9 @@ export async function countErasure(
 }
 
 /**
- * Removes the personal data of an order, and notes that it must not come back. Reference, status, times, fleet, branch
- * and the order key stay. Erasing again changes nothing. To be run within withDecisionsAtRest: a batch that began before
- * could not see the note, and would write the order again.
+ * Removes the personal data of an order, and records that it must not return. Reference, status, times, fleet, branch
+ * and the order key stay. Erasing again changes nothing. Run it within withDecisionsAtRest: a batch that started before
+ * would not see the record, and would write the order again.
  */
 export async function writeErasure(
   client: Queryable,

@@ -1,12 +1,12 @@
 import type { Pool, Queryable } from "../database/database.ts";
 
-/** Up to where decisions and the quarantine had come. */
+/** The latest decision and the latest quarantine entry. */
 export interface DecidedThrough {
   readonly historyId: string;
   readonly quarantineId: string;
 }
 
-/** What was stored without the reference of an order. */
+/** Input that was stored without the reference of an order. */
 export interface UnnamedInput {
   /** `event`: of the inbox; `quarantined`: what a read brought. */
   readonly kind: "event" | "quarantined";
@@ -22,7 +22,7 @@ export interface UnnamedPart {
 }
 
 const PART_ROWS = 1_000;
-/** A part ends early beyond so many bytes; it always has one body. */
+/** A part ends early beyond this many bytes; it always has at least one body. */
 const PART_BYTES = 16 * 1_048_576;
 
 /** All decisions up to here are committed, if no batch is under way: the caller holds the lock that keeps them out. */
@@ -68,7 +68,7 @@ export function readUnnamedEvents(pool: Pool, sourceId: string, after: string): 
   });
 }
 
-/** What reads of a source brought into quarantine without the reference of an order, behind a number. */
+/** Quarantined input from reads of a source without an order reference, after a number. */
 export function readUnnamedReads(pool: Pool, sourceId: string, after: string): Promise<UnnamedPart> {
   return readPart(pool, [sourceId, after], {
     kind: "quarantined",
@@ -82,7 +82,7 @@ export function readUnnamedReads(pool: Pool, sourceId: string, after: string): P
   });
 }
 
-/** What was decided since, without the reference of an order. */
+/** Input decided since then, without an order reference. */
 export async function readUnnamedSince(
   database: Queryable,
   sourceId: string,

@@ -1,7 +1,7 @@
 const decoder = new TextDecoder("utf-8");
 const strictDecoder = new TextDecoder("utf-8", { fatal: true });
 const ESCAPED = /\\u([0-9a-f]{4})/gi;
-/** What stands between quotes, and words as they stand in a text or an address. */
+/** Quoted texts, and words in a text or an address. */
 const QUOTED = /"([^"]{1,255})"/g;
 const WORD = /[\p{L}\p{N}_.-]{3,255}/gu;
 
@@ -12,13 +12,13 @@ export interface OrderNames {
 }
 
 /**
- * How a body that is about no order speaks of one. `named`: its reference stands there by itself. `perhaps`: the
- * reference stands there in another case or joined to something by a sign, or the business's own id does. `unreadable`: it is
- * no text.
+ * How a body without an order mentions one. `named`: it contains the reference as a separate word or string. `perhaps`:
+ * it contains the reference in another case or joined to something by a sign, or the business's own id. `unreadable`:
+ * it is not text.
  */
 export type Mention = "named" | "perhaps" | "unreadable" | "none";
 
-/** All strings in a body that may be the reference of an order: what stands between quotes, and each word. */
+/** All strings in a body that may be an order reference: quoted texts and words. */
 export function namesIn(body: Buffer): string[] {
   const text = plainText(body);
   const names = new Set<string>();
@@ -28,7 +28,7 @@ export function namesIn(body: Buffer): string[] {
     // The end of a sentence.
     names.add(word.replace(/\.+$/, ""));
   }
-  // What Postgres cannot store is the reference of no order.
+  // Text that Postgres cannot store is not the reference of any order.
   return [...names].filter((name) => name.isWellFormed() && !name.includes("\0"));
 }
 
@@ -42,7 +42,7 @@ export function findMention(body: Buffer, { reference, externalOrderId }: OrderN
   return isText(body) ? "none" : "unreadable";
 }
 
-/** Whether `name` is there in any case, and not as a part of a longer word: DO-1 is another order than DO-12. */
+/** Whether `name` occurs in any case, but not as part of a longer word: DO-1 is not DO-12. */
 function standsIn(text: string, name: string): boolean {
   const plain = Array.from(
     name,

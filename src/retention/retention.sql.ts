@@ -4,7 +4,7 @@ import type { Pool } from "../database/database.ts";
 /** One step of a pass. */
 export interface RetentionStep {
   readonly removed: number;
-  /** Rows that were looked at. */
+  /** Rows that were examined. */
   readonly looked: number;
   /** True when nothing more is to be done now. */
   readonly over: boolean;
@@ -13,13 +13,13 @@ export interface RetentionStep {
 interface StepQuery {
   /** Rows of this instant and later stay, by the database's clock. */
   readonly cutoff: Instant;
-  /** How many rows a step looks at. */
+  /** How many rows a step examines. */
   readonly limit: number;
 }
 
 /**
- * Removes rows of one table, a step at a time. The next step, also of another process, resumes where this one ended, so
- * that a row which has to stay is not looked at by every pass. One process at a time may run a rule.
+ * Removes rows of one table, one step at a time. The next step, even of another process, resumes where this one ended,
+ * so that not every pass examines rows that have to stay. Only one process at a time may run a rule.
  */
 export type RetentionRule = (pool: Pool, query: StepQuery) => Promise<RetentionStep>;
 
@@ -35,7 +35,7 @@ interface Aged {
   readonly at: string;
   /** CTEs that end with `gone`: what was removed of `old`, the rows of this step that are old enough. */
   readonly removal: string;
-  /** Whether a row, called `t`, has to wait, and all that come behind it. Its values begin at $4. */
+  /** Whether a row, called `t`, and all rows after it have to wait. Its values begin at $4. */
   readonly waits?: { readonly condition: string; readonly values: readonly unknown[] };
 }
 
@@ -84,8 +84,8 @@ const CHANGES: Aged = {
 };
 
 /*
- * Not only the rows of this step: an older one that had to stay, because its order showed it when it was looked at, was
- * replaced by one that was written later. So whoever looks at all later rows finds all that were replaced.
+ * Not only the rows of this step: an older row that had to stay, because its order showed it at the time, was replaced
+ * by a later one. So examining all later rows finds all replaced ones.
  */
 const HISTORY: Aged = {
   walk: "history",
@@ -115,13 +115,13 @@ const HISTORY: Aged = {
 /** Longer than any statement that applies may run: what has a smaller number than such a row is committed, or never will be. */
 const SETTLED = "clock_timestamp() - interval '10 minutes'";
 
-/** Events that were decided on and lie in no quarantine, bodies and all. What was decided stays in the history. */
+/** Decided events that are not in quarantine, including bodies. Their decisions stay in the history. */
 export const removeEvents: RetentionRule = (pool, query) => walkOn(pool, query, EVENTS);
 
 /** Looks again at events that had to stay. */
 export const removeEventsThatStayed: RetentionRule = (pool, query) => lookAgain(pool, query, EVENTS);
 
-/** Observations, but of each order the one that it shows now: it says why the mirror says so. */
+/** Observations, except each order's current one, which explains its state. */
 export const removeHistory: RetentionRule = (pool, query) => walkOn(pool, query, HISTORY);
 
 /** Old observations that their orders do not show any longer, found by the young ones that replaced them. */
@@ -129,8 +129,8 @@ export const removeSuperseded: RetentionRule = (pool, query) =>
   walkOn(pool, query, { ...HISTORY, walk: "superseded history" }, SETTLED);
 
 /**
- * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing
- * webhooks is still to be notified of waits for that, `waitSeconds` at most; planDeliveries tells of what goes then.
+ * Changes of the feed. Readers that have not read them must start again. A change that an endpoint of outgoing webhooks
+ * has not been notified of waits, at most `waitSeconds`; planDeliveries reports changes removed after that.
  */
 export function makeRemoveChanges(waitSeconds: number): RetentionRule {
   const waits = { condition: TO_BE_SENT, values: [waitSeconds] };
@@ -148,10 +148,10 @@ const TO_BE_SENT = `
       where d.state = 'pending'))`;
 
 /**
- * Windows that were walked, but the proved ones that reach before history_since or beyond safe_through: these two say
- * all that the others prove, and mirror.proved says it to the readers. What stays may still move one of them, when a
- * gap is filled or a backfill meets the history. Where a proof is taken back, what stays proved of it becomes a window
- * of its own, so nothing goes too early.
+ * Walked windows, except proved ones that begin before history_since or end beyond safe_through: these two values
+ * summarise the others, and mirror.proved shows that to readers. Windows that stay may still move one of the two, when
+ * a gap is filled or a backfill meets the history. If a proof is withdrawn, its remainder becomes a separate window, so
+ * nothing is removed too early.
  */
 export const removeCoverage: RetentionRule = (pool, query) => walkOn(pool, query, COVERAGE);
 
@@ -181,7 +181,7 @@ export const removeUnannounced: RetentionRule = (pool, { cutoff, limit }) =>
     [String(cutoff), limit],
   );
 
-/** Goes on behind the last row that was looked at, up to the first one that is younger than `until`. */
+/** Continues after the last examined row, up to the first row more recent than `until`. */
 function walkOn(
   pool: Pool,
   { cutoff, limit }: StepQuery,
@@ -229,7 +229,7 @@ function lookAgain(
   );
 }
 
-/** `batch` is what was looked at, `old` what of it is old enough, `gone` what was removed; $2 is the limit. */
+/** `batch` are the examined rows, `old` those old enough, `gone` those removed; $2 is the limit. */
 async function readStep(pool: Pool, statement: string, values: readonly unknown[]): Promise<RetentionStep> {
   const { rows } = await pool.query<RetentionStep>(
     `${statement}

@@ -12,7 +12,7 @@ import type { Shutdown } from "../runtime/lifecycle/shutdown.ts";
 import type { Tracing } from "../runtime/telemetry/tracing.ts";
 import type { ReloadableSources } from "./start/reloadableSources.ts";
 
-/** What every role of the product is started with. */
+/** The dependencies of every role at its start. */
 export interface RoleDeps {
   readonly config: Config;
   readonly databaseUrl: string;
@@ -21,13 +21,13 @@ export interface RoleDeps {
   readonly shutdown: Shutdown;
   /** The figures of this process. */
   readonly metrics: Metrics;
-  /** Undefined: nobody asked for traces. */
+  /** Undefined: tracing is off. */
   readonly tracing?: Tracing | undefined;
   /** Sources that may change while the process runs; undefined: those of the configuration stay. */
   readonly reloadableSources?: ReloadableSources | undefined;
-  /** Logs the first operator in, where nobody configured a password; see provideCredentials. */
+  /** Logs the first operator in if no password is configured; see provideCredentials. */
   readonly loginCode?: LoginCode | undefined;
-  /** How long an event may come after the read that found its change; the poller's default where absent. */
+  /** How long an event may arrive after the read that found its change; default: the poller's. */
   readonly eventGraceSeconds?: number | undefined;
   /** Called with every decision of this process. */
   readonly onDecisions?: ((decisions: readonly Decision[]) => void) | undefined;
@@ -39,24 +39,24 @@ export const HOLDER = `${hostname()}:${process.pid}`;
 const APPLY_CONNECTIONS = 2;
 const APPLY_TIMEOUT_MS = 15_000;
 
-/** What a pool of a process needs of what the process is started with. */
+/** What a process provides to open a pool. */
 export interface PoolDeps {
   readonly config: Pick<Config, "databaseUrl" | "databaseDirectUrl" | "databaseReadUrl">;
   readonly databaseUrl: string;
   readonly shutdown: Pick<Shutdown, "onShutdown">;
 }
 
-/** Of a pool of this process; where it leads, the configuration says. */
+/** Options of a pool; the configuration says where it connects to. */
 type RolePoolOptions = Omit<PoolOptions, "url" | "pooled">;
 
-/** A pool that ends with the process. It goes through the pooler where there is one. */
+/** A pool that ends with the process. It uses the pooler, if there is one. */
 export function openPool(deps: PoolDeps, options: RolePoolOptions): Pool {
   const { databaseUrl, databaseDirectUrl } = deps.config;
   const pooled = databaseDirectUrl !== null && databaseUrl !== null;
   return openPoolAt(deps, { url: pooled ? databaseUrl : deps.databaseUrl, pooled, ...options });
 }
 
-/** A pool on the replica that readers may be sent to; undefined where there is none. */
+/** A pool on the replica for readers; undefined if there is none. */
 export function openReplicaPool(deps: PoolDeps, options: RolePoolOptions): Pool | undefined {
   const { databaseReadUrl: url } = deps.config;
   return url === null ? undefined : openPoolAt(deps, { url, ...options });

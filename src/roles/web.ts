@@ -47,7 +47,7 @@ const RECEIVE_TIMEOUT_MS = 1_500;
 const READ_POOL = { purpose: "read", max: 8, statementTimeoutMs: 10_000, keepsPlans: true };
 /** The time is also how long a transaction may idle: an export waits that long for its client. */
 const EXPORT_POOL = { purpose: "export", max: 2, statementTimeoutMs: 60_000 };
-/** These of their own, so that a slow count never takes a connection from a reader. */
+/** Separate connections, so that a slow count never takes one from a reader. */
 const OPS_POOL = { purpose: "ops", max: 3, statementTimeoutMs: 5_000 };
 const CALLS_POOL = { purpose: "webhook calls", max: 1, statementTimeoutMs: 3_000 };
 const WEBHOOK_PATH = "/webhooks/";
@@ -75,7 +75,7 @@ export async function startWeb(
   const receiver = await composeReceiver(deps, receivePool);
   const hub = makeChangeHub({ pool: readPool, clock, logger });
   const replicaPool = openReplicaPool(deps, READ_POOL) ?? readPool;
-  // Where the order is then read from: elsewhere it may not have arrived.
+  // The order is then read from here: on another server it may not have arrived.
   const orderWait = makeOrderWait({ pool: replicaPool, clock });
   const announcements = listenForAnnouncements({
     databaseUrl: deps.databaseUrl,
@@ -101,7 +101,7 @@ export async function startWeb(
     await receiver.drain();
     await listeners.close();
   });
-  // Before the server, which waits for its requests to end: a stream of changes ends by itself never.
+  // Before the server, which waits for its requests to end: a stream of changes never ends on its own.
   shutdown.onShutdown("change streams", async () => {
     await announcements.close();
     orderWait.close();
@@ -193,7 +193,7 @@ function composeApp(
   deps.reloadableSources?.follow((changed) => void sources.splice(0, sources.length, ...changed));
   const writes = composeWrites(deps);
   const reads = { pool: replicaPool, feedPool: readPool, exportPool, hub, orderWait };
-  // First of the routers, since each one before it costs every read.
+  // The first router, because each one before it costs every read.
   app.use(makeReportRouter({ ...reads, writes, sources, apiTokens, localTrust, clock, logger }));
   app.use(makeHealthRouter({ pool: receivePool, databaseUrl, signal: shutdown.signal, logger, health }));
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));

@@ -14,7 +14,7 @@ import { deliveryEvents } from "../wire/events.ts";
 
 const WRITE_POOL = { purpose: "write", max: 2, statementTimeoutMs: 5_000 };
 
-/** What the read API needs to pass writes on; undefined when that is not switched on. */
+/** What the read API needs to forward writes; undefined if that is off. */
 export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   const { config, clock, logger, metrics } = deps;
   if (!config.writeThrough) return undefined;
@@ -52,7 +52,7 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   };
 }
 
-/** Tokens are for configured sources only, so nobody gets here. */
+/** Tokens are only for configured sources, so this is unreachable. */
 function refuseUnknown(sourceId: string): never {
   throw new TypeError(`the source ${sourceId} is not configured`);
 }

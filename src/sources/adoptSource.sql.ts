@@ -1,16 +1,16 @@
 import type { Pool } from "../database/database.ts";
 
 export interface Adoption {
-  /** What identified the provider before. */
+  /** The former identification of the provider. */
   readonly former: string | null;
   /** Orders that stay, each to be compared with the provider. */
   readonly orders: number;
 }
 
 /**
- * Gives a source to another provider, or to the organization that was refused, and starts its history again: all that was proved, measured and learned of the
- * former one goes, its orders stay, and a comparison of them all is asked for. The audit log says from what to what.
- * Undefined, and nothing changes, when neither is another one or a poller leads the source.
+ * Assigns a source to another provider, or to the refused organization, and restarts its history: everything proved,
+ * measured and learned about the former one is removed, its orders stay, and a comparison of all of them is requested.
+ * The audit log records both. Undefined, without changes, if neither differs or a poller leads the source.
  */
 export async function adoptSource(
   pool: Pool,

@@ -9,20 +9,20 @@ export interface SourceRow {
   readonly provider: string;
 }
 
-/** What is stored about a source. */
+/** The stored facts about a source. */
 export interface StoredSource {
   readonly sourceId: string;
   readonly mode: Mode;
   readonly provider: string | null;
 }
 
-/** What the poller found out about the organization that a source belongs to. */
+/** What the poller knows about the organization of a source. */
 export interface KnownSource extends StoredSource {
   /** Branches, in words, of another organization, which the configured key is of; null while it is of the source's. */
   readonly refusedBranches: string | null;
 }
 
-/** Nothing was ever read or received for the row of `sources`, and nobody is about to: a wrong address may be corrected. */
+/** Nothing was ever read or received for the row of `sources`, nor is about to be: a wrong address may be corrected. */
 const UNUSED = `not exists (select from mirror.poll_state p where p.source_id = sources.source_id and p.safe_through is not null)
   and not exists (select from mirror.coverage c where c.source_id = sources.source_id)
   and not exists (select from mirror.orders o where o.source_id = sources.source_id)
@@ -32,8 +32,8 @@ const UNUSED = `not exists (select from mirror.poll_state p where p.source_id = 
   )`;
 
 /**
- * Records the configured sources, which everything else refers to. Leaves those alone that are of another mode, or of
- * another provider of which something is stored.
+ * Records the configured sources, which everything else refers to. Skips those with another mode, or with another
+ * provider about which something is stored.
  */
 export async function recordSources(pool: Pool, sources: readonly SourceRow[]): Promise<void> {
   await pool.query(
@@ -48,7 +48,10 @@ export async function recordSources(pool: Pool, sources: readonly SourceRow[]): 
   );
 }
 
-/** Those of `sources` that are stored with another mode or provider: their orders would mix, so nobody may go on. */
+/**
+ * Those of `sources` that are stored with another mode or provider: their orders would mix, so the process must not
+ * continue.
+ */
 export async function findOtherSources(pool: Pool, sources: readonly SourceRow[]): Promise<StoredSource[]> {
   const { rows } = await pool.query<StoredSource>(
     `select source_id as "sourceId", s.mode, s.provider
@@ -70,7 +73,7 @@ function columnsOf(sources: readonly SourceRow[]): string[][] {
   ];
 }
 
-/** What is stored about a source; undefined when it was never configured. */
+/** The stored facts about a source; undefined if it was never configured. */
 export async function readSource(pool: Pool, sourceId: string): Promise<KnownSource | undefined> {
   const { rows } = await pool.query<KnownSource>(
     `select source_id as "sourceId", mode, provider, refused_branches as "refusedBranches"
@@ -86,7 +89,7 @@ export async function findSourcesOfOthers(pool: Pool, provider: string): Promise
     "select to_regclass('mirror.sources') is not null as present",
   );
   if (places[0]?.present !== true) return [];
-  // As JSON, since the table may be of a version that lacks the column.
+  // As JSON, because an older table may lack the column.
   const { rows } = await pool.query<StoredSource>(
     `select source_id as "sourceId", mode, to_jsonb(s) ->> 'provider' as provider from mirror.sources s
      where to_jsonb(s) ->> 'provider' is distinct from $1 order by source_id`,

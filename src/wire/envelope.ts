@@ -9,7 +9,7 @@ export const envelopeSchema = z.looseObject({
   data: z.looseObject({ reference: z.string() }),
 });
 
-/** As leniently as the mirror reads: an event is only refused where nothing could be said of it. */
+/** As lenient as the mirror: an event is refused only if nothing can be read from it. */
 const readableEnvelope = z.object({
   id: z.string().nullable().catch(null),
   type: z.string().nullable().catch(null),

@@ -11,9 +11,8 @@ import { withoutMember } from "./rawJson.ts";
 const named = z.looseObject({ name: z.string() });
 
 /**
- * The order object (spec, "Resources and their fields"), as strictly as a provider must keep to it. The spec does
- * not show the complete list: unknown fields and unknown statuses pass, and what is marked "assumed" is ours
- * (docs/assumptions.md).
+ * The order object (spec, "Resources and their fields"), as strict as a provider must be. The spec does not show the
+ * complete list: unknown fields and statuses are accepted, and parts marked "assumed" are ours (docs/assumptions.md).
  */
 export const orderSchema = z.looseObject({
   reference: z.string(),
@@ -35,7 +34,7 @@ export const orderSchema = z.looseObject({
 });
 export type WireOrder = z.infer<typeof orderSchema>;
 
-/** What comes with a single order (create, get, cancel): the order with `request_id` beside its fields. */
+/** The answer with a single order (create, get, cancel): the order's fields and `request_id`. */
 export const orderResponseSchema = orderSchema.extend({ request_id: z.string() });
 
 /** Text that Postgres can hold: a NUL or half a surrogate pair would refuse the whole row. */
@@ -46,14 +45,14 @@ const readableReference = z.string().min(1).max(255).refine(isStorable);
 const EXTERNAL_ID_LENGTH_MAX = 512;
 const STATUS_LENGTH_MAX = 255;
 
-/** What identifies and orders a snapshot must be there; of everything else `readFields` takes what it can read. */
+/** The parts that identify and order a snapshot are required; `readFields` reads what it can of the rest. */
 const identifiedOrder = z.object({ reference: readableReference, updatedAt: z.string() });
 
 /**
- * Reads an order object out of its JSON text. `value` is what `JSON.parse` made of `raw`.
+ * Reads an order object from its JSON text. `value` is the result of `JSON.parse(raw)`.
  *
- * A field that the mirror knows but cannot read becomes null; `raw` keeps it. Throws UnreadableSnapshotError when
- * there is no usable `reference` or `updatedAt`, or when the nesting is deeper than any order's.
+ * A known field that cannot be read becomes null; `raw` keeps it. Throws UnreadableSnapshotError if there is no usable
+ * `reference` or `updatedAt`, or if the nesting is deeper than any order's.
  */
 export function readSnapshot(raw: string, value: unknown): Snapshot {
   const result = identifiedOrder.safeParse(value);
@@ -73,7 +72,7 @@ export function readSnapshot(raw: string, value: unknown): Snapshot {
   };
 }
 
-/** The reference in something that need not be a readable order; null when there is none. */
+/** The reference in a value that may not be a readable order; null if there is none. */
 export function readReference(value: unknown): string | null {
   return z.object({ reference: readableReference }).safeParse(value).data?.reference ?? null;
 }

@@ -14,7 +14,7 @@ export interface PageElement {
 export interface RawPage {
   readonly elements: readonly PageElement[];
   readonly hasMore: boolean;
-  /** The limit that the provider says it used: it may be lower than the one asked for. */
+  /** The limit that the provider reports: it may be lower than the requested one. */
   readonly limit: number;
   readonly offset: number;
 }
@@ -44,7 +44,7 @@ export function readPage(text: string): RawPage {
   return { elements, hasMore, limit, offset };
 }
 
-/** An element of a page as the order that it is, or with what is wrong with it. */
+/** An element of a page as an order, or with its problem. */
 export function readListed({ raw, value }: PageElement): ListedOrder {
   try {
     return { kind: "order", snapshot: readSnapshot(raw, value) };

@@ -53,7 +53,7 @@ export function rawMember(text: string, key: string): string | undefined {
   return rawMembers(text).findLast((member) => member.key === key)?.raw;
 }
 
-/** The object without member `key`; the texts of the other values stay as they were. */
+/** The object without member `key`; the texts of the other values are unchanged. */
 export function withoutMember(text: string, key: string): string {
   const kept = rawMembers(text).filter((member) => member.key !== key);
   return `{${kept.map((member) => `${JSON.stringify(member.key)}:${member.raw}`).join(",")}}`;
@@ -88,7 +88,7 @@ function endOfString(text: string, start: number): number {
   return quote + 1;
 }
 
-/** Whether what stands at `at` has an odd number of backslashes before it. */
+/** Whether the character at `at` is preceded by an odd number of backslashes. */
 function isEscaped(text: string, at: number): boolean {
   let first = at;
   while (text.charCodeAt(first - 1) === BACKSLASH) first -= 1;

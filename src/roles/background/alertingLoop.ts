@@ -23,8 +23,8 @@ type AlertWebhook = NonNullable<Config["alertWebhook"]>;
 const ALERTING_POOL = { purpose: "alerting", max: 1, statementTimeoutMs: 20_000 };
 
 /**
- * Sends the alerts that ALERT_WEBHOOK_URL asks for; without it does nothing. Every process offers itself and one
- * takes the turn, so that a dead poller or worker is noticed by the others.
+ * Sends alerts to ALERT_WEBHOOK_URL; without it does nothing. Every process may do it and one takes the turn, so that
+ * the others notice a dead poller or worker.
  */
 export function startAlerting(deps: RoleDeps & Partial<Queues> & { readonly health?: HealthReader }): void {
   const { config, clock, logger, shutdown } = deps;

@@ -17,7 +17,7 @@ import type { Tracing } from "../../runtime/telemetry/tracing.ts";
 
 const QUEUE_DEADLINE_MS = 2_000;
 
-/** Has the receiver's endings shown, and how long each answer took. */
+/** Counts the outcomes of the receiver's calls, and measures the time to each answer. */
 export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver) {
   metrics.observe((observe) => {
     for (const [outcome, count] of Object.entries(receiver.counts())) {
@@ -37,8 +37,8 @@ export function meterReceiver(metrics: Metrics, clock: Clock, receiver: Receiver
 }
 
 /**
- * Has each webhook request traced, where tracing is on: its event's job and what is applied belong to its trace. A
- * trace that the sender names is not continued: whoever calls would decide what is sampled.
+ * Traces each webhook request, if tracing is on: its event's job and the apply belong to its trace. The sender's own
+ * trace is not continued: otherwise callers would decide what is sampled.
  */
 export function traceReceiver(
   tracing: Tracing | undefined,
@@ -75,7 +75,7 @@ export function meterDecisions(
   };
 }
 
-/** Once for all that are alike: each count looks for its labels. */
+/** Counts equal decisions together: each count looks up its labels. */
 function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void {
   const groups = new Map<string, { decision: Decision; count: number }>();
   for (const decision of decisions) {
@@ -90,14 +90,14 @@ function countDecisions(metrics: Metrics, decisions: readonly Decision[]): void 
   }
 }
 
-/** Shows where each source stands and which conditions hold, as far as the database can be read. */
+/** Shows the state of each source and the conditions that hold, if the database can be read. */
 export function meterHealth(metrics: Metrics, health: HealthReader): void {
   metrics.observe(async (observe) => {
     let read: Health;
     try {
       read = await health.read();
     } catch {
-      // Nothing old is shown instead: a watermark that stands still would look like one that is fresh.
+      // Old values are not shown: a stale watermark would look fresh.
       observe("order_mirror_database_up", 0);
       return;
     }
@@ -152,12 +152,12 @@ function observeEndpoint(observe: Observe, endpoint: OutgoingEndpoint): void {
     observe("order_mirror_outgoing_missed_timestamp_seconds", newestMissedAt, labels);
 }
 
-/** What of a queue of ours is measured, whatever its jobs carry. */
+/** The measured parts of a queue, whatever its jobs contain. */
 interface MeteredQueue {
   readonly bull: Pick<ApplyQueue["bull"], "name" | "getJobCounts">;
 }
 
-/** Has the queue's jobs shown; when its server does not answer in time, they are left out. */
+/** Shows the queue's jobs; if its server does not answer in time, they are omitted. */
 export function meterQueue(metrics: Metrics, { bull }: MeteredQueue): void {
   metrics.observe(async (observe) => {
     const counts = await unlessLate(
@@ -205,7 +205,7 @@ export function meterAnswers(metrics: Metrics): (answered: Answered) => void {
   };
 }
 
-/** Runs a job of the queue and takes down how long that took, whatever became of it. */
+/** Runs a job of the queue and records its duration, whatever the outcome. */
 export async function meterJob(
   { metrics, clock, queue }: { metrics: Metrics; clock: Clock; queue: string },
   work: () => Promise<unknown>,

@@ -4,7 +4,7 @@ import type { Pool } from "../../database/database.ts";
 import type { RoleDeps } from "../role.ts";
 import { meterDecisions } from "./metering.ts";
 
-/** What a process does with each batch of decisions that it has committed: count, announce, forward. */
+/** What a process does with each committed batch of decisions: count, announce, forward. */
 export function composeOnDecisions(
   { metrics, clock, shutdown, onDecisions }: RoleDeps,
   pool: Pool,

@@ -13,7 +13,7 @@ export interface RequestUsage {
 
 const FLUSH_EVERY_MS = 20_000;
 
-/** `purpose` stands in for the priority of each request. */
+/** `purpose` replaces the priority of each request. */
 export function trackRequestUsage(deps: {
   readonly budget: Budget;
   readonly pool: Pool;
@@ -50,7 +50,7 @@ export function trackRequestUsage(deps: {
   };
 }
 
-/** Writes the usage of each source down now and then, and once more in the end. */
+/** Records the usage of each source periodically, and at the end. */
 export function saveRequestUsage(
   deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
   usages: readonly RequestUsage[],

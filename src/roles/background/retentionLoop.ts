@@ -23,27 +23,27 @@ import type { RoleDeps } from "../role.ts";
 
 const LOOK_INTERVAL_MS = 10_000;
 /**
- * Nobody gives these leases back: of all workers one looks for long reads in this time, and one removes old rows. A
- * pass that removes renews its lease with each step, so that the next one begins so long after its end.
+ * These leases are never released: one worker per interval checks long reads, and one removes old rows. A pass of
+ * removal renews its lease with each step, so the next pass starts this long after its end.
  */
 const READS_TURN_MS = 20_000;
 const RETENTION_TURN_MS = 3_600_000;
 const DAY_SECONDS = 86_400;
-/** Longer than any limit that a reader's role has by itself, and shorter than what keeps a server from cleaning up. */
+/** Longer than any limit of a reader's role, and shorter than what keeps a server from cleaning up. */
 const READ_SECONDS_MAX = 900;
 /** Windows are not needed beyond their proof: long enough to see what was read the day before. */
 const COVERAGE_KEPT_FOR = "P2D";
 /** Longer than any page looks back. */
 const UNANNOUNCED_KEPT_FOR = "P30D";
-/** Rows of one statement, and the rest after it: removing must not be felt by what is received and applied. */
+/** Rows per statement, with a pause after it: removal must not slow down receiving and applying. */
 const STEP_ROWS = 2_000;
 const STEP_PAUSE_MS = 200;
-/** Of what had to stay, a pass looks at so many steps again and leaves the others to the next passes. */
+/** Of the rows that had to stay, a pass examines this many steps again and leaves the rest to the next passes. */
 const AGAIN_STEPS_MAX = 10;
 
 const RETENTION_POOL = { purpose: "retention", max: 1, statementTimeoutMs: 20_000 };
 
-/** Ends what reporting tools run for too long, and removes what is older than the configuration keeps. */
+/** Ends reports that run too long, and removes what is older than configured. */
 export function startRetention(deps: RoleDeps): void {
   const { config, clock, logger, shutdown } = deps;
   const pool = openPool(deps, RETENTION_POOL);
@@ -105,8 +105,8 @@ interface Removal {
 }
 
 /**
- * Removes in small steps whatever a rule says is older than `cutoff`; returns how many rows it looked at and removed.
- * `renew` keeps the lease; the pass ends where it answers false.
+ * Removes what a rule says is older than `cutoff`, in small steps; returns how many rows it examined and removed.
+ * `renew` extends the lease; the pass ends when it returns false.
  */
 export async function removeOld(
   deps: { pool: Pool; clock: Clock; logger: Logger; signal: AbortSignal; renew: () => Promise<boolean> },

@@ -1,10 +1,10 @@
 import { makeLoop } from "../../runtime/lifecycle/loop.ts";
 import type { RoleDeps } from "../role.ts";
 
-/** Counts that a process sums up by themselves and writes to the database now and then. */
+/** Counts that a process accumulates and writes to the database periodically. */
 export interface Tally<Count> {
   readonly add: (count: Count) => void;
-  /** Writes down what was added since the last time; what cannot be written is kept for the next. */
+  /** Writes what was added since the last time; what cannot be written is kept for the next. */
   readonly flush: () => Promise<void>;
 }
 
@@ -37,7 +37,7 @@ export function makeTally<Count>(deps: {
   return { add, flush };
 }
 
-/** Flushes the tallies every `everyMs`, and once more at the end. */
+/** Flushes the tallies every `everyMs`, and at the end. */
 export function saveTallies(
   { clock, logger, shutdown }: Pick<RoleDeps, "clock" | "logger" | "shutdown">,
   {

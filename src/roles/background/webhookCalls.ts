@@ -6,7 +6,7 @@ import type { RoleDeps } from "../role.ts";
 import { makeTally, saveTallies } from "./tally.ts";
 
 const FLUSH_EVERY_MS = 5_000;
-/** Senders give up after a few seconds, and some at once. */
+/** Senders give up after a few seconds, some sooner. */
 const SLOW_MS = 1_000;
 
 const OUTCOMES: Readonly<Partial<Record<CallEnd["outcome"], CallOutcome>>> = {
@@ -44,7 +44,7 @@ function nameOutcome(outcome: CallEnd["outcome"], reason: CallEnd["reason"]): Ca
   return OUTCOMES[outcome] ?? "other";
 }
 
-/** Writes the book down every few seconds, and once more at the end. */
+/** Records the counts every few seconds, and at the end. */
 export function keepCallBook(book: CallBook, deps: Pick<RoleDeps, "clock" | "logger" | "shutdown">): void {
   saveTallies(deps, { name: "webhook calls", everyMs: FLUSH_EVERY_MS, tallies: [book] });
 }

@@ -3,10 +3,10 @@ import helmet from "helmet";
 const HSTS_SECONDS = 180 * 86_400;
 
 /**
- * The headers of every answer that Express gives. What is no page may load, run and frame nothing; pages set a
- * policy of their own over this one.
+ * The headers of every answer that Express gives. Anything but a page may load, run and frame nothing; pages override
+ * this with their own policy.
  *
- * HSTS leaves subdomains alone: they are not ours to decide about. Over plain http browsers ignore it.
+ * HSTS excludes subdomains: they are not ours to decide about. Over plain http browsers ignore it.
  */
 export const setAnswerHeaders = helmet({
   contentSecurityPolicy: {

@@ -7,7 +7,7 @@ import { readQueueFacts } from "./queueFacts.ts";
 
 const HEALTH_POOL = { purpose: "metrics", max: 1, statementTimeoutMs: 3_000 };
 
-/** What this process says of the mirror's state: one reader for page, metrics, readiness and alerts. */
+/** The process's reader of the mirror's state: one for page, metrics, readiness and alerts. */
 export function openHealth(deps: RoleDeps & Partial<Queues>): HealthReader {
   const { config, clock, queue, outgoingQueue } = deps;
   const sources = [...config.sources];

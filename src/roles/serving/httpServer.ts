@@ -11,7 +11,7 @@ export interface ListeningServer {
   readonly server: Server;
   /** `http://host:port` that a program on this machine can use. */
   readonly url: string;
-  /** Stops accepting, lets running requests end, and cuts what is left after 3 s. */
+  /** Stops accepting, lets running requests end, and cuts the rest after 3 s. */
   readonly close: () => Promise<void>;
 }
 

@@ -3,7 +3,7 @@ import type { QueueFacts } from "../../health/condition.ts";
 import type { ApplyQueue } from "../../queue/applyQueue.ts";
 import { unlessLate } from "../../runtime/lifecycle/abort.ts";
 
-/** Whoever looks at the mirror's state waits for this. */
+/** Every reader of the mirror's state waits for this. */
 const ANSWER_DEADLINE_MS = 1_000;
 
 const NO_ANSWER = {
@@ -11,7 +11,7 @@ const NO_ANSWER = {
   fix: "Start Redis, see REDIS_URL.",
 };
 
-/** What of a queue decides on its conditions; never rejects and takes a second at most. */
+/** The facts about a queue that its conditions need; never rejects and takes at most a second. */
 export async function readQueueFacts(queue: {
   readonly bull: {
     readonly name: string;

@@ -24,8 +24,8 @@ export interface OpenDatabase {
   readonly url: string;
   readonly embedded: boolean;
   /**
-   * The same database by the login of a process. In the embedded server the login is made, with the rights of these groups
-   * and no more; elsewhere it is the one that was given.
+   * The same database with the login of a process. In the embedded server the login is created, with the rights of only
+   * these groups; elsewhere it is the given one.
    */
   enterAs(process: string, groups: readonly Group[]): Promise<string>;
   /** Stops the embedded server if this process started it. */
@@ -97,8 +97,8 @@ export async function migrateAll(
 }
 
 /**
- * Throws ConfigurationError when the schema is not one that this program works with: a role never starts on an older one.
- * Tells the log of a newer one.
+ * Throws ConfigurationError if this program cannot work with the schema: a role never starts on an older one. Logs a
+ * newer one.
  */
 export async function assertMigrated(databaseUrl: string, logger?: Logger): Promise<void> {
   const state = await examineSchema(databaseUrl);
@@ -147,7 +147,7 @@ export function nameDatabase(serverUrl: string): string {
 export async function createIfMissing(serverUrl: string): Promise<void> {
   const { rows } = await runOnce(serverUrl, `select 1 from pg_database where datname = '${DATABASE}'`);
   if (rows.length > 0) return;
-  // Two processes may start at once: the one that comes second finds it made.
+  // Two processes may start simultaneously: the second one finds it created.
   await runOnce(serverUrl, `create database ${DATABASE}`).catch((error: unknown) => {
     if (sqlState(error) !== "42P04" && sqlState(error) !== "23505") throw error;
   });
@@ -157,13 +157,13 @@ async function runOnce<Row extends pg.QueryResultRow>(
   url: string,
   sql: string,
 ): Promise<pg.QueryResult<Row>> {
-  // With a setting of the session, as our pools have: a pooler in transaction mode refuses it here and not later.
+  // With a session setting, like our pools: a pooler in transaction mode then refuses it here and not later.
   const client = new pg.Client({
     connectionString: url,
     connectionTimeoutMillis: CONNECT_TIMEOUT_MS,
     statement_timeout: STATEMENT_TIMEOUT_MS,
   });
-  // The error comes out of connect or query; without a listener a late one would end the process.
+  // connect or query rejects with the error; without a listener a late one would end the process.
   client.on("error", () => undefined);
   try {
     await client.connect();

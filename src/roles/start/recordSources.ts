@@ -9,7 +9,7 @@ import type { SourceRow, StoredSource } from "../../sources/sources.sql.ts";
 /** Identifies the provider of every demo: its sandbox may answer on another port after each start. */
 export const DEMO_PROVIDER = "the sandbox of order-mirror demo";
 
-/** What identifies the provider of a source. A key does not: it is replaced now and then. */
+/** What identifies the provider of a source. A key does not: keys are replaced from time to time. */
 export function nameProvider({ provider, baseUrl }: SourceConfig): string {
   return provider ?? spellAddress(baseUrl);
 }
@@ -20,9 +20,9 @@ export function toSourceRow(source: SourceConfig): SourceRow {
 }
 
 /**
- * Records the configured sources in the database, before anything refers to them, and notices when the database is
- * another one than before (see beginFeedEpoch). Throws ConfigurationError when a source was of another mode or provider
- * before: its orders would mix, and what is proved of the one would be said of the other.
+ * Records the configured sources in the database, before anything refers to them, and detects a different database (see
+ * beginFeedEpoch). Throws ConfigurationError if a source had another mode or provider before: its orders would mix, and
+ * proofs about one would be claimed for the other.
  */
 export async function recordConfiguredSources(pool: Pool, config: Pick<Config, "sources">): Promise<void> {
   await beginFeedEpoch(pool);
@@ -36,7 +36,7 @@ export async function assertOurs(pool: Pool, source: SourceConfig): Promise<void
   refuseOthers([source], await findOtherSources(pool, [toSourceRow(source)]));
 }
 
-/** Throws ConfigurationError when one of `sources` stands in `stored` with another mode or provider. */
+/** Throws ConfigurationError if one of `sources` has another mode or provider in `stored`. */
 export function refuseOthers(sources: readonly SourceConfig[], stored: readonly StoredSource[]): void {
   const problems: string[] = [];
   const fixes = new Set<string>();

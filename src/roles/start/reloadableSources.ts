@@ -8,7 +8,7 @@ type Listener = (sources: readonly SourceConfig[]) => Promise<void> | void;
 export interface ReloadableSources {
   /** `listener` gets all sources after each change, one change after another. */
   follow(listener: Listener): void;
-  /** Reads the configuration again. What is wrong with it is logged, and everything stays as it is. */
+  /** Reads the configuration again. If it is invalid, logs the problems and changes nothing. */
   reload(): Promise<void>;
 }
 
