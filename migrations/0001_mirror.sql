@@ -36,7 +36,7 @@ create table mirror.inbox (
   primary key (seq, source_id),
   unique (source_id, event_id, body_hash)
 );
-comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. What became of a row is in history. Rows are changed by erasure only, and removed by retention only.';
+comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. The history has the decision on each. Only erasure changes rows, and only retention deletes them.';
 comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
 comment on column mirror.inbox.event_id     is 'The envelope''s id; or sha256:<hex> of the body where it has none that can be a key.';
 comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event id that comes back with other content is kept, not dropped.';
@@ -51,7 +51,7 @@ create table mirror.pending (
   received_at timestamptz not null default clock_timestamp(),
   primary key (seq, source_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: its rows are the backlog, whatever the queue knows.';
+comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: these rows are the backlog, whatever the queue knows.';
 comment on column mirror.pending.received_at is 'When the event was stored, as in inbox.';
 comment on column mirror.pending.seq is 'Position of the event in the inbox.';
 comment on column mirror.pending.source_id is 'The source; references sources.';
@@ -83,7 +83,7 @@ create table mirror.history (
   seen_at      timestamptz not null default clock_timestamp(),
   primary key (history_id, source_id)
 );
-comment on table  mirror.history             is 'Every observation that was decided on, and how: the answer to "why does the mirror say so". Rows are changed by erasure only, and removed by retention only.';
+comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". Only erasure changes rows, and only retention deletes them.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
@@ -146,7 +146,7 @@ create table mirror.orders (
   changed_at              timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
-comment on table  mirror.orders                     is 'The latest known state of every order. Only applying, orders that are gone and erasure write here, and the order key only grows.';
+comment on table  mirror.orders                     is 'The latest known state of every order. Only applying, orders that are gone, and erasure write here, and the order key only grows.';
 comment on column mirror.orders.reference           is 'The provider''s order reference.';
 comment on column mirror.orders.horizon             is 'A read showed this content, and every change up to this instant is in it; provider-clock nanoseconds since 1970, never below version. Null while the content is a claim: only an event, or a read of something younger, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
@@ -232,7 +232,7 @@ create table mirror.changes (
   changed_at          timestamptz not null default clock_timestamp(),
   primary key (position, source_id)
 );
-comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows are never changed, and removed by retention only.';
+comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows never change, and only retention deletes them.';
 comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with holes. Read only up to mirror.feed_fence(), asked in a statement before: a smaller position may commit later.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
 comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
@@ -264,7 +264,7 @@ create table mirror.quarantine (
   primary key (quarantine_id, source_id),
   unique (inbox_seq, source_id)
 );
-comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept whole, shown, replayable.';
+comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept in full, shown, replayable.';
 comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, where it is what keeps it here.';
 comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
@@ -294,7 +294,7 @@ create table mirror.refetches (
   unconfirmed     boolean not null default false,
   primary key (source_id, reference)
 );
-comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row goes when it was read.';
+comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row is deleted after the read.';
 comment on column mirror.refetches.source_id       is 'Whose order it is.';
 comment on column mirror.refetches.reference       is 'The provider''s reference, or the externalOrderId.';
 comment on column mirror.refetches.reason          is 'Why it should be read, in words.';
@@ -323,7 +323,7 @@ create table mirror.poll_state (
   failing_since         timestamptz,
   trouble               text
 );
-comment on table  mirror.poll_state                       is 'Where polling stands, one row per source.';
+comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
 comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror, as far as anything seen tells; nanoseconds since 1970. Goes back only by a recorded breach (coverage_breaches). Null until the first proof.';
@@ -357,7 +357,7 @@ create table mirror.coverage (
   primary key (coverage_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage       is 'The windows of updatedAt that were walked whole: the proof behind safe_through. Two days after its reading a window goes that is not needed for that any more.';
+comment on table  mirror.coverage       is 'The windows of updatedAt that were completely walked: the proof behind safe_through. A window that this no longer needs is deleted two days after its reading.';
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
@@ -392,7 +392,7 @@ create table mirror.walks (
   primary key (source_id, sweep),
   check (since < until)
 );
-comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database that loses the one loses the other, and the next leader goes on where the last one stopped. The row goes with the last page, in the transaction that writes the window to coverage.';
+comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database that loses the one loses the other, and the next leader continues from there. The row is deleted with the last page, in the transaction that writes the window to coverage.';
 comment on column mirror.walks.sweep      is 'Which sweep reads it.';
 comment on column mirror.walks.since      is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.walks.until      is 'End of the window, exclusive, nanoseconds since 1970.';
@@ -414,7 +414,7 @@ create table mirror.walk_pages (
   primary key (source_id, sweep, step),
   foreign key (source_id, sweep) references mirror.walks on delete cascade
 );
-comment on table  mirror.walk_pages      is 'What the pages of the walks under way showed that no page before had, so that a walk that is taken over counts no order twice.';
+comment on table  mirror.walk_pages      is 'New keys on each page of the walks under way, so that a walk that is taken over counts no order twice.';
 comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
 comment on column mirror.walk_pages.keys is 'Name of each order and state of it: a hash of the content, and the reference.';
 comment on column mirror.walk_pages.source_id is 'The source; references sources.';
@@ -437,7 +437,7 @@ create table mirror.coverage_breaches (
   primary key (breach_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage_breaches           is 'Proofs that were taken back, since a change was found that they had missed. The range is read again and proved again. Append-only.';
+comment on table  mirror.coverage_breaches           is 'Proofs that were withdrawn because a change was found that they had missed. The period is read and proved again. Append-only.';
 comment on column mirror.coverage_breaches.since     is 'Start of what is proved no more, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.until     is 'End of it, exclusive, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.kind      is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';
@@ -457,7 +457,7 @@ create view mirror.proved as
 select source_id, since, until from mirror.coverage where proved
 union all
 select source_id, history_since, safe_through from mirror.poll_state where history_since < safe_through;
-comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: the windows up to safe_through stand in coverage only as long as they are young.';
+comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: coverage has windows up to safe_through only while they are recent.';
 comment on column mirror.proved.since is 'Begin of the proved span (inclusive).';
 comment on column mirror.proved.source_id is 'The source; references sources.';
 comment on column mirror.proved.until is 'End of the proved span (exclusive).';
@@ -468,7 +468,7 @@ create table mirror.leases (
   fence      bigint not null,
   expires_at timestamptz not null
 );
-comment on table  mirror.leases            is 'Who leads what. A row and not an advisory lock, because connection poolers break those.';
+comment on table  mirror.leases            is 'Who leads what. A row instead of an advisory lock, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
 comment on column mirror.leases.expires_at is 'By the database''s clock.';
 comment on column mirror.leases.holder is 'Who holds it: host name and process id.';

@@ -57,7 +57,7 @@ create table mirror.branches (
   closed_at       timestamptz,
   primary key (source_id, branch_id)
 );
-comment on table  mirror.branches                 is 'The branches of each source as the provider last listed them. One that is no longer listed is closed and stays.';
+comment on table  mirror.branches                 is 'The branches of each source as the provider last listed them. A branch that is no longer listed is closed and kept.';
 comment on column mirror.branches.branch_id       is 'The provider''s id of the branch.';
 comment on column mirror.branches.reference       is 'Code set in the provider''s dashboard; null until set.';
 comment on column mirror.branches.fleet_name      is 'Fleet of the primary connection (routesTo); null when there is none.';
@@ -209,7 +209,7 @@ from mirror.history h
 left join mirror.inbox i on i.seq = h.inbox_seq
 cross join lateral (select mirror.readable_json(h.raw) as raw) c
 where h.reference is not null;
-comment on view   reporting.order_history                    is 'One row per observation of an order that was decided on: every event, and every read that brought something. Filter by source_id and reference, or by seen_at.';
+comment on view   reporting.order_history                    is 'One row per decided observation of an order: every event, and every read with new content. Filter by source_id and reference, or by seen_at.';
 comment on column reporting.order_history.source_id          is 'Source of the order.';
 comment on column reporting.order_history.reference          is 'The provider''s order reference.';
 comment on column reporting.order_history.history_id         is 'Number of the observation, in the order of decisions.';
@@ -286,7 +286,7 @@ select source_id, branch_id, reference, name, street, city, postcode, fleet_name
   jsonb_array_length(connected_zones) as connected_zone_count, connected_zones,
   closed_at is null as is_open, first_seen_at, last_seen_at, closed_at
 from mirror.branches;
-comment on view   reporting.branches                      is 'One row per branch, closed ones included.';
+comment on view   reporting.branches                      is 'One row per branch, including closed ones.';
 comment on column reporting.branches.source_id            is 'Source of the branch.';
 comment on column reporting.branches.branch_id            is 'The provider''s id of the branch.';
 comment on column reporting.branches.reference            is 'Code set in the provider''s dashboard; null until set.';
@@ -315,7 +315,7 @@ select
 from mirror.orders o
 left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
 where o.real_pickup_time is not null or o.real_delivery_time is not null;
-comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: real times against planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
+comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: actual times compared with planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
 comment on column reporting.fleet_punctuality.source_id              is 'Source of the order.';
 comment on column reporting.fleet_punctuality.reference              is 'The provider''s order reference.';
 comment on column reporting.fleet_punctuality.external_order_id      is 'The business''s own identifier.';
@@ -383,7 +383,7 @@ select source_id, reference,
   end,
   requested_at
 from mirror.refetches where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
-comment on view mirror.exceptions is 'What stands beside safe_through: orders that were seen and could not be read, by the word of the quarantine; those of them that are being read again (replayed); changes that an event brought late and no read has confirmed yet (late_event); and orders whose state in a proved window no read of that window showed (unconfirmed).';
+comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
 comment on column mirror.exceptions.found_at is 'When the order was first seen this way.';
 comment on column mirror.exceptions.kind is 'Why it stands beside the claim of completeness.';
 comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
@@ -428,7 +428,7 @@ select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.
   orders as order_count, started_at, ended_at, mirror.instant_at(begun_at) as begun_at, provider, server as database_server,
   settle_seconds, overlap_seconds, fence
 from mirror.coverage;
-comment on view   reporting.coverage               is 'One row per window of updatedAt that was read whole from the provider: the proved ones are the proof behind safe_through. Windows that it does not need any more go after two days.';
+comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
 comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
@@ -453,7 +453,7 @@ select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_a
   found_by, found_at, detail, mirror.instant_at(safe_through_before) as safe_through_before,
   mirror.instant_at(safe_through_after) as safe_through_after, reproved_at
 from mirror.coverage_breaches;
-comment on view   reporting.coverage_breaches              is 'One row per proof that was taken back, since a change was found that it had missed: what a report said of that span before found_at was not complete. The span is read again by itself.';
+comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change was found that it had missed: reports on that period made before found_at were incomplete. The period is read again automatically.';
 comment on column reporting.coverage_breaches.source_id    is 'Source of the proof.';
 comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
 comment on column reporting.coverage_breaches.since        is 'Start of what is proved no more, inclusive.';
@@ -481,7 +481,7 @@ from (
   group by w.source_id
 ) c
 cross join lateral unnest(c.missing) as gap;
-comment on view   reporting.coverage_gaps              is 'One row per span from the beginning of the history to the end of what is proved that no proved window covers: changes in it may be missing. Empty when all is well; while the past of a new source is read, what is still to be read.';
+comment on view   reporting.coverage_gaps              is 'One row per period, from the start of the history to the end of what is proved, that no proved window covers: changes in it may be missing. Empty if all is well; while the history of a new source is read, what is still to be read.';
 comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
 comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
 comment on column reporting.coverage_gaps.until        is 'End of the gap, exclusive.';

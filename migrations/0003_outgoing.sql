@@ -6,7 +6,7 @@ create table mirror.outgoing_endpoints (
   paused_until    timestamptz,
   created_at      timestamptz not null default clock_timestamp()
 );
-comment on table  mirror.outgoing_endpoints                 is 'Where changes are sent to, as configured; address and secret stay in the configuration.';
+comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
 comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this: an endpoint that fails again and again is left alone for a while.';
@@ -19,7 +19,7 @@ create table mirror.outgoing_cursors (
   notified_position bigint not null default 0,
   primary key (endpoint_id, source_id)
 );
-comment on table  mirror.outgoing_cursors               is 'Up to where the change feed of a source was made into deliveries.';
+comment on table  mirror.outgoing_cursors               is 'The position up to which the change feed of a source was turned into deliveries.';
 comment on column mirror.outgoing_cursors.notified_position is 'The last removal of changes (feed_removals) that the endpoint was notified of.';
 comment on column mirror.outgoing_cursors.endpoint_id is 'The endpoint, as OUTGOING_WEBHOOKS_FILE names it.';
 comment on column mirror.outgoing_cursors.position is 'The last position of the feed that deliveries were planned for.';
@@ -43,7 +43,7 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the word that changes were removed before it was notified of them. The queue only says when to look; what is due stands here.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before it was notified of them. The queue only says when to check; what is due is here.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
@@ -76,7 +76,7 @@ cross join lateral (
     (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
     (select max(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
 ) d;
-comment on view   reporting.outgoing_webhooks                     is 'One row per endpoint of the business''s own that is notified of changes: whether it gets them.';
+comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it gets them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
 comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
 comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';

@@ -9,7 +9,7 @@ create table mirror.announced_statuses (
   last_at    timestamptz not null,
   primary key (source_id, status)
 );
-comment on table  mirror.announced_statuses            is 'Which statuses the provider announces by event: learned from the events that came, because its documentation does not list them all.';
+comment on table  mirror.announced_statuses            is 'The statuses that the provider announces by event: learned from received events, because its documentation does not list them all.';
 comment on column mirror.announced_statuses.event_type is 'Type of the last event that brought the status.';
 comment on column mirror.announced_statuses.events     is 'How many changes were first learned from such an event, or were announced by one late.';
 comment on column mirror.announced_statuses.first_at is 'When the first event of this status came, by the database''s clock.';
@@ -46,7 +46,7 @@ create table mirror.lost_events_removed (
   source_id text primary key references mirror.sources,
   lost      bigint not null
 );
-comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were removed for their age: the count of all time goes on.';
+comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were deleted for their age, so that the total count stays right.';
 comment on column mirror.lost_events_removed.lost is 'How many of the removed rows were in the state lost.';
 comment on column mirror.lost_events_removed.source_id is 'The source; references sources.';
 
@@ -54,7 +54,7 @@ create table mirror.lost_event_cursor (
   source_id text primary key references mirror.sources,
   position  bigint not null
 );
-comment on table mirror.lost_event_cursor is 'Up to where the change feed was read for lost events.';
+comment on table mirror.lost_event_cursor is 'The position up to which the change feed was read for lost events.';
 comment on column mirror.lost_event_cursor.position is 'The last change of the feed that was compared with the events.';
 comment on column mirror.lost_event_cursor.source_id is 'The source; references sources.';
 
@@ -67,10 +67,10 @@ create table mirror.webhook_calls (
   last_at   timestamptz not null,
   primary key (source_id, minute, outcome)
 );
-comment on table  mirror.webhook_calls           is 'Calls of the webhook address of each source, of all processes, by the minute in which they were written down. Kept for two days. Holds counts only: nothing of a call that was refused is stored.';
+comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
 comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
-comment on column mirror.webhook_calls.minute    is 'Minute in which they were written down, by the database''s clock.';
+comment on column mirror.webhook_calls.minute    is 'Minute in which they were recorded, by the database''s clock.';
 comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, and not by the provider''s secret. not_stored: answered 5xx. other: refused for another reason.';
 comment on column mirror.webhook_calls.calls     is 'How many calls.';
 comment on column mirror.webhook_calls.slow      is 'Of those, how many were answered later than a second after they came.';
-comment on column mirror.webhook_calls.last_at   is 'When the last of them was written down.';
+comment on column mirror.webhook_calls.last_at   is 'When the last of them was recorded.';

@@ -11,7 +11,7 @@ create table mirror.ops_actions (
   note      text,
   affected  bigint
 );
-comment on table  mirror.ops_actions           is 'Everything that was done on the ops pages, and what a command changed for good: the audit log. A row is written before the deed or together with it.';
+comment on table  mirror.ops_actions           is 'Everything done on the ops pages, and every command that changed or exported something: the audit log. A row is written before the action or together with it.';
 comment on column mirror.ops_actions.role      is 'As whom the person was logged in; command: at the command line, where whoever reaches the database may do anything.';
 comment on column mirror.ops_actions.person    is 'Who it was, as single sign-on named the person, or the account and machine of a command; null: whoever knows the password of the role.';
 comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out; of commands also adopt, pause, resume, erase, backfill, verify, cancel, export and outgoing.';
@@ -31,7 +31,7 @@ create table mirror.ops_sessions (
   last_seen_at timestamptz not null default clock_timestamp(),
   expires_at   timestamptz not null
 );
-comment on table  mirror.ops_sessions              is 'Who is logged in to the ops pages. A row goes at logout, or at the first login after its end.';
+comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
 comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value under the role''s password, or under the client secret of OpenID Connect: neither opens anything by itself, and a new secret ends every session of the old one.';
 comment on column mirror.ops_sessions.person       is 'Who it is, as OpenID Connect named the person; null: whoever knows the password of the role.';
 comment on column mirror.ops_sessions.sources      is 'Sources for which the person is an operator; null: all of them.';

@@ -8,7 +8,7 @@ create table mirror.event_delays (
   events        bigint not null,
   primary key (source_id, hour, late, up_to_seconds)
 );
-comment on table  mirror.event_delays               is 'How long after their change events came, counted by the hour in which we learned of it.';
+comment on table  mirror.event_delays               is 'How long after their change events arrived, counted by the hour in which we learned of the change.';
 comment on column mirror.event_delays.late          is 'True when a read had found the change before the event came.';
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
 comment on column mirror.event_delays.events        is 'How many changes of status were announced so.';
@@ -44,7 +44,7 @@ create table mirror.period_requests (
   ended_at     timestamptz,
   check (since < until)
 );
-comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), and how far that has got. Read by the poller that leads, newest part first.';
+comment on table  mirror.period_requests              is 'Periods of updatedAt to be read (backfill) or compared with the provider (verification), with their progress. The leading poller processes them, newest part first.';
 comment on column mirror.period_requests.request_id   is 'Number by which a person watches or cancels it.';
 comment on column mirror.period_requests.source_id    is 'The source to read.';
 comment on column mirror.period_requests.kind         is 'backfill or verification.';
@@ -84,7 +84,7 @@ create table mirror.open_order_checks (
   checked_at timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 );
-comment on table  mirror.open_order_checks            is 'Orders that stayed open for unusually long, and were therefore asked to be read again one by one.';
+comment on table  mirror.open_order_checks            is 'Orders that stayed open for unusually long, so that a re-read was requested.';
 comment on column mirror.open_order_checks.checked_at is 'When that was asked for last; a row goes when it is older than any such order.';
 comment on column mirror.open_order_checks.reference is 'The order''s reference.';
 comment on column mirror.open_order_checks.source_id is 'The source; references sources.';

@@ -6,7 +6,7 @@ create table mirror.erasures (
   erased_at  timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 );
-comment on table  mirror.erasures           is 'Orders whose personal data was erased. Whatever comes of them is redacted before it is written, so rows must stay for ever.';
+comment on table  mirror.erasures           is 'Orders whose personal data was erased. Whatever arrives about them is redacted before it is written, so rows must stay forever.';
 comment on column mirror.erasures.erased_at is 'When it was first asked for.';
 comment on column mirror.erasures.reference is 'The erased order''s reference.';
 comment on column mirror.erasures.source_id is 'The source; references sources.';

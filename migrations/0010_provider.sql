@@ -9,7 +9,7 @@ create table mirror.provider_behaviour (
   changed_at  timestamptz,
   primary key (source_id, aspect)
 );
-comment on table  mirror.provider_behaviour             is 'How the provider of a source answers where the spec leaves it open, as measured.';
+comment on table  mirror.provider_behaviour             is 'Measured behaviour of a source''s provider where the spec leaves it open.';
 comment on column mirror.provider_behaviour.aspect       is 'sort, precision, page, clock or rate.';
 comment on column mirror.provider_behaviour.value       is 'What was measured, in words.';
 comment on column mirror.provider_behaviour.measured_at is 'When that was last seen to be so.';
@@ -25,7 +25,7 @@ create table mirror.arrivals (
   changes        bigint not null,
   primary key (source_id, hour, missed_seconds, seen_seconds)
 );
-comment on table  mirror.arrivals                is 'How late changes appear in the provider''s list, counted by the hour in which they were seen. Settle time and overlap are tuned by the last week of it.';
+comment on table  mirror.arrivals                is 'How late changes appear in the provider''s list, counted by the hour in which they were seen. Settle time and overlap are tuned from the last week.';
 comment on column mirror.arrivals.missed_seconds is 'Age of the change, at most, when a read of its window did not show it; 0: no read missed it.';
 comment on column mirror.arrivals.seen_seconds   is 'Age of the change, at most, when a read showed it first.';
 comment on column mirror.arrivals.changes is 'How many changes were this old when a read first showed them.';
@@ -48,11 +48,11 @@ create table mirror.provider_requests (
   refused   bigint not null default 0,
   primary key (source_id, minute, policy, purpose)
 );
-comment on table  mirror.provider_requests          is 'Requests sent to the provider, of all processes, by the minute in which they were written down. Kept for two days.';
+comment on table  mirror.provider_requests          is 'Requests sent to the provider, from all processes, by the minute in which they were recorded. Kept for two days.';
 comment on column mirror.provider_requests.policy   is 'The narrowest rate policy that the request counted against; every one counts against sustained as well.';
 comment on column mirror.provider_requests.purpose  is 'poll, refetch, backfill, verify or write.';
 comment on column mirror.provider_requests.source_id is 'Source that they were sent for.';
-comment on column mirror.provider_requests.minute    is 'Minute in which they were written down, by the database''s clock.';
+comment on column mirror.provider_requests.minute    is 'Minute in which they were recorded, by the database''s clock.';
 comment on column mirror.provider_requests.requests  is 'How many were sent.';
 comment on column mirror.provider_requests.refused   is 'How many the provider answered 429: it had no rate left for us.';
 create index provider_requests_by_time on mirror.provider_requests (minute);

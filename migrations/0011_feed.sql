@@ -18,7 +18,7 @@ create table mirror.feed_epochs (
   server         text not null,
   begun_at       timestamptz not null default clock_timestamp()
 );
-comment on table  mirror.feed_epochs                is 'Each server that the feed was written on, in turn. A change up to after_position is the same in the epochs before; a later one that a reader of an earlier epoch saw may have been lost with that server.';
+comment on table  mirror.feed_epochs                is 'Each server that the feed was written on, in sequence. A change up to after_position is the same in earlier epochs; a later one that a reader of an earlier epoch saw may have been lost with that server.';
 comment on column mirror.feed_epochs.epoch          is 'Part of every position that readers keep.';
 comment on column mirror.feed_epochs.after_position is 'The last change that this server took over; 0 on the first.';
 comment on column mirror.feed_epochs.server         is 'Server and timeline, as mirror.server_identity() names them.';
@@ -30,7 +30,7 @@ create table mirror.feed_removals (
   source_id text primary key references mirror.sources,
   position  bigint not null
 );
-comment on table mirror.feed_removals is 'Up to which position changes of a source were removed by retention: a reader that has not read them must start again.';
+comment on table mirror.feed_removals is 'The position up to which retention removed changes of a source: a reader that has not read them must start again.';
 comment on column mirror.feed_removals.position is 'The last position of this source that retention removed.';
 comment on column mirror.feed_removals.source_id is 'The source; references sources.';
 

@@ -114,7 +114,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an order that a page contradicts is skipped in silence",
+    name: "an order that a page contradicts is skipped silently",
     edits: [
       {
         file: "poll/sweeps/walkStore.ts",
@@ -423,7 +423,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "outgoing webhooks go on behind what retention removed",
+    name: "outgoing webhooks continue past what retention removed",
     edits: [
       {
         file: "outgoing/outgoingPlan.sql.ts",

@@ -1,4 +1,7 @@
-/** What counts as one client: an IPv4 address, or the /64 of an IPv6 address, since whoever has one address has them all. */
+/**
+ * What counts as one client: an IPv4 address, or the /64 of an IPv6 address, because its owner has all of its
+ * addresses.
+ */
 export function addressGroup(address: string): string {
   if (!address.includes(":") || address.includes(".")) return address;
   const [head = "", tail] = address.split("::", 2);

@@ -1,8 +1,8 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
-/** A process that is killed for being slow to say that it lives would lose more than time. */
+/** A process that is killed because its health check is slow would lose more than time. */
 const HEALTH_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
-/** So long may readers hold up an event that came in the same turn of the event loop. */
+/** How long readers may delay an event that arrived in the same turn of the event loop. */
 const SLICE_MS = 5;
 const WAIT_MAX_MS = 1_000;
 const BODY = '{"error":{"code":"temporarily_unavailable","message":"The server is busy."}}';
@@ -20,9 +20,9 @@ interface Waiting {
 }
 
 /**
- * Passes requests to `listener` for 5 ms in each turn of the event loop, so that webhook events, which do not come this way,
- * are read in between: hundreds of requests that arrive together would otherwise be one piece of work. The others wait for
- * the next turns, first come, first served; who has waited for a second gets 503. Health checks never wait.
+ * Passes requests to `listener` for 5 ms in each turn of the event loop, so that webhook events, which bypass it, are
+ * read in between: hundreds of simultaneous requests would otherwise be one block of work. The others wait for the next
+ * turns, first come, first served; after a second they get 503. Health checks never wait.
  */
 export function eventsFirst(
   listener: RequestListener,
@@ -31,7 +31,7 @@ export function eventsFirst(
   const waiting: Waiting[] = [];
   let sliceEndsAtMs: number | undefined;
 
-  /** True while this turn's time lasts; the first call of a turn begins it. */
+  /** True while this turn's time lasts; the first call of a turn starts it. */
   function hasTime(): boolean {
     const nowMs = performance.now();
     if (sliceEndsAtMs === undefined) {

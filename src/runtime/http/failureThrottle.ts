@@ -1,27 +1,27 @@
 import type { Clock } from "../lifecycle/clock.ts";
 import { addressGroup } from "./addressGroup.ts";
 
-/** Slows down who guesses passwords or tokens. */
+/** Slows down clients that guess passwords or tokens. */
 export interface FailureThrottle {
   /** Seconds until this address may try again; 0 when it may now. */
   readonly waitSeconds: (address: string) => number;
   readonly recordFailure: (address: string) => void;
-  /** From now on failures of others do not make this address wait. */
+  /** From now on, failures of others do not make this address wait. */
   readonly recordSuccess: (address: string) => void;
 }
 
 const FAILURES_PER_ADDRESS_MAX = 10;
-/** Of all addresses together, as whoever has a network of machines guesses from each of them. */
+/** For all addresses together: an attacker with many machines guesses from each of them. */
 const FAILURES_MAX = 200;
 const WINDOW_MS = 60_000;
 const ADDRESSES_MAX = 10_000;
 
 /**
- * Lets an address fail 10 times within a minute, and all of them together 200 times; beyond that only addresses may try
- * that were right before.
+ * Allows an address 10 failures within a minute, and all of them together 200; beyond that only addresses with an
+ * earlier success may try.
  *
- * While an address waits, what is right is refused as well: otherwise the limit would only slow down the wrong guesses,
- * and the right one would still come out at full speed.
+ * While an address waits, right values are refused, too: otherwise the limit would only slow down wrong guesses, and
+ * the right one would still succeed at full speed.
  */
 export function makeFailureThrottle(
   clock: Pick<Clock, "monotonicMs">,

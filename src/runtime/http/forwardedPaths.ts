@@ -1,4 +1,4 @@
-/** Every write that the provider's contract shows; what else it may take is forwarded only where it is named. */
+/** Every write of the provider's contract; others are forwarded only if they are listed. */
 const CONTRACT = [
   "POST /v1/orders",
   "POST /v1/orders/quote",
@@ -12,7 +12,7 @@ const PATTERN = /^(?:POST|PUT|PATCH|DELETE) \/v1(?:\/(?:[A-Za-z0-9_-]+|\{[a-z]+\
 /** Keys and webhook endpoints: with them, a token that may order couriers would take over the account. */
 const ADMINISTRATION = /key|webhook|secret|token|credential|member|user|billing|subscription/i;
 
-/** What is wrong with an entry of WRITE_THROUGH_PATHS, if anything. */
+/** The problem of an entry of WRITE_THROUGH_PATHS, if any. */
 export function findPathProblem(pattern: string): string | undefined {
   if (!PATTERN.test(pattern))
     return "must be a method and a path from /v1/ on, as PUT /v1/orders/{reference}/address";
@@ -22,8 +22,8 @@ export function findPathProblem(pattern: string): string | undefined {
 }
 
 /**
- * Makes the test whether a write is forwarded: one of the contract's, or of `more`, with whole segments in place of those in
- * braces. A segment that could lead elsewhere once somebody decodes it is refused: `%2F`, `%5C`, `..`, `;`, control characters.
+ * Makes the test whether a write is forwarded: one of the contract's, or of `more`, with whole segments for those in
+ * braces. A segment that could lead elsewhere once decoded is refused: `%2F`, `%5C`, `..`, `;`, control characters.
  */
 export function makePathGate(more: readonly string[]): (method: string, target: string) => boolean {
   const allowed = [...CONTRACT, ...more].map((pattern) => {

@@ -14,8 +14,8 @@ const ENTITIES: Readonly<Record<string, string>> = {
 };
 
 /**
- * Template of HTML: text put into it is escaped, for content and for quoted attributes; Html stays as it is, lists are
- * joined, and null is nothing.
+ * A template of HTML: text is escaped, for content and for quoted attributes; Html stays unchanged, lists are joined,
+ * and null is empty.
  */
 export function html(strings: TemplateStringsArray, ...parts: readonly Part[]): Html {
   const texts = parts.map(writePart);

@@ -19,22 +19,22 @@ const WATCH_INTERVAL_MS = 1_000;
 
 /** A running Postgres under a folder of ours. */
 export interface EmbeddedPostgres {
-  /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Holds across restarts. */
+  /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Stays the same across restarts. */
   readonly url: string;
-  /** True when another process was using the server already. */
+  /** True if another process was already using the server. */
   readonly shared: boolean;
-  /** Stops using the server; the last process to do so stops it. Resolves when that is done. Safe to call twice. */
+  /** Stops using the server; the last process to do so stops it. Resolves when that is done. May be called twice. */
   readonly stop: () => Promise<void>;
 }
 
 export interface EmbeddedPostgresOptions extends ServerSettings {
-  /** Folder for everything of the server; made when missing. */
+  /** Folder for everything of the server; created if missing. */
   readonly dataDir: string;
   /** Port on 127.0.0.1; 0, the default, takes a free one. Ignored when a running server is joined. */
   readonly port?: number;
-  /** False leaves a server dead that died while in use. Default true. */
+  /** False: do not restart a server that dies while in use. Default true. */
   readonly revive?: boolean;
-  /** Called when this process has started a dead server again. */
+  /** Called when this process has restarted a dead server. */
   readonly onRevive?: () => void;
 }
 
@@ -47,10 +47,10 @@ interface Deps {
 /**
  * Starts the Postgres under `dataDir`, or joins the one that already runs there.
  *
- * Several processes may use one server: it is stopped by the last one, also when others were killed. One that dies
- * is started again on the same port. It runs in a session of its own, so Ctrl-C in a terminal does not reach it
- * before our own roles have finished. Throws ConfigurationError when the folder holds something else or cannot be
- * used, and UnavailableError when the server does not come up.
+ * Several processes may use one server: the last one stops it, even if others were killed. A server that dies is
+ * restarted on the same port. It runs in a separate session, so Ctrl-C in a terminal does not reach it before our own
+ * roles have finished. Throws ConfigurationError if the folder holds something else or is unusable, and
+ * UnavailableError if the server does not start.
  */
 export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): Promise<EmbeddedPostgres> {
   const folder = await openPostgresFolder(options.dataDir);
@@ -86,7 +86,7 @@ export async function startEmbeddedPostgres(options: EmbeddedPostgresOptions): P
   return { url: started.url, shared: started.shared, stop };
 }
 
-/** Starts the server again whenever it has died, until the loop is stopped. */
+/** Restarts the server whenever it has died, until the loop is stopped. */
 function watch(deps: Deps, port: number, isStopped: () => boolean): Loop {
   const { folder, server, options } = deps;
   const loop = makeLoop({
@@ -101,7 +101,7 @@ function watch(deps: Deps, port: number, isStopped: () => boolean): Loop {
     },
     everyMs: WATCH_INTERVAL_MS,
     pausesFirst: true,
-    // Whoever needs the server sees that it is away, and the next look tries again.
+    // Users of the server see that it is down, and the next check tries again.
     onError: () => undefined,
     clock: systemClock,
   });
@@ -116,7 +116,7 @@ async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
     const postmaster = await findPostmaster(deps.folder.cluster);
     if (!postmaster) return startServer(deps.server, wantedPort, deps.options);
     if (postmaster.status === "ready") return postmaster.port;
-    // Its starter or stopper was killed half-way; the server itself goes on.
+    // Its starter or stopper was killed half-way; the server itself keeps running.
     if (systemClock.monotonicMs() > deadlineMs) {
       throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
         fix: `Read ${deps.folder.serverLog}.`,

@@ -12,8 +12,8 @@ const NAMELESS_MAX_MS = 2_000;
 const SETTLE_MS = 25;
 
 /**
- * Runs `work` while no other process, nor another call of this one, runs its own under the same file. A lock whose
- * holder was killed is taken over. Throws UnavailableError when the holder does not let go within 90 s.
+ * Runs `work` while no other process or call runs its own under the same file. A lock whose holder was killed is taken
+ * over. Throws UnavailableError if the holder does not release it within 90 s.
  */
 export async function withPidLock<Result>(file: string, work: () => Promise<Result>): Promise<Result> {
   const identity = await identifyProcess();
@@ -57,7 +57,7 @@ async function create(file: string, identity: string): Promise<boolean> {
   }
 }
 
-/** Who holds the lock; "" when that can never be known; undefined when it is not known yet, or nobody does. */
+/** The holder of the lock; "" if it can never be known; undefined if it is not known yet, or nobody holds it. */
 async function readHolder(file: string): Promise<string | undefined> {
   try {
     const holder = await readFile(file, "utf8");

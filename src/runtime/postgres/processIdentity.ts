@@ -6,12 +6,12 @@ const execFileAsync = promisify(execFile);
 /** Place of the start time among the fields that follow the program's name in /proc/PID/stat (proc(5), field 22). */
 const START_TIME_FIELD = 19;
 
-/** Text that names this very process: its pid and, where the system tells it, when it started. */
+/** Text that identifies this very process: its pid and, if the system shows it, its start time. */
 export async function identifyProcess(pid = process.pid): Promise<string> {
   return `${pid}:${await readStartTime(pid)}`;
 }
 
-/** True while the process that `identity` names lives; false when its pid went to another one since. */
+/** True while the process of `identity` lives; false if its pid now belongs to another one. */
 export async function isIdentityAlive(identity: string): Promise<boolean> {
   const [pid = "", startTime = ""] = identity.split(":");
   if (!isPidAlive(Number(pid))) return false;

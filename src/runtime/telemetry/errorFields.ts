@@ -1,7 +1,7 @@
 import { OrderMirrorError } from "../../domain/errors.ts";
 import type { Retry } from "../../domain/errors.ts";
 
-/** What of an error may be logged: nothing here can hold a payload. */
+/** The loggable parts of an error: none can hold a payload. */
 export interface ErrorFields {
   readonly type: string;
   readonly message: string;
@@ -9,7 +9,7 @@ export interface ErrorFields {
   readonly retry?: Retry;
   /** Frames only: the first line of a JS stack repeats the message. */
   readonly stack?: string;
-  /** Type and code of each cause, nearest first; their messages stay out. */
+  /** Type and code of each cause, nearest first; without their messages. */
   readonly causes?: readonly string[];
 }
 
@@ -24,9 +24,9 @@ const QUOTED = /(["'`])[^]*\1/;
 /**
  * The loggable part of anything that was thrown.
  *
- * Allow-list: type, message, code, retry, stack frames, and the types and codes of its causes. `body`, `detail`,
- * `headers`, `response` and whatever else a library hangs on its errors never come out. Messages of our own
- * errors are kept whole, as they carry no personal data; from those of others the quoted parts are cut out.
+ * An allow-list: type, message, code, retry, stack frames, and the types and codes of its causes. `body`, `detail`,
+ * `headers`, `response` and anything else that a library attaches to its errors never appear. Messages of our own
+ * errors are kept in full, because they carry no personal data; from other messages the quoted parts are removed.
  */
 export function describeError(error: unknown): ErrorFields {
   if (!(error instanceof Error)) return { type: typeof error, message: describeMessage(error) };

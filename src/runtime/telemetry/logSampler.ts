@@ -1,8 +1,8 @@
 import type { Clock } from "../lifecycle/clock.ts";
 
 /**
- * Asks whether a line about `key` may be logged now. Undefined: no, one was logged a moment ago. A number: yes,
- * and so many were left out since that one.
+ * Whether a line about `key` may be logged now. Undefined: no, one was logged a moment ago. A number: yes, and this
+ * many were skipped since that one.
  */
 export type LogSampler = (key: string) => number | undefined;
 
@@ -12,8 +12,8 @@ interface Sample {
 }
 
 /**
- * Lets one line per key through in `intervalMs`, so that whoever floods us with bad requests, or a server that is
- * away, does not flood the log. Keys must come from a fixed set: each is remembered for ever.
+ * Allows one line per key in `intervalMs`, so that a flood of bad requests, or an unavailable server, does not flood
+ * the log. Keys must come from a fixed set: each is remembered forever.
  */
 export function makeLogSampler(deps: { clock: Pick<Clock, "monotonicMs">; intervalMs: number }): LogSampler {
   const samples = new Map<string, Sample>();

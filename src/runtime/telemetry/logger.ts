@@ -13,7 +13,7 @@ export type LogFormat = "json" | "pretty";
 export interface LoggerOptions {
   readonly level: LogLevel;
   readonly format: LogFormat;
-  /** The role of this process; stands in every line. */
+  /** The role of this process, in every line. */
   readonly service: string;
   /** Default stderr, as results go to stdout. A stream is for tests. */
   readonly destination?: LogStream | undefined;
@@ -29,16 +29,16 @@ const LIST_LENGTH_MAX = 100;
 const UNWRITTEN_BYTES_MAX = 1_048_576;
 const OMITTED = "[omitted]";
 
-/** Names whose text is never logged; a second net under the rule that nobody logs such things. */
+/** Names whose values are never logged; a second line of defence, because nobody should log them. */
 const SECRET_NAME =
   /(?:^|_)(?:secrets?|passwords?|authorization|api_keys?|tokens?|signatures?|phone|email|first_name|last_name|customer|address|street|city|postcode|body|raw|payload|headers)(?:_|$)/;
 
 /**
- * A pino logger that cannot give away what it should not.
+ * A pino logger that cannot leak secrets.
  *
- * Lines are flat: scalars, lists of scalars, and errors cut down by describeError; any other object is omitted,
- * as payloads hide in objects. Messages are constant sentences: arguments for `%s` are dropped. Writes are
- * synchronous, so the last lines before an exit are not lost, as they are with a worker thread.
+ * Lines are flat: scalars, lists of scalars, and errors reduced by describeError; any other object is omitted, because
+ * payloads hide in objects. Messages are constant sentences: arguments for `%s` are dropped. Writes are synchronous, so
+ * the last lines before an exit are not lost, as they would be with a worker thread.
  */
 export function makeLogger(options: LoggerOptions): Logger {
   const { level, format, service, destination } = options;
@@ -57,7 +57,7 @@ export function makeLogger(options: LoggerOptions): Logger {
     },
     openStream(format, destination),
   );
-  // Pino hands the fields of a child logger to no formatter.
+  // Pino does not pass the fields of a child logger to a formatter.
   const makeChild = (logger as { child: unknown }).child as MakeChild;
   return Object.assign(logger, {
     child(this: Logger, fields: pino.Bindings, childOptions?: pino.ChildLoggerOptions) {
@@ -74,7 +74,7 @@ export const silentLogger: Logger = pino({ level: "silent" }, { write: () => und
 function openStream(format: LogFormat, destination: LogStream | undefined): LogStream {
   const sink = destination ?? openDescriptor(STDERR);
   if (format === "json") return sink;
-  // Not pino-pretty's own stream: it passes lines on in later ticks, so the last ones before an exit are lost.
+  // Not pino-pretty's own stream: it writes lines in later ticks, so the last ones before an exit would be lost.
   const plain = destination !== undefined || !isatty(STDERR);
   const prettify = prettyFactory({
     ...(plain ? { colorize: false } : {}),
@@ -86,8 +86,8 @@ function openStream(format: LogFormat, destination: LogStream | undefined): LogS
 }
 
 /**
- * Lines that cannot be written, as on a full disk, are kept up to a limit and tried again with the next one: without
- * a listener the error would end a process that can still receive events.
+ * Lines that cannot be written, for example on a full disk, are kept up to a limit and retried with the next one:
+ * without a listener the error would end a process that can still receive events.
  */
 function openDescriptor(fd: number): LogStream {
   const sink = pino.destination({ fd, sync: true, maxLength: UNWRITTEN_BYTES_MAX });
@@ -97,7 +97,7 @@ function openDescriptor(fd: number): LogStream {
 
 type LogArguments = Parameters<pino.LogFn>;
 
-/** Leaves the fields and the sentence; an error alone lends its own sentence, cleaned. */
+/** Keeps the fields and the sentence; an error alone supplies its own sentence, cleaned. */
 function cleanArguments(args: readonly unknown[]): LogArguments {
   const [first, sentence] = args;
   if (typeof first !== "object" || first === null) return [first] as unknown as LogArguments;

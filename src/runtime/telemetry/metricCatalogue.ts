@@ -12,9 +12,9 @@ const JOB_BUCKETS = [0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30
 const LAG_BUCKETS = [0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60, 120, 300, 900, 3_600];
 
 /**
- * Every metric of the product; their names are a contract with dashboards and alert rules. Watermarks are moments
- * and not ages, so that they tell the truth when a process no longer moves them. No label holds an id of an order
- * or an event: `source`, `organization`, `queue` and `endpoint` come from the configuration, all others from fixed lists.
+ * Every metric of the product; their names are a contract with dashboards and alert rules. Watermarks are times, not
+ * ages, so that they stay true when a process no longer moves them. No label contains an id of an order or an event:
+ * `source`, `organization`, `queue` and `endpoint` come from the configuration, all others from fixed lists.
  */
 export const METRICS = {
   order_mirror_build_info: { kind: "observed-gauge", help: "1, with the program's version." },

@@ -8,21 +8,21 @@ import type { CounterName, Definition, HistogramName, ObservedName } from "./met
 
 type Labels = Readonly<Record<string, string>>;
 
-/** Takes down one value of an observed metric, for this collection only. */
+/** Records one value of an observed metric, for this collection only. */
 export type Observe = (name: ObservedName, value: number, labels?: Labels) => void;
 
-/** The figures of this process, and what it reads when it is asked. */
+/** The metrics of this process, and the callbacks that read values on request. */
 export interface Metrics {
   /** Adds `amount`, 1 by default. */
   count(name: CounterName, labels: Labels, amount?: number): void;
   record(name: HistogramName, value: number, labels?: Labels): void;
-  /** `collect` runs at each collection; what it does not observe then is not shown. It must not take long. */
+  /** `collect` runs at each collection; metrics that it does not observe are not shown. It must be fast. */
   observe(collect: (observe: Observe) => Promise<void> | void): void;
   /** Everything in Prometheus' text format. */
   render(): Promise<string>;
 }
 
-/** Makes the registry of a process. Nothing is sent anywhere: whoever wants the figures asks for them. */
+/** Makes the registry of a process. Nothing is sent anywhere: metrics are read on request. */
 export function makeMetrics({ version }: { version: string }): Metrics {
   const reader = new PrometheusExporter({ preventServerStart: true });
   const serializer = new PrometheusSerializer(undefined, false, undefined, true, true);
@@ -37,7 +37,7 @@ export function makeMetrics({ version }: { version: string }): Metrics {
   const observed = new Set<string>();
   let rendering: Promise<string> = Promise.resolve("");
 
-  /** The SDK goes on to show a series that is not observed any more, with its last value: those are left out here. */
+  /** The SDK keeps showing a series that is no longer observed, with its last value: those are removed here. */
   async function renderOnce(): Promise<string> {
     observed.clear();
     const { resourceMetrics } = await reader.collect();
@@ -73,7 +73,7 @@ export function makeMetrics({ version }: { version: string }): Metrics {
       );
     },
     render() {
-      // One at a time: what one collection observes must not be taken for what another one does.
+      // One at a time: observations of one collection must not be mistaken for those of another.
       rendering = rendering.catch(() => undefined).then(renderOnce);
       return rendering;
     },

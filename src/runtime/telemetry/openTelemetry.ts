@@ -16,7 +16,7 @@ const CLOSE_DEADLINE_MS = 3_000;
 const LOG_INTERVAL_MS = 60_000;
 const KINDS = { server: SpanKind.SERVER, internal: SpanKind.INTERNAL };
 
-/** Reached only where tracing is on: see startTracing, which does not load this file otherwise. */
+/** Used only if tracing is on: startTracing does not load this file otherwise. */
 export function makeTracing(deps: { service: string; version: string; logger: Logger }): Tracing {
   const { service, version, logger } = deps;
   const provider = new BasicTracerProvider({
@@ -67,7 +67,7 @@ export function makeTracing(deps: { service: string; version: string; logger: Lo
   };
 }
 
-/** A collector that is away costs a line a minute, and nothing else: spans that find no room are dropped. */
+/** An unavailable collector costs a line per minute, and nothing else: spans without room are dropped. */
 function logExportErrors(logger: Logger): void {
   const sample = makeLogSampler({ clock: systemClock, intervalMs: LOG_INTERVAL_MS });
   setGlobalErrorHandler((error) => {

@@ -35,7 +35,7 @@ const LABEL = "sig1";
 
 /**
  * HTTP Message Signatures (RFC 9421). Each label signs what it lists; of those that cover everything the scheme asks for,
- * one must prove true. The body is covered by Content-Digest, which is computed anew.
+ * one must prove true. The body is covered by Content-Digest, which is computed again.
  */
 export function readMessage(
   scheme: MessageScheme,

@@ -33,7 +33,7 @@ const SIGNED_HASHES = ["sha256", "sha512"] as const;
 const ID_NAME = /(^|[-_])id$/;
 const LIKELY_NAME =
   /nonce|key|event|topic|delivery|request|message|salt|version|type|time|date|user|client|account|merchant/;
-/** Signed now and then, but rarely: everything a client or a proxy adds by itself. */
+/** Rarely signed: everything that a client or a proxy adds automatically. */
 const TRANSPORT_NAME =
   /^(?:accept|content-|user-agent$|connection$|host$|transfer-|via$|forwarded|x-forwarded|x-real-ip|cookie|cache-|te$|trace|baggage|cf-|sec-)/;
 const TEXT_LENGTH_MAX = 512;

@@ -23,8 +23,41 @@ const RETIRED: readonly (readonly [RegExp, string])[] = [
   [/\b(?:begins?|begun) anew\b/i, "start again"],
 ];
 
+/** Phrases of a foreign tongue that documents and comments must not fall back to, and what to write instead. */
+const FOREIGN: readonly (readonly [RegExp, string])[] = [
+  [/\bgo(?:es|ne)? on (?:where|from|behind|by itself)\b/i, "continue, resume"],
+  [/\bto be had\b|\bcan(?:not)? be had\b|\bhad back\b/i, "available, restored"],
+  [/\bnobody is needed\b/i, "no action needed"],
+  [/\bnow and then\b/i, "periodically, occasionally"],
+  [/\banew\b/i, "again"],
+  [/\bhangs? together\b/i, "overlap, be contiguous"],
+  [/\bwithout a word\b|\bin silence\b/i, "silently"],
+  [/\b(?:takes?|took) down what\b|\bwritten down\b/i, "record"],
+  [/\bvouch(?:es|ed)? for\b/i, "claim"],
+  [/\bcounts? no more\b|\bleads? no more\b/i, "no longer"],
+  [/\bat the least\b|\bat the most\b/i, "at least, at most"],
+  [/\bis told (?:of|to|that|when|in)\b/i, "notified, asked, learns"],
+  [
+    /^\s*(?:\/\*\*|\*|\/\/|--) Has (?:the|each|a|an|jobs|workers|statements)\b/,
+    "a plain verb: Prepares statements",
+  ],
+  [/\bwhom\b.*\bof which\b/i, "two sentences"],
+];
+/** Comments of code, and every line of a document. */
+const isProse = (file: string, line: string) =>
+  /\.md$|\.env\.example$/.test(file) || /^\s*(?:\/\*|\*|\/\/|--|#)/.test(line);
+
 const ROOT = path.resolve(import.meta.dirname, "../../..");
-const PLACES = ["src", "docs", "migrations", "config", "README.md", "CONTRIBUTING.md", ".env.example"];
+const PLACES = [
+  "src",
+  "docs",
+  "migrations",
+  "config",
+  "README.md",
+  "CONTRIBUTING.md",
+  "SECURITY.md",
+  ".env.example",
+];
 
 function listFiles(place: string): string[] {
   const absolute = path.join(ROOT, place);
@@ -33,6 +66,20 @@ function listFiles(place: string): string[] {
     .filter((file) => /\.(?:ts|md|sql|yml|json)$/.test(file))
     .map((file) => path.join(place, file));
 }
+
+it("documents and comments say it in plain English", () => {
+  const found = PLACES.flatMap(listFiles).flatMap((file) =>
+    readFileSync(path.join(ROOT, file), "utf8")
+      .split("\n")
+      .flatMap((line, index) =>
+        FOREIGN.flatMap(([phrase, instead]) => {
+          const match = isProse(file, line) ? phrase.exec(line) : null;
+          return match === null ? [] : [`${file}:${index + 1}: "${match[0]}": write ${instead}`];
+        }),
+      ),
+  );
+  expect(found).toEqual([]);
+});
 
 it("no retired word is left: one word for one thing", () => {
   const files = PLACES.flatMap(listFiles);
