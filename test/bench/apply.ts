@@ -1,3 +1,4 @@
+import { readFile } from "node:fs/promises";
 import { toBatchRows } from "../../src/apply/batchRows.ts";
 import { applyBatch } from "../../src/apply/applyBatch.sql.ts";
 import type { BatchRow } from "../../src/apply/batchRow.sql.ts";
@@ -93,6 +94,11 @@ export const benchApply: Bench = async ({ pool }) => {
         name: "our statement, one event each, ten connections",
         run: () => drain(nextRows(SINGLE_ROWS), { size: 1, connections: SINGLE_CONNECTIONS, write: apply }),
       },
+      ...(process.platform === "linux" ? [BATCH, 1] : []).map((size) => ({
+        name: `Postgres' work for an event, ${size === 1 ? "one event each" : `${size} rows`}, one connection`,
+        unit: "µs CPU",
+        run: () => measureWork(pool, nextRows(size === 1 ? SINGLE_ROWS : ROWS), size),
+      })),
     ],
     limit: inBatches("limit: a plain statement that writes the same rows", async (rows) => {
       const { rowCount } = await pool.query({
@@ -143,6 +149,28 @@ async function drain(
   await Promise.all(Array.from({ length: options.connections }, connection));
   const elapsedMs = performance.now() - startedMs;
   return { value: rows.length / (elapsedMs / 1_000), errors: rows.length - written };
+}
+
+/** What the server's process takes, whatever else the machine does: so it tells two versions apart on a busy one. */
+async function measureWork(pool: Pool, rows: readonly BatchRow[], size: number): Promise<Sample> {
+  const client = await pool.connect();
+  try {
+    const { rows: processes } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const file = `/proc/${processes[0]?.pid}/schedstat`;
+    const readNanos = async () => Number((await readFile(file, "utf8")).split(" ")[0]);
+    let begunNanos = 0;
+    const write: Write = async (batch) => {
+      const outcomes = await applyBatch(client, batch);
+      // The first statement of a connection is planned.
+      if (begunNanos === 0) begunNanos = await readNanos();
+      return outcomes.filter(({ verdict }) => verdict === "applied").length;
+    };
+    const { errors } = await drain(rows, { size, connections: 1, write });
+    const value = ((await readNanos()) - begunNanos) / 1_000 / (rows.length - size);
+    return { value, errors };
+  } finally {
+    client.release();
+  }
 }
 
 /** The same orders in both sets of tables: what is measured are changes of known orders, four events of five. */

@@ -9,6 +9,7 @@ import { createDatabase, withDatabase } from "../support/createDatabase.ts";
 import { addSource } from "../support/orders.ts";
 import { benchApply } from "./apply.ts";
 import type { Bench } from "./bench.ts";
+import { compareVersions, tabulate } from "./compareVersions.ts";
 import { benchEndToEnd } from "./endToEnd.ts";
 import { benchExport } from "./export.ts";
 import { benchFeed } from "./feed.ts";
@@ -27,8 +28,11 @@ import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
 
 /**
- * `npm run bench -- [--section NAME]… [--json] [--quick] [--write]`: each figure as a ratio to its limit,
+ * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write]`: each figure as a ratio to its limit,
  * measured in the same run. --write puts them into docs/performance.md.
+ *
+ * `npm run bench -- --compare REF [--section NAME]… [--runs=N] [--json] [--quick]`: the figures of this checkout and those of
+ * the commit REF, measured in turn.
  *
  * Exits with 1 when a section could not be measured, after the figures of the others.
  */
@@ -50,24 +54,48 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
-const asked = process.argv.slice(2).filter((argument) => !argument.startsWith("--"));
+/** What can be compared between versions without being asked for by name. */
+const COMPARED = ["apply", "receive", "end-to-end", "read"];
+
+const compareAt = process.argv.indexOf("--compare");
+const ref = compareAt === -1 ? undefined : (process.argv[compareAt + 1] ?? "HEAD");
+const asked = process.argv
+  .slice(2)
+  .filter((argument, index) => !argument.startsWith("--") && index + 2 !== compareAt + 1);
 const unknown = asked.filter((name) => !Object.hasOwn(SECTIONS, name));
 if (unknown.length > 0) {
   process.stderr.write(`No section ${unknown.join(", ")}; there are ${Object.keys(SECTIONS).join(", ")}.\n`);
   process.exit(2);
 }
-const figures: Figure[] = [];
-for (const name of asked.length > 0 ? asked : Object.keys(SECTIONS)) {
-  try {
-    figures.push(...(await runSection(SECTIONS[name] ?? (() => Promise.resolve([])))));
-  } catch (error) {
-    process.stderr.write(`NOT MEASURED: ${name}. ${error instanceof Error ? error.stack : String(error)}\n`);
-    process.exitCode = 1;
+if (ref === undefined) await measureHere(asked.length > 0 ? asked : Object.keys(SECTIONS));
+else await compareWith(ref, asked.length > 0 ? asked : COMPARED);
+
+async function measureHere(sections: readonly string[]): Promise<void> {
+  const figures: Figure[] = [];
+  for (const name of sections) {
+    try {
+      figures.push(...(await runSection(SECTIONS[name] ?? (() => Promise.resolve([])))));
+    } catch (error) {
+      process.stderr.write(
+        `NOT MEASURED: ${name}. ${error instanceof Error ? error.stack : String(error)}\n`,
+      );
+      process.exitCode = 1;
+    }
   }
+  if (process.argv.includes("--write")) await writeFigures(figures);
+  if (process.argv.includes("--json")) printJson(figures);
+  else printFigures(figures);
 }
-if (process.argv.includes("--write")) await writeFigures(figures);
-if (process.argv.includes("--json")) process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
-else printTable(figures);
+
+async function compareWith(former: string, sections: readonly string[]): Promise<void> {
+  const compared = await compareVersions(former, sections);
+  if (process.argv.includes("--json")) printJson(compared);
+  else printTable(tabulate(former, compared));
+}
+
+function printJson(figures: readonly unknown[]): void {
+  process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
+}
 
 /** On a durable server of the section's own: what is measured includes the fsync of every commit. */
 async function runSection(bench: Bench): Promise<Figure[]> {
@@ -105,7 +133,7 @@ async function runSection(bench: Bench): Promise<Figure[]> {
   }
 }
 
-function printTable(rows: readonly Figure[]): void {
+function printFigures(rows: readonly Figure[]): void {
   const milliseconds = (value: number | null) => (value === null ? "" : `${value.toFixed(1)} ms`);
   const cells = rows.map(({ section, name, unit, value, p50Ms, p99Ms, ofLimit, goal }) => [
     section,
@@ -117,8 +145,13 @@ function printTable(rows: readonly Figure[]): void {
     goal ?? "",
   ]);
   const head = ["section", "what", "median (min–max)", "p50", "p99", "of limit", "goal"];
-  const table = [head, ...cells];
-  const widths = head.map((_, column) => Math.max(...table.map((row) => row[column]?.length ?? 0)));
+  printTable([head, ...cells]);
+}
+
+function printTable(table: readonly (readonly string[])[]): void {
+  const widths = (table[0] ?? []).map((_, column) =>
+    Math.max(...table.map((row) => row[column]?.length ?? 0)),
+  );
   for (const row of table) {
     const line = row.map((cell, column) => cell.padEnd(widths[column] ?? 0)).join("  ");
     process.stdout.write(`${line.trimEnd()}\n`);

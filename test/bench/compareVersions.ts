@@ -1,0 +1,115 @@
+import { execFile, spawn } from "node:child_process";
+import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { text } from "node:stream/consumers";
+import { promisify } from "node:util";
+import { ROOT } from "./buildProgram.ts";
+import { RUNS } from "./effort.ts";
+import { formatValue, median } from "./measure.ts";
+import type { Figure } from "./measure.ts";
+
+const run = promisify(execFile);
+
+/** One figure of both versions. */
+export interface ComparedFigure {
+  readonly section: string;
+  readonly name: string;
+  readonly unit: string;
+  /** Medians over the rounds. */
+  readonly before: number;
+  readonly now: number;
+  /** `now` to `before`, round by round. */
+  readonly ratio: { readonly min: number; readonly median: number; readonly max: number };
+}
+
+/**
+ * Measures the sections with the version `ref` and with the checkout as it stands, in turn, each by its own bench, so that
+ * drift of the machine meets both alike. Figures that only one of them has are left out.
+ *
+ * Rejects when git does not know `ref`, or when a version could not be measured.
+ */
+export async function compareVersions(ref: string, sections: readonly string[]): Promise<ComparedFigure[]> {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-compare-"));
+  const former = path.join(folder, "former");
+  try {
+    await checkOut(ref, former);
+    const compared: ComparedFigure[] = [];
+    for (const section of sections) compared.push(...(await compareSection(section, former)));
+    return compared;
+  } finally {
+    await rm(folder, { recursive: true, force: true });
+    await run("git", ["worktree", "prune"], { cwd: ROOT });
+  }
+}
+
+async function checkOut(ref: string, tree: string): Promise<void> {
+  await run("git", ["worktree", "add", "--detach", tree, `${ref}^{commit}`], { cwd: ROOT });
+  const [ours, theirs] = await Promise.all(
+    [ROOT, tree].map((root) => readFile(path.join(root, "package-lock.json"), "utf8")),
+  );
+  if (ours === theirs) await symlink(path.join(ROOT, "node_modules"), path.join(tree, "node_modules"));
+  else await run("npm", ["ci", "--no-audit", "--no-fund"], { cwd: tree });
+}
+
+async function compareSection(section: string, former: string): Promise<ComparedFigure[]> {
+  const rounds: { before: Figure[]; now: Figure[] }[] = [];
+  for (let round = 1; round <= RUNS; round += 1) {
+    process.stderr.write(`${section} · round ${round} of ${RUNS}\n`);
+    // Each goes first as often: the second one finds the machine warmer.
+    const before = round % 2 === 1 ? await measure(former, section) : undefined;
+    const now = await measure(ROOT, section);
+    rounds.push({ before: before ?? (await measure(former, section)), now });
+  }
+  const names = rounds[0]?.now.map(({ name }) => name) ?? [];
+  return names.flatMap((name) => {
+    const pairs = rounds.flatMap(({ before, now }) => {
+      const [one, other] = [find(before, name), find(now, name)];
+      return one && other && one.unit === other.unit ? [{ before: one, now: other }] : [];
+    });
+    return pairs.length === 0 ? [] : [summarize(pairs)];
+  });
+}
+
+const find = (figures: readonly Figure[], name: string) => figures.find((figure) => figure.name === name);
+
+function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedFigure {
+  const ratios = pairs.map(({ before, now }) => now.value.median / before.value.median);
+  const { section = "", name = "", unit = "" } = pairs[0]?.now ?? {};
+  return {
+    section,
+    name,
+    unit,
+    before: median(pairs.map(({ before }) => before.value.median)),
+    now: median(pairs.map(({ now }) => now.value.median)),
+    ratio: { min: Math.min(...ratios), median: median(ratios), max: Math.max(...ratios) },
+  };
+}
+
+/** One counted run; a version whose bench does not know `--runs` makes all of its own. */
+async function measure(tree: string, section: string): Promise<Figure[]> {
+  const quick = process.argv.includes("--quick") ? ["--quick"] : [];
+  const options = ["--section", section, "--json", "--runs=1", ...quick];
+  const child = spawn("npm", ["run", "--silent", "bench", "--", ...options], {
+    cwd: tree,
+    stdio: ["ignore", "pipe", "inherit"],
+  });
+  const ended = new Promise<number | null>((resolve, reject) =>
+    child.on("error", reject).on("close", resolve),
+  );
+  const [output, code] = await Promise.all([text(child.stdout), ended]);
+  if (code !== 0) throw new Error(`the bench in ${tree} ended with ${code}: section ${section}`);
+  return JSON.parse(output) as Figure[];
+}
+
+/** The rows of a table: the head first. */
+export function tabulate(ref: string, figures: readonly ComparedFigure[]): string[][] {
+  const rows = figures.map(({ section, name, unit, before, now, ratio }) => [
+    section,
+    name,
+    `${formatValue(before)} ${unit}`,
+    `${formatValue(now)} ${unit}`,
+    `${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)})`,
+  ]);
+  return [["section", "what", ref, "here", "ratio (min–max)"], ...rows];
+}
