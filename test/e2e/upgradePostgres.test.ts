@@ -16,6 +16,14 @@ import { runProgram, startProgram, stopPrograms } from "../support/program.ts";
 const older = await findOlderPostgres();
 const ORDERS =
   "select reference, encode(hash, 'hex') as hash, version::text from mirror.orders order by reference";
+/** What leads npm to its registry. */
+const REGISTRY = Object.fromEntries(
+  Object.entries(process.env).flatMap(([name, value]) =>
+    value !== undefined && /proxy|^npm_config_|^NODE_EXTRA_CA_CERTS$|^SSL_CERT/i.test(name)
+      ? [[name, value]]
+      : [],
+  ),
+);
 /** Spares the others what npm brings to the first. */
 const PROGRAMS = ["--programs", path.dirname(older?.postgres ?? "")];
 
@@ -102,7 +110,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(refused.stderr).toContain("fix: Run `order-mirror upgrade-postgres`");
     expect(refused.code).toBe(2);
 
-    const upgraded = await runProgram(["upgrade-postgres"], { DATA_DIR: dataDir });
+    const upgraded = await runProgram(["upgrade-postgres"], { ...REGISTRY, DATA_DIR: dataDir });
     expect(upgraded.stderr).not.toContain("order-mirror:");
     expect(upgraded.stdout).toContain(`Copied from PostgreSQL ${OLDER_MAJOR} to`);
     expect(upgraded.stdout).toContain(`${orders.length} orders`);
