@@ -131,14 +131,20 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(referencesOf(await readByDemo(dataDir))).toEqual(expect.arrayContaining(referencesOf(orders)));
   });
 
-  it("survives a kill amid the copy, and a second run carries it over", async () => {
+  it("survives Ctrl-C and a kill amid the copy, and the next run carries it over", async () => {
     const dataDir = await copyFolder("killed");
     const filled = path.join(dataDir, "demo", "postgres-filled", "PG_VERSION");
+    const pidFile = path.join(dataDir, "demo", "postgres", "postmaster.pid");
+    const interrupted = startProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
+    await vi.waitFor(() => expect(existsSync(filled)).toBe(true), { timeout: 60_000, interval: 5 });
+    const { stderr, code } = await interrupted.stop("SIGINT");
+    expect(stderr).toContain("Interrupted; nothing was changed.");
+    expect([code, existsSync(pidFile), existsSync(filled)]).toEqual([130, false, false]);
+
     const killed = startProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
     await vi.waitFor(() => expect(existsSync(filled)).toBe(true), { timeout: 60_000, interval: 5 });
     expect((await killed.stop("SIGKILL")).signal).toBe("SIGKILL");
     // The servers that it left behind are still there.
-    const pidFile = path.join(dataDir, "demo", "postgres", "postmaster.pid");
     const pid = Number((await readFile(pidFile, "utf8")).split("\n")[0]);
     expect(isPidAlive(pid)).toBe(true);
 

@@ -14,7 +14,7 @@ import { runUntilInterrupted } from "../input/interrupts.ts";
 import { readConfig } from "../input/session.ts";
 import { makeProgressLine } from "../output/progressLine.ts";
 import type { ProgressLine } from "../output/progressLine.ts";
-import { printJson, printLine } from "../output/terminal.ts";
+import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Options {
   readonly programs?: string;
@@ -59,8 +59,8 @@ async function upgradePostgres(options: Options, signal: AbortSignal): Promise<v
     tell({ upgrade, copied, json: options.json === true });
   } catch (error) {
     line.end();
-    // Ctrl-C: no failure, and nothing was changed.
     if (!signal.aborted) throw error;
+    printNotice("Interrupted; nothing was changed.");
   }
 }
 

@@ -63,6 +63,7 @@ export async function copyDatabase(
     if (leftBehind.length > 0 && !options.leavesBehind) throw refuseStrange(leftBehind);
     await copyRoles(old, fresh);
     const tables = await fillTables({ old, fresh, without, options });
+    options.signal?.throwIfAborted();
     await fresh.query("commit");
     return { tables, leftBehind };
   } finally {
