@@ -108,7 +108,7 @@ it("the demo tells an endpoint of its changes; what was given up and what lies i
 
   const unknown = await runProgram(["outgoing", "retry", "none", "--yes"], env);
   expect(unknown.code).toBe(2);
-  expect(unknown.stderr).toContain("There are: erp.");
+  expect(unknown.stderr).toContain("Known endpoints: erp.");
   const ending = await demo.stop("SIGINT");
   expect(ending.signal).toBe("SIGINT");
   expect(ending.stderr).not.toMatch(/took too long/);
