@@ -46,7 +46,7 @@ it(`every event answered 200 is in the mirror, though the receiver is killed ${K
   await load.stop();
   const missing = async () => {
     const { rows } = await database.pool.query<{ reference: string }>("select reference from mirror.orders");
-    const mirrored = new Set(rows.map(({ reference }) => reference.replace("R-", "evt_")));
+    const mirrored = new Set(rows.map(({ reference }) => reference.replace(/^R-(\w+)-/, "evt_$1_")));
     return [...acknowledged].filter((id) => !mirrored.has(id));
   };
   await expect.poll(missing, { timeout: 60_000, interval: 200 }).toEqual([]);

@@ -58,5 +58,5 @@ it.runIf(isRoot)("runs the demo in a checkout that only root may enter", async (
     child!.once("exit", () => reject(new Error(`it ended:\n${output}`)));
   });
   await banner;
-  expect((await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
+  await expect.poll(async () => (await fetch(`http://127.0.0.1:${port}/readyz`)).status).toBe(200);
 });
