@@ -48,7 +48,7 @@ it("runs everything from nothing, shows events and repaired losses, explains an 
   await expect
     .poll(() => readText("/lost"), { timeout: 60_000, interval: 500 })
     .toMatch(new RegExp(`${reference} live \\w+ lost poll`));
-  expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never came");
+  expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never arrived");
 
   const order = await runProgram(["order", applied[1]!], env);
   expect(order.code).toBe(0);

@@ -167,7 +167,7 @@ it("gives the source to the other organization when it is told to, and starts a 
   expect(await poller.runOnce()).toMatchObject({ outcome: "failed" });
   await poller.close();
   const { code, stdout } = await adopt();
-  expect(stdout).toMatch(/^Source live belongs to the organization with the branches Keuken .* now, and no/);
+  expect(stdout).toMatch(/^Source live now belongs to the organization with the branches Keuken /);
   expect(code).toBe(0);
   expect(await readSource()).toMatchObject({ safeThrough: null, refused: null });
   const { rows } = await pool.query<{ note: string }>(
