@@ -1,10 +1,8 @@
 import { spawn } from "node:child_process";
-import { readFile } from "node:fs/promises";
-import path from "node:path";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
-import { buildProgram } from "./buildProgram.ts";
+import { buildProgram, readNodeOptions } from "./buildProgram.ts";
 import { startChild, startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
@@ -81,11 +79,3 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
     },
   });
 };
-
-/** What the Procfile starts a web process with. */
-async function readNodeOptions(): Promise<string[]> {
-  const procfile = await readFile(path.join(import.meta.dirname, "../../Procfile"), "utf8");
-  const [, options] = /^web: .*node (.+) dist\/cli\/main\.js web$/m.exec(procfile) ?? [];
-  if (options === undefined) throw new Error("the Procfile starts no web process");
-  return options.split(" ");
-}

@@ -1,12 +1,15 @@
+import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import type { EdgeAttackEnd } from "../support/edgeAttack.ts";
+import { startProgram } from "../support/program.ts";
 import type { Bench } from "./bench.ts";
+import { buildProgram, readNodeOptions } from "./buildProgram.ts";
 import { startChild, startLoad } from "./children.ts";
 import { amount } from "./effort.ts";
 import type { LoadAnswer } from "./load.ts";
 import { compare } from "./measure.ts";
 import type { Sample, Subject } from "./measure.ts";
 import { readMegabytes } from "./resident.ts";
-import { makeEnvironment, startRole, webhookAddress } from "./roles.ts";
+import { makeEnvironment } from "./roles.ts";
 
 const SECONDS = 6;
 const EVENTS_PER_SECOND = 500;
@@ -19,16 +22,26 @@ const ATTACKS = [
 
 /**
  * Shedding: how long genuine events wait for their 200 during a flood of forged ones, beside connections that never read,
- * that send a byte a second and that only open; against without all that. And what the attack costs meanwhile.
+ * that send a byte a second and that only open; against without all that. And what the attack costs meanwhile. The web
+ * process is the built program, started as the Procfile does.
  */
 export const benchShed: Bench = async ({ databaseUrl, pool, onEnd }) => {
+  await buildProgram();
   const genuine = await startLoad();
   onEnd(genuine.stop);
   const attacker = await startChild("attackProcess.ts");
   onEnd(attacker.stop);
-  const receiver = await startRole("receiver", makeEnvironment({ databaseUrl }));
-  onEnd(receiver.stop);
-  const url = webhookAddress(receiver);
+  const port = await findFreePort();
+  const env = {
+    ...makeEnvironment({ databaseUrl }),
+    PORT: String(port),
+    LOG_LEVEL: "info",
+    LOG_FORMAT: "json",
+  };
+  const web = startProgram(["web"], env, { nodeOptions: await readNodeOptions() });
+  onEnd(async () => void (await web.stop()));
+  await web.waitFor(/web is ready/);
+  const url = `http://127.0.0.1:${port}/webhooks/live`;
   let round = 0;
 
   async function sendGenuine(): Promise<Sample> {
@@ -48,13 +61,12 @@ export const benchShed: Bench = async ({ databaseUrl, pool, onEnd }) => {
     let end: EdgeAttackEnd | undefined;
     let peakMegabytes = 0;
     const attack = async (): Promise<Sample> => {
-      const port = Number(new URL(url).port);
       // From before the first event until after the last one.
       const floodMs = (SECONDS + 2) * 1_000;
       const attacked = attacker.ask<EdgeAttackEnd>({ port, floodMs, pipelined });
       peakMegabytes = 0;
       const looking = setInterval(() => {
-        void readMegabytes(receiver.pid).then((now) => (peakMegabytes = Math.max(peakMegabytes, now)));
+        void readMegabytes(web.child.pid ?? 0).then((now) => (peakMegabytes = Math.max(peakMegabytes, now)));
       }, LOOK_MS);
       const sample = await sendGenuine();
       end = await attacked;

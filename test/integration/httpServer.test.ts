@@ -1,3 +1,5 @@
+import { subscribe, unsubscribe } from "node:diagnostics_channel";
+import { once } from "node:events";
 import type { RequestListener } from "node:http";
 import { connect } from "node:net";
 import type { AddressInfo, Socket } from "node:net";
@@ -18,7 +20,26 @@ const logger = makeLogger({
   destination: { write: (line) => lines.push(line) },
 });
 
+/** Tells how many requests Node has made objects for since the call. */
+function countRequests(): () => number {
+  let count = 0;
+  const note = () => void (count += 1);
+  subscribe("http.server.request.start", note);
+  onTestFinished(() => void unsubscribe("http.server.request.start", note));
+  return () => count;
+}
+
+function openFrom(port: number, localAddress: string): Promise<Socket> {
+  return new Promise((resolve, reject) => {
+    const socket = connect({ port, host: "127.0.0.1", localAddress });
+    socket.once("error", reject);
+    socket.once("connect", () => resolve(socket));
+    onTestFinished(() => void socket.destroy());
+  });
+}
+
 async function start(listener: RequestListener, limits: Partial<ServerLimits> = {}): Promise<number> {
+  lines.length = 0;
   const server = makeHttpServer(listener, { limits, clock: systemClock, logger });
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
   onTestFinished(async () => {
@@ -69,14 +90,57 @@ describe("requests in one packet", () => {
     connection.abort();
   });
 
-  it("reset their connection when more of them wait than anybody needs", async () => {
+  it("hold their connection, unanswered, and then reset it when more of them wait than anybody needs", async () => {
     let worked = 0;
-    const port = await start(() => (worked += 1));
+    let begin: () => void = () => undefined;
+    const port = await start(
+      (_request, response) => {
+        worked += 1;
+        begin = () => response.end("late");
+      },
+      { pipelinedKeepAliveTimeout: 500 },
+    );
     const connection = await openRaw(port);
+    const startedMs = performance.now();
     connection.write(makeHead("GET /", []).repeat(10));
+    await expect.poll(() => lines.join("")).toContain("too_many_pipelined_requests");
+    begin();
+    connection.write(makeHead("GET /", []));
     await connection.closed;
+    expect(performance.now() - startedMs).toBeGreaterThan(400);
     expect(worked).toBe(1);
-    expect(lines.join("")).toContain("too_many_pipelined_requests");
+  });
+
+  it("are dropped without any work beyond what may wait", async () => {
+    const begun = countRequests();
+    const port = await start(() => undefined);
+    const connection = await openRaw(port);
+    connection.write(makeHead("GET /", []).repeat(500));
+    await expect.poll(() => lines.join("")).toContain("too_many_pipelined_requests");
+    expect(begun()).toBe(10);
+    connection.abort();
+  });
+
+  it("on many connections of an address hold up no other address", async () => {
+    const begun: string[] = [];
+    const port = await start((request, response) => {
+      begun.push(request.url ?? "");
+      if (request.url === "/first") response.end("accepted");
+    });
+    const flooding = await Promise.all(Array.from({ length: 100 }, () => openFrom(port, "127.0.0.2")));
+    const genuine = await openFrom(port, "127.0.0.1");
+    // Once each is accepted, all can be read in the same turn of the event loop.
+    const all = [...flooding, genuine];
+    const accepted = Promise.all(all.map((socket) => once(socket, "data")));
+    for (const socket of all) socket.write(makeHead("GET /first", []));
+    await accepted;
+    begun.length = 0;
+    for (const socket of flooding) socket.write(makeHead("GET /flood", []).repeat(20));
+    genuine.write(makeHead("GET /genuine", []));
+    await expect.poll(() => begun).toContain("/genuine");
+    expect(begun.indexOf("/genuine")).toBeLessThan(10);
+    // Each of them has its turn.
+    await expect.poll(() => begun.length).toBe(101);
   });
 
   it("end their connection soon after the last answer, since nobody knows whether it was taken", async () => {
@@ -162,12 +226,6 @@ describe("a client that does not take its answer", () => {
 });
 
 describe("connections", () => {
-  const openFrom = (port: number, localAddress: string) =>
-    new Promise<Socket>((resolve, reject) => {
-      const socket = connect({ port, host: "127.0.0.1", localAddress });
-      socket.once("error", reject);
-      socket.once("connect", () => resolve(socket));
-    });
   /** True when a request on it is answered. */
   const isServed = (socket: Socket) =>
     new Promise<boolean>((resolve) => {

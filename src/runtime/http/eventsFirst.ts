@@ -3,7 +3,7 @@ import type { IncomingMessage, RequestListener, ServerResponse } from "node:http
 /** A process that is killed because its health check is slow would lose more than time. */
 const HEALTH_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
 /** How long readers may delay an event that arrived in the same turn of the event loop. */
-const SLICE_MS = 5;
+const SLICE_MS = 2;
 const WAIT_MAX_MS = 1_000;
 const BODY = '{"error":{"code":"temporarily_unavailable","message":"The server is busy."}}';
 const HEADERS = {
@@ -20,7 +20,7 @@ interface Waiting {
 }
 
 /**
- * Passes requests to `listener` for 5 ms in each turn of the event loop, so that webhook events, which bypass it, are
+ * Passes requests to `listener` for 2 ms in each turn of the event loop, so that webhook events, which bypass it, are
  * read in between: hundreds of simultaneous requests would otherwise be one block of work. The others wait for the next
  * turns, first come, first served; after a second they get 503. Health checks never wait.
  */

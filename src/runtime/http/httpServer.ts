@@ -4,7 +4,7 @@ import type { Socket } from "node:net";
 import type { Clock } from "../lifecycle/clock.ts";
 import { makeLogSampler } from "../telemetry/logSampler.ts";
 import type { Logger } from "../telemetry/logger.ts";
-import { addressGroup } from "./addressGroup.ts";
+import { trackConnections } from "./connectionsByAddress.ts";
 import { oneAtATime } from "./oneAtATime.ts";
 
 /** What one server takes from its clients. Times are in milliseconds. */
@@ -17,7 +17,10 @@ export interface ServerLimits {
   /** How often those two are looked at. */
   readonly connectionsCheckingInterval: number;
   readonly keepAliveTimeout: number;
-  /** Instead of it for a connection that has sent requests without waiting for answers, which no balancer does. */
+  /**
+   * Instead of it for a connection that has sent requests without waiting for answers, which no balancer does; and how long
+   * one that sent too many of them is held.
+   */
   readonly pipelinedKeepAliveTimeout: number;
   /** A client that takes no byte of its answer for so long is let go. */
   readonly answerTimeout: number;
@@ -38,7 +41,7 @@ export const SERVER_LIMITS: ServerLimits = {
   connectionsPerAddressMax: 1_024,
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  connectionsCheckingInterval: 1_000,
+  connectionsCheckingInterval: 100,
   // Longer than what load balancers keep idle connections for (60 s), so that they close them and not we: a
   // request that meets our close half-way is lost.
   keepAliveTimeout: 65_000,
@@ -69,13 +72,21 @@ export function makeHttpServer(
     hasPipelined,
   } = oneAtATime(listener, {
     waitingMax: WAITING_MAX,
+    floodHoldMs: pipelinedKeepAliveTimeout,
     onIdle: (socket) => void socket.setTimeout(pipelinedKeepAliveTimeout),
-    onFlood: () => logClosed("too_many_pipelined_requests"),
+    onFlood(socket) {
+      logClosed("too_many_pipelined_requests");
+      readInTurn(socket);
+    },
   });
   const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
   server.maxConnections = connectionsMax;
   server.on("drop", () => logClosed("too_many_connections"));
-  limitAddresses(server, connectionsPerAddressMax, () => logClosed("too_many_connections_of_an_address"));
+  const { readInTurn } = trackConnections(server, {
+    perAddressMax: connectionsPerAddressMax,
+    isAnswering,
+    onRefused: () => logClosed("too_many_connections_of_an_address"),
+  });
   server.setTimeout(answerTimeout, (socket: Socket) => {
     // A reset where answers may not have been taken, since what the kernel holds for this client would stay after a close.
     // Between requests the time-out is that of keep-alive; and an answer that is still being made has nothing to take.
@@ -88,25 +99,6 @@ export function makeHttpServer(
     }
   });
   return server;
-}
-
-function limitAddresses(server: Server, perAddressMax: number, onRefused: () => void): void {
-  const counts = new Map<string, number>();
-  server.on("connection", (socket: Socket) => {
-    const address = addressGroup(socket.remoteAddress ?? "");
-    const count = (counts.get(address) ?? 0) + 1;
-    if (count > perAddressMax) {
-      socket.destroy();
-      onRefused();
-      return;
-    }
-    counts.set(address, count);
-    socket.once("close", () => {
-      const left = (counts.get(address) ?? 1) - 1;
-      if (left === 0) counts.delete(address);
-      else counts.set(address, left);
-    });
-  });
 }
 
 /** At most one line per reason in 10 s: a flood must not fill the log. */
