@@ -68,13 +68,18 @@ comment on function mirror.begin_feed_epoch is 'Begins a new epoch of the change
 -- transactions show nothing and hold up nothing. A lock has room for 31 bits of the position: enough to tell it from all
 -- others that a transaction of today can have begun behind.
 create function mirror.enter_feed() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+language plpgsql as $$
+declare
+  same_server boolean;
 begin
-  if not exists (select from mirror.feed where server_started = pg_postmaster_start_time()) then
+  -- With the writer's rights and by one query: this runs in each statement that applies.
+  select server_started = pg_postmaster_start_time(), pg_advisory_xact_lock_shared(
+    'mirror.changes'::regclass::oid::integer,
+    (coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) % 2147483648)::integer)
+  into same_server from mirror.feed;
+  if same_server is not true then
     perform mirror.begin_feed_epoch();
   end if;
-  perform pg_advisory_xact_lock_shared(
-    'mirror.changes'::regclass::oid::integer, (mirror.newest_feed_position() % 2147483648)::integer);
   return null;
 end
 $$;

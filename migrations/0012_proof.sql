@@ -60,42 +60,46 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp as 
 $$;
 comment on function mirror.ask_about_claim is 'Has an order read singly at once, since an event speaks against a proof: the read tells which of the two was wrong.';
 
-create function mirror.find_breaches() returns trigger
+create function mirror.proved_until(sources text[]) returns bigint
+language plpgsql volatile as $$
+begin
+  return (
+    select max(greatest(p.safe_through, (
+      select c.until from mirror.coverage c
+      where c.source_id = s.source_id and c.proved order by c.until desc limit 1)))
+    from (select distinct source_id from unnest(sources) as source_id) s
+    left join mirror.poll_state p using (source_id));
+end
+$$;
+comment on function mirror.proved_until is 'No proof of these sources speaks of this instant or a later one; null where nothing is proved. Sees what was committed before the call, also after the beginning of the statement that calls it.';
+
+create function mirror.find_breaches(
+  found_sources text[], found_references text[], versions bigint[], vias text[], conflicts boolean[],
+  previous_statuses text[])
+returns void
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
   found record;
 begin
-  -- Nearly every change is younger than all that is proved; that is seen without the rest.
-  if not exists (
-    select from fresh f
-    where f.version < (select p.safe_through from mirror.poll_state p where p.source_id = f.source_id)
-      or f.version < (select c.until from mirror.coverage c
-        where c.source_id = f.source_id and c.proved order by c.until desc limit 1)
-  ) then
-    return null;
-  end if;
   for found in
-    with oldest as (
-      select source_id, min(version) as version from fresh group by source_id
+    with changed as materialized (
+      select * from unnest(found_sources, found_references, versions, vias, conflicts, previous_statuses)
+        as c (source_id, reference, version, via, conflict, previous_status)
+    ), oldest as (
+      select source_id, min(version) as version from changed group by source_id
     ), proofs as materialized (
       select o.source_id, (
         select range_agg(int8range(p.since, p.until)) from mirror.proved p
         where p.source_id = o.source_id and p.until > o.version) as proof
       from oldest o
     )
-    select f.source_id, f.reference, f.version, f.via, f.previous_status, h.conflict
-    from fresh f
-    join proofs using (source_id)
-    join mirror.history h on h.history_id = f.history_id and h.source_id = f.source_id
-    join mirror.orders o on o.source_id = f.source_id and o.reference = f.reference
-    where proofs.proof @> f.version and f.verdict = 'applied'
-      -- The same state again: the order was taken for gone meanwhile.
-      and (h.conflict or o.previous_version is distinct from f.version)
+    select c.* from changed c join proofs using (source_id)
+    where proofs.proof @> c.version
       -- An order that could not be read stood beside the claim.
       and not exists (
         select from mirror.exceptions e
-        where e.source_id = f.source_id and e.reference = f.reference and e.kind <> 'late_event')
-    order by f.source_id, f.version, f.reference
+        where e.source_id = c.source_id and e.reference = c.reference and e.kind <> 'late_event')
+    order by c.source_id, c.version, c.reference
   loop
     if found.via = 'webhook' then
       perform mirror.ask_about_claim(found.source_id, found.reference, found.version);
@@ -109,25 +113,62 @@ begin
         end);
     end if;
   end loop;
-  return null;
 end
 $$;
-comment on function mirror.find_breaches is 'Looks at each change in the transaction that applies it: one that a proof had missed takes that proof back when a read found it, and asks for a single read when an event brought it.';
-create trigger changes_against_proofs after insert on mirror.changes
-  referencing new table as fresh for each statement execute function mirror.find_breaches();
+comment on function mirror.find_breaches is 'Looks at changes in the statement that applies them: one that a proof had missed takes that proof back when a read found it, and asks for a single read when an event brought it.';
 
-create function mirror.doubt_refutation() returns trigger
-language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
+create function mirror.follow_up(decisions json, erased_body text) returns integer
+language plpgsql as $$
+declare
+  claim record;
 begin
-  if exists (
-    select from mirror.proved p
-    where p.source_id = new.source_id and p.until > new.version and p.since <= new.version
-  ) then
-    perform mirror.ask_about_claim(new.source_id, new.reference, new.version);
-  end if;
-  return null;
+  with decided as materialized (
+    select * from json_to_recordset(decisions) as d (
+      n integer, history_id bigint, source_id text, reference text, via text, inbox_seq bigint, reason text, detail text,
+      version bigint, quarantined_raw bytea, erased boolean, verdict text, conflict boolean, previous_status text,
+      doubtful boolean)
+  ), recorded as (
+    -- What a read shows again and again is quarantined once, and leaves no trace afterwards.
+    insert into mirror.history (history_id, source_id, reference, via, verdict, reason, version)
+    select history_id, source_id, reference, via, verdict, reason, version
+    from decided d
+    where verdict = 'quarantined' and inbox_seq is null and not exists (
+      select from mirror.quarantine q
+      where q.inbox_seq is null and q.source_id = d.source_id and q.raw_hash = sha256(d.quarantined_raw))
+  ), quarantined as (
+    insert into mirror.quarantine (source_id, via, inbox_seq, reference, reason, detail, version, raw)
+    select source_id, via, inbox_seq, reference, reason, detail, version,
+      case when inbox_seq is null then quarantined_raw end
+    from decided where verdict = 'quarantined' order by n
+    on conflict do nothing
+  ), blanked as (
+    update mirror.inbox set body = convert_to(erased_body, 'UTF8')
+    where seq = any (array(select inbox_seq from decided where erased and inbox_seq is not null))
+  )
+  insert into mirror.refetches (source_id, reference, reason)
+  select distinct source_id, reference, 'conflict' from decided where doubtful
+  union
+  select source_id, reference, 'dated ahead' from decided where verdict = 'quarantined' and reason = 'dated_ahead'
+  on conflict (source_id, reference) do nothing;
+
+  perform mirror.find_breaches(array_agg(d.source_id), array_agg(d.reference), array_agg(d.version), array_agg(d.via),
+    array_agg(d.conflict), array_agg(d.previous_status))
+  from json_to_recordset(decisions) as d (source_id text, reference text, version bigint, via text, conflict boolean,
+    previous_status text, verdict text, is_new boolean)
+  where d.verdict = 'applied' and (d.is_new or d.conflict) having count(*) > 0;
+
+  -- An event that a read had refuted says that a list was further behind than any is taken to be: a new read tells.
+  for claim in
+    select d.source_id, d.reference, d.version
+    from json_to_recordset(decisions) as d (source_id text, reference text, version bigint, via text, verdict text)
+    where d.verdict = 'refuted' and d.via = 'webhook' and exists (
+      select from mirror.proved p
+      where p.source_id = d.source_id and p.until > d.version and p.since <= d.version)
+    order by d.source_id, d.reference
+  loop
+    perform mirror.ask_about_claim(claim.source_id, claim.reference, claim.version);
+  end loop;
+  return json_array_length(decisions);
 end
 $$;
-comment on function mirror.doubt_refutation is 'An event that a read had refuted says that a list was further behind than any is taken to be: a new read tells.';
-create trigger refuted_events after insert on mirror.history for each row
-  when (new.verdict = 'refuted' and new.via = 'webhook') execute function mirror.doubt_refutation();
+comment on function mirror.follow_up is 'Does what rarely follows from a decision, in the statement that decides: puts input into quarantine, blanks the bodies of erased orders'' events, asks for reads, and finds breaches. Returns of how many decisions it was told.';

@@ -60,6 +60,8 @@ export interface BatchDecision {
   readonly revision: number | null;
   /** Of the order after the decision. */
   readonly stored_version: string | null;
+  /** How many decisions of the batch had consequences that are rare; null for none, as nearly always. */
+  readonly followed_up: number | null;
 }
 
 /**

@@ -353,6 +353,29 @@ describe("the guard in SQL", () => {
     return { kind: "observation" as const, sourceId: "live", via: "poll" as const, event: null, observation };
   };
 
+  it("looks for rare consequences only where a decision has some", async () => {
+    await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+    const part = {
+      version: 1,
+      status: "created",
+      note: "a",
+      observed: 1,
+      settled: false,
+      ahead: null,
+    } as const;
+    const apply = async (changed: Partial<Part>) => {
+      const [decision] = await applyBatch(pool, toBatchRows([toSubject({ ...part, ...changed })]));
+      return [decision!.verdict, decision!.followed_up];
+    };
+    expect(await apply({})).toEqual(["applied", null]);
+    expect(await apply({ version: 2 })).toEqual(["applied", null]);
+    expect(await apply({ version: 1 })).toEqual(["stale", null]);
+    expect(await apply({ version: 2, note: "b", observed: 2 })).toEqual(["applied", 1]);
+    expect((await pool.query("select reference, reason from mirror.refetches")).rows).toEqual([
+      { reference: "R", reason: "conflict" },
+    ]);
+  });
+
   it("agrees with domain/observation decide on any sequence of observations", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(keyPart, { minLength: 1, maxLength: 8 }), async (parts) => {
