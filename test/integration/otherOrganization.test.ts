@@ -1,4 +1,4 @@
-import { afterEach, beforeEach, expect, it } from "vitest";
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
 import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -115,6 +115,16 @@ function configured(baseUrl: string) {
   } as const;
 }
 
+/** What the first cycle that it leads came to: the lease of a poller that was slow to close runs out by itself. */
+const lead = (poller: Poller) =>
+  vi.waitUntil(
+    async () => {
+      const report = await poller.runOnce();
+      return report.outcome === "not_leading" || report.outcome === "not_due" ? undefined : report;
+    },
+    { ...WAIT, interval: 20 },
+  );
+
 async function pollUntilProved(poller: Poller): Promise<void> {
   const provedBy = async () => {
     const { outcome } = await poller.runOnce();
@@ -132,7 +142,7 @@ it("refuses the key of another organization before its first list request, and n
   const before = await readSource();
 
   const client = clientWith(sandbox.url, OTHER);
-  const refused = await startPoller(client).runOnce();
+  const refused = await lead(startPoller(client));
   expect(refused).toMatchObject({ outcome: "failed", error: expect.any(ConfigurationError) as unknown });
   const { message, fix } = refused.error as ConfigurationError;
   expect(message).toMatch(
@@ -148,7 +158,7 @@ it("refuses the key of another organization before its first list request, and n
   expect(stdout).toContain(message);
 
   // The right key may lead at once, and goes on where it was.
-  expect(await startPoller(clientWith(sandbox.url, LIVE)).runOnce()).toMatchObject({ outcome: "polled" });
+  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "polled" });
   expect((await readSource()).refused).toBeNull();
 });
 
@@ -164,7 +174,7 @@ it("gives the source to the other organization when it is told to, and starts a 
   expect((await readSource()).safeThrough).not.toBeNull();
 
   const poller = startPoller(clientWith(sandbox.url, OTHER));
-  expect(await poller.runOnce()).toMatchObject({ outcome: "failed" });
+  expect(await lead(poller)).toMatchObject({ outcome: "failed" });
   await poller.close();
   const { code, stdout } = await adopt();
   expect(stdout).toMatch(/^Source live now belongs to the organization with the branches Keuken /);
@@ -176,7 +186,7 @@ it("gives the source to the other organization when it is told to, and starts a 
   expect(rows).toHaveLength(1);
   expect(rows[0]!.note).toMatch(/; now the organization with the branches Keuken /);
   await pollUntilProved(startPoller(clientWith(sandbox.url, OTHER)));
-  expect(await startPoller(clientWith(sandbox.url, LIVE)).runOnce()).toMatchObject({ outcome: "failed" });
+  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "failed" });
 });
 
 it("takes no offence at a list without branches, at a request that fails, and at branches that come and go", async () => {
@@ -196,5 +206,5 @@ it("takes no offence at a list without branches, at a request that fails, and at
   expect(rows).toEqual([{ branch_ids: ["a", "b", "c", "d"] }]);
 
   const replaced = startPoller(providerWith(() => Promise.resolve(branches("x", "y"))));
-  expect(await replaced.runOnce()).toMatchObject({ outcome: "failed" });
+  expect(await lead(replaced)).toMatchObject({ outcome: "failed" });
 });
