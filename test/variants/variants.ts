@@ -139,7 +139,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/otherOrganization.test.ts",
-      test: "refuses the key of another organization before its first list request, and names both and the ways on",
+      test: "takes no offence at a list without branches, at a request that fails, and at branches that come and go",
     },
   },
   {
