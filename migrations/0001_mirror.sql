@@ -1,7 +1,7 @@
 -- The mirror's own tables. People and reporting tools read the schema `reporting`, never these.
 -- Versions and cursors are bigint nanoseconds since 1970 (UTC); timestamptz columns are for people.
--- Every unique key has the source in it, so that the tables can be spread over servers by source; the number comes
--- first where rows are looked up by it.
+-- Every unique key includes the source, so that the tables can be sharded by source; the number comes first where
+-- rows are looked up by it.
 
 create schema mirror;
 comment on schema mirror is 'Tables of order-mirror. Private to the program; read the schema reporting instead.';
@@ -20,13 +20,13 @@ comment on column mirror.sources.source_id  is 'Name of the source, as in the ad
 comment on column mirror.sources.mode       is 'live or test; orders of the other mode are never applied.';
 comment on column mirror.sources.base_url   is 'Base address of the provider when the source was last configured.';
 comment on column mirror.sources.created_at is 'When the source was first configured here.';
-comment on column mirror.sources.provider   is 'What identifies the provider whose orders these are: its address in one spelling, or that it is the sandbox of the demo. Null until a process has started with the source. Another one is refused.';
-comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another one has none of them.';
-comment on column mirror.sources.refused_branches is 'Branches, in words, that the configured key shows instead of those of the source, since it is another organization''s; null while it is the organization of the source.';
+comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
+comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
+comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
 
 create table mirror.inbox (
   seq          bigint generated always as identity,
-  -- No foreign key: it would lock the row of the source for every event, a fifth of what storing one costs.
+  -- No foreign key: it would lock the row of the source for every event, a fifth of the cost of storing one.
   source_id    text not null,
   event_id     text not null,
   body_hash    bytea not null,
@@ -36,12 +36,12 @@ create table mirror.inbox (
   primary key (seq, source_id),
   unique (source_id, event_id, body_hash)
 );
-comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. The history has the decision on each. Only erasure changes rows, and only retention deletes them.';
+comment on table  mirror.inbox              is 'Every authenticated event, committed before it is acknowledged. The history records the decision on each. Only erasure changes rows, and only retention deletes them.';
 comment on column mirror.inbox.seq          is 'Position in the inbox; the only thing that queue jobs carry.';
-comment on column mirror.inbox.event_id     is 'The envelope''s id; or sha256:<hex> of the body where it has none that can be a key.';
-comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event id that comes back with other content is kept, not dropped.';
+comment on column mirror.inbox.event_id     is 'The envelope''s id, or sha256:<hex> of the body when the envelope has no id that can be a key.';
+comment on column mirror.inbox.body_hash    is 'SHA-256 of the body: an event with a known id but different content is kept, not dropped.';
 comment on column mirror.inbox.body         is 'The request body, byte for byte as it was signed.';
-comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, 0 first: tells when an old one can go.';
+comment on column mirror.inbox.secret_index is 'Which of the source''s webhook secrets matched, from 0: shows when an old one can be removed.';
 comment on column mirror.inbox.received_at is 'When the event was stored, by the database''s clock.';
 comment on column mirror.inbox.source_id is 'The source; references sources.';
 
@@ -51,7 +51,7 @@ create table mirror.pending (
   received_at timestamptz not null default clock_timestamp(),
   primary key (seq, source_id)
 ) with (autovacuum_vacuum_scale_factor = 0.02, autovacuum_vacuum_threshold = 500);
-comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: these rows are the backlog, whatever the queue knows.';
+comment on table mirror.pending is 'Inbox rows that await a decision. Inserted with the inbox row, deleted with its decision: these rows are the backlog, regardless of what the queue holds.';
 comment on column mirror.pending.received_at is 'When the event was stored, as in inbox.';
 comment on column mirror.pending.seq is 'Position of the event in the inbox.';
 comment on column mirror.pending.source_id is 'The source; references sources.';
@@ -86,25 +86,25 @@ create table mirror.history (
 comment on table  mirror.history             is 'Every observation with its decision: the answer to "why does the mirror show this". Only erasure changes rows, and only retention deletes them.';
 comment on column mirror.history.reference   is 'The provider''s order reference; null when the event names no order that could be read.';
 comment on column mirror.history.via         is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
-comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
-comment on column mirror.history.conflict    is 'The stored order had the same updatedAt and other content.';
-comment on column mirror.history.reason      is 'Why, in words, where the verdict alone does not say.';
+comment on column mirror.history.verdict     is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied, kept for a person. gone: the provider has no such order.';
+comment on column mirror.history.conflict    is 'The stored order had the same updatedAt but different content.';
+comment on column mirror.history.reason      is 'The reason in words, when the verdict alone does not show it.';
 comment on column mirror.history.inbox_seq   is 'The event''s row in the inbox, for via = webhook.';
-comment on column mirror.history.horizon     is 'Provider-clock nanoseconds up to which the read showed every change; null for a claim: an event, or a read of something younger.';
+comment on column mirror.history.horizon     is 'The read showed every change up to this instant; nanoseconds since 1970 by the provider''s clock. Null for a claim: an event, or a read of a version beyond its own horizon.';
 comment on column mirror.history.version     is 'updatedAt of the snapshot, nanoseconds since 1970.';
-comment on column mirror.history.settled     is 'True when nothing could change within that version any more at the time of the read.';
-comment on column mirror.history.observed_at is 'Provider-clock nanoseconds at which the read was requested or the event created.';
-comment on column mirror.history.rank        is 'Place of the status in the life of an order: decides within one timestamp.';
+comment on column mirror.history.settled     is 'True when, at the time of the read, no further change could have this version.';
+comment on column mirror.history.observed_at is 'When the read was requested or the event created, by the provider''s clock; nanoseconds since 1970.';
+comment on column mirror.history.rank        is 'Place of the status in the life of an order; decides between states with the same timestamp.';
 comment on column mirror.history.hash        is 'SHA-256 of the snapshot''s canonical JSON.';
-comment on column mirror.history.previous_status is 'Status of the order before; null unless the verdict is applied, corrected or gone, and for a new order.';
-comment on column mirror.history.raw         is 'The snapshot exactly as it came; null for a duplicate or a confirmation.';
+comment on column mirror.history.previous_status is 'Previous status of the order; null for a new order, and unless the verdict is applied, corrected or gone.';
+comment on column mirror.history.raw         is 'The snapshot exactly as received; null for a duplicate or a confirmation.';
 comment on column mirror.history.refuted     is 'True for a state that a later read of the order contradicted: reports leave it out.';
 comment on column mirror.history.seen_at     is 'When we decided, by the database''s clock.';
 comment on column mirror.history.event_id is 'The event that was decided on; null for a read.';
 comment on column mirror.history.event_type is 'Type of that event.';
 comment on column mirror.history.history_id is 'Number of the observation, in the order of decision.';
 comment on column mirror.history.source_id is 'The source; references sources.';
-comment on column mirror.history.status is 'Status that the observation shows; null where it holds no order.';
+comment on column mirror.history.status is 'Status that the observation shows; null when it contains no order.';
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
 create index refuted_claims on mirror.history (source_id, seen_at)
@@ -146,12 +146,12 @@ create table mirror.orders (
   changed_at              timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 ) with (fillfactor = 85, autovacuum_vacuum_scale_factor = 0.02);
-comment on table  mirror.orders                     is 'The latest known state of every order. Only applying, orders that are gone, and erasure write here, and the order key only grows.';
+comment on table  mirror.orders                     is 'The latest known state of every order. Only three things write here: applying observations, marking orders as gone, and erasure. The order key only grows.';
 comment on column mirror.orders.reference           is 'The provider''s order reference.';
-comment on column mirror.orders.horizon             is 'A read showed this content, and every change up to this instant is in it; provider-clock nanoseconds since 1970, never below version. Null while the content is a claim: only an event, or a read of something younger, has shown it.';
+comment on column mirror.orders.horizon             is 'A read showed this content, which includes every change up to this instant; nanoseconds since 1970 by the provider''s clock, never below version. Null while the content is a claim: only an event, or a read of a version beyond its own horizon, has shown it.';
 comment on column mirror.orders.version             is 'updatedAt, nanoseconds since 1970. The order key begins with the horizon, or for a claim the version.';
-comment on column mirror.orders.settled             is 'True once a read has shown this version after nothing could change within it any more.';
-comment on column mirror.orders.observed_at         is 'Provider-clock nanoseconds of the observation that is stored.';
+comment on column mirror.orders.settled             is 'True once a read has shown this version at a time when no further change could have it.';
+comment on column mirror.orders.observed_at         is 'When the stored observation was made, by the provider''s clock; nanoseconds since 1970.';
 comment on column mirror.orders.rank                is 'Place of the status in the life of an order.';
 comment on column mirror.orders.hash                is 'SHA-256 of the canonical JSON.';
 comment on column mirror.orders.external_order_id   is 'The business''s own identifier (externalOrderId).';
@@ -160,17 +160,17 @@ comment on column mirror.orders.delivery_time       is 'Planned delivery (delive
 comment on column mirror.orders.real_pickup_time    is 'Actual pickup (realPickupTime).';
 comment on column mirror.orders.real_delivery_time  is 'Actual delivery (realDeliveryTime).';
 comment on column mirror.orders.updated_at          is 'updatedAt to the microsecond, for people and filters; comparisons use version.';
-comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, unknown fields and order of fields included.';
+comment on column mirror.orders.raw                 is 'The order object exactly as the provider sent it, including unknown fields and the order of fields.';
 comment on column mirror.orders.revision            is 'How many different states of this order were applied.';
 comment on column mirror.orders.history_id          is 'The observation whose content this is.';
-comment on column mirror.orders.previous_history_id is 'The observation whose content was here before.';
+comment on column mirror.orders.previous_history_id is 'The observation whose content was stored before.';
 comment on column mirror.orders.previous_version    is 'updatedAt of that content.';
-comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has. A gone order is kept and not served.';
-comment on column mirror.orders.first_seen_via      is 'How the order first came to be known.';
-comment on column mirror.orders.changed_at          is 'When the content last changed here, by the database''s clock.';
+comment on column mirror.orders.gone_at             is 'When a read found that the provider has no such order; null while it has one. A gone order is kept but not served.';
+comment on column mirror.orders.first_seen_via      is 'How the mirror first learned of the order.';
+comment on column mirror.orders.changed_at          is 'When the content last changed in the mirror, by the database''s clock.';
 comment on column mirror.orders.branch_id is 'The provider''s id of the branch.';
 comment on column mirror.orders.branch_reference is 'The business''s own name of the branch.';
-comment on column mirror.orders.first_seen_at is 'When the order was seen first, by the database''s clock.';
+comment on column mirror.orders.first_seen_at is 'When the order was first seen, by the database''s clock.';
 comment on column mirror.orders.fleet_name is 'The fleet that delivers it.';
 comment on column mirror.orders.livemode is 'True for an order of the live mode.';
 comment on column mirror.orders.previous_status is 'Status before the last change; null for an order that never changed.';
@@ -209,7 +209,7 @@ begin
   return null;
 end
 $$;
-comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than what it showed, up to its horizon; of an order that it did not find the claim that stood alone.';
+comment on function mirror.mark_refuted is 'Marks the states of an order that a read contradicted: those younger than the state it showed, up to its horizon, and, when it did not find the order, the last state unless that was settled.';
 create trigger orders_mark_refuted after update on mirror.orders for each row
   when (new.horizon is not null
     and (new.version < old.version or (new.gone_at is not null and old.gone_at is null)))
@@ -233,7 +233,7 @@ create table mirror.changes (
   primary key (position, source_id)
 );
 comment on table  mirror.changes          is 'One row per real change of an order, in the order of application: the change feed. Rows never change, and only retention deletes them.';
-comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with holes. Read only up to mirror.feed_fence(), asked in a statement before: a smaller position may commit later.';
+comment on column mirror.changes.position is 'Position in the feed: ascending within an order, with gaps. Read only up to mirror.feed_fence(), called in an earlier statement: a smaller position may commit later.';
 comment on column mirror.changes.version  is 'updatedAt of the new state, nanoseconds since 1970.';
 comment on column mirror.changes.verdict  is 'applied, corrected or gone, as in history.';
 comment on column mirror.changes.changed_at is 'When the mirror was changed, by the database''s clock.';
@@ -243,7 +243,7 @@ comment on column mirror.changes.history_id is 'The observation after the change
 comment on column mirror.changes.previous_history_id is 'The observation before the change; null for a new order.';
 comment on column mirror.changes.previous_status is 'Status before the change; null for a new order.';
 comment on column mirror.changes.reference is 'The order''s reference.';
-comment on column mirror.changes.revision is 'How many states the order has had, this one included.';
+comment on column mirror.changes.revision is 'How many states the order has had, including this one.';
 comment on column mirror.changes.source_id is 'The source; references sources.';
 comment on column mirror.changes.status is 'Status after the change.';
 comment on column mirror.changes.via is 'What brought the change: webhook, poll, backfill, refetch, verify or write.';
@@ -264,15 +264,15 @@ create table mirror.quarantine (
   primary key (quarantine_id, source_id),
   unique (inbox_seq, source_id)
 );
-comment on table  mirror.quarantine        is 'Authenticated input that could not be applied: kept in full, shown, replayable.';
-comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, where it is what keeps it here.';
-comment on column mirror.quarantine.reason is 'A word: wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
+comment on table  mirror.quarantine        is 'Authenticated input that could not be applied. It is kept in full, shown on the ops pages, and can be replayed.';
+comment on column mirror.quarantine.version is 'updatedAt of the event, nanoseconds since 1970, when that is the reason for the quarantine.';
+comment on column mirror.quarantine.reason is 'One of wrong_mode, not_json, not_an_envelope, unreadable_order, unreadable_created, dated_ahead, refused_by_database, unreadable_singly.';
 comment on column mirror.quarantine.detail is 'What exactly was wrong, without personal data.';
-comment on column mirror.quarantine.raw    is 'What came by a read of ours; an event''s bytes are in its inbox row.';
-comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw: what a poll shows again and again is quarantined once.';
+comment on column mirror.quarantine.raw    is 'What a read returned; the bytes of an event are in its inbox row.';
+comment on column mirror.quarantine.raw_hash is 'SHA-256 of raw, so that input which every poll shows again is quarantined only once.';
 comment on column mirror.quarantine.inbox_seq is 'Position of the event in the inbox; null for what a read brought.';
 comment on column mirror.quarantine.quarantine_id is 'Number of the entry.';
-comment on column mirror.quarantine.quarantined_at is 'When it was put here, by the database''s clock.';
+comment on column mirror.quarantine.quarantined_at is 'When it was quarantined, by the database''s clock.';
 comment on column mirror.quarantine.reference is 'The order''s reference, where it could be read.';
 comment on column mirror.quarantine.source_id is 'The source; references sources.';
 comment on column mirror.quarantine.state is 'open, or dismissed by a person.';
@@ -295,16 +295,16 @@ create table mirror.refetches (
   primary key (source_id, reference)
 );
 comment on table  mirror.refetches                 is 'Orders that the poller should read again one by one; a row is deleted after the read.';
-comment on column mirror.refetches.source_id       is 'Whose order it is.';
+comment on column mirror.refetches.source_id       is 'Source of the order.';
 comment on column mirror.refetches.reference       is 'The provider''s reference, or the externalOrderId.';
 comment on column mirror.refetches.reason          is 'Why it should be read, in words.';
-comment on column mirror.refetches.requested_at    is 'When that was requested last, by the database''s clock; names the request.';
-comment on column mirror.refetches.attempts        is 'Reads of this request that failed, or came too early, so far.';
-comment on column mirror.refetches.failures        is 'Of those, the ones that failed, counted since the last read that did not.';
+comment on column mirror.refetches.requested_at    is 'When the read was last requested, by the database''s clock; identifies the request.';
+comment on column mirror.refetches.attempts        is 'Reads so far for this request that failed or came too early.';
+comment on column mirror.refetches.failures        is 'How many of those failed, counted since the last read that did not fail.';
 comment on column mirror.refetches.last_error      is 'What the last failure was, with the HTTP status and without personal data; null when the last read did not fail.';
-comment on column mirror.refetches.next_attempt_at is 'Not read before this instant of the database''s clock: each failure doubles the wait.';
-comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read is to tell whether the event or the proof was wrong. Null otherwise.';
-comment on column mirror.refetches.unconfirmed     is 'True when the mirror has the order in a state that a window was proved without: no read of that window showed it.';
+comment on column mirror.refetches.next_attempt_at is 'The order is not read before this instant of the database''s clock. Each failure doubles the wait.';
+comment on column mirror.refetches.claim_version   is 'updatedAt, in nanoseconds since 1970, of an event within a window that was proved without it: the read shows whether the event or the proof was wrong. Null otherwise.';
+comment on column mirror.refetches.unconfirmed     is 'True when the mirror has the order in a state that lies in a proved window, although no read of that window showed it.';
 create index refetches_excepted on mirror.refetches (source_id)
   where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
 create index refetches_due on mirror.refetches (source_id, next_attempt_at);
@@ -324,16 +324,16 @@ create table mirror.poll_state (
   trouble               text
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
-comment on column mirror.poll_state.history_since         is 'Nothing older was ever asked for: start of what safe_through speaks of, nanoseconds since 1970. Set once, when the source was first polled.';
-comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked whole, nanoseconds since 1970: the cursor.';
-comment on column mirror.poll_state.safe_through          is 'All changes with updatedAt from history_since to before this are in the mirror, as far as anything seen tells; nanoseconds since 1970. Goes back only by a recorded breach (coverage_breaches). Null until the first proof.';
+comment on column mirror.poll_state.history_since         is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever requested. Set once, when the source was first polled.';
+comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked completely, nanoseconds since 1970: the cursor.';
+comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970.';
 comment on column mirror.poll_state.provider_clock_at     is 'The same moment by the database''s clock.';
 comment on column mirror.poll_state.last_cycle_ended_at   is 'When the last cycle ended, whether it failed or not; by the database''s clock.';
-comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in a sentence; null: it did not fail.';
+comment on column mirror.poll_state.last_error            is 'Why the last cycle failed, in one sentence; null when it did not fail.';
 comment on column mirror.poll_state.last_error_at         is 'When a cycle last failed.';
-comment on column mirror.poll_state.failing_since         is 'When the first cycle of those that have failed in a row ended; null: the last one did not fail.';
-comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null: the last cycle did not fail.';
+comment on column mirror.poll_state.failing_since         is 'When the first of the latest consecutive failed cycles ended; null when the last cycle did not fail.';
+comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null when the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.source_id is 'The source; references sources.';
 
@@ -357,17 +357,17 @@ create table mirror.coverage (
   primary key (coverage_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage       is 'The windows of updatedAt that were completely walked: the proof behind safe_through. A window that this no longer needs is deleted two days after its reading.';
+comment on table  mirror.coverage       is 'The windows of updatedAt that were completely walked: the proof behind safe_through. A window that the proof no longer needs is deleted two days after it was read.';
 comment on column mirror.coverage.since is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.coverage.until is 'End of the window, exclusive, nanoseconds since 1970.';
-comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
-comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: read so late that no change could still appear in it, and whole beyond doubt. Only such windows move safe_through. Taken back by evidence that something was missing: see coverage_breaches.';
+comment on column mirror.coverage.sweep is 'Which sweep walked it: fast, delayed, backfill, requested or verify; kept: the part of an older proof that a breach did not withdraw.';
+comment on column mirror.coverage.proved is 'True when nothing in the window can be missing: it was read completely, and so late that no change could still appear in it. Only such windows move safe_through. Withdrawn when evidence shows that something was missing: see coverage_breaches.';
 comment on column mirror.coverage.fence is 'Fencing number of the lease under which it was committed.';
-comment on column mirror.coverage.provider is 'Which provider was read: what identifies it, or its base address.';
+comment on column mirror.coverage.provider is 'The provider that was read: its identity, or its base address.';
 comment on column mirror.coverage.server is 'Database server and timeline on which it was committed, as mirror.server_identity() names them.';
-comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit: with the overlap, how long after the window''s end its walk had to begin to prove it.';
+comment on column mirror.coverage.settle_seconds is 'Settle time in force at the commit. A walk proves its window only if it began at least settle time plus overlap after the window''s end.';
 comment on column mirror.coverage.overlap_seconds is 'Overlap in force at the commit.';
-comment on column mirror.coverage.begun_at is 'When its first page was asked for, by the provider''s clock (a lower bound), nanoseconds since 1970.';
+comment on column mirror.coverage.begun_at is 'When its first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
 comment on column mirror.coverage.coverage_id is 'Number of the window.';
 comment on column mirror.coverage.ended_at is 'When its last page had been applied, by the database''s clock.';
 comment on column mirror.coverage.orders is 'How many orders its pages listed.';
@@ -392,17 +392,17 @@ create table mirror.walks (
   primary key (source_id, sweep),
   check (since < until)
 );
-comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database that loses the one loses the other, and the next leader continues from there. The row is deleted with the last page, in the transaction that writes the window to coverage.';
+comment on table  mirror.walks            is 'Windows that are being read page by page. Each page is committed together with its step, so that a database loses both or neither, and the next leader continues from there. The row is deleted with the last page, in the transaction that writes the window to coverage.';
 comment on column mirror.walks.sweep      is 'Which sweep reads it.';
 comment on column mirror.walks.since      is 'Start of the window, inclusive, nanoseconds since 1970.';
 comment on column mirror.walks.until      is 'End of the window, exclusive, nanoseconds since 1970.';
-comment on column mirror.walks.begun_at   is 'When the first page was asked for, by the provider''s clock (a lower bound), nanoseconds since 1970.';
+comment on column mirror.walks.begun_at   is 'When the first page was requested, by the provider''s clock (a lower bound), nanoseconds since 1970.';
 comment on column mirror.walks.step       is 'Pages read so far. A page is committed only if this is what its reader expects.';
-comment on column mirror.walks.orders     is 'Orders, or states of them, that those pages showed.';
-comment on column mirror.walks.state      is 'What the walk goes on by, as the program writes it; instants as text.';
+comment on column mirror.walks.orders     is 'Orders, or states of orders, on those pages.';
+comment on column mirror.walks.state      is 'The state from which the walk continues, as the program writes it; instants as text.';
 comment on column mirror.walks.fence      is 'Fencing number of the lease under which the last page was committed.';
-comment on column mirror.walks.provider   is 'Which provider is read, as sources tells it; under another one the window is started again.';
-comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them; under others the window is started again.';
+comment on column mirror.walks.provider   is 'The provider that is read, as in sources. With a different provider, the window is started again.';
+comment on column mirror.walks.server     is 'Database server and timeline, as mirror.server_identity() names them. When either changes, the window is started again.';
 comment on column mirror.walks.started_at is 'When the first page was committed, by the database''s clock.';
 comment on column mirror.walks.source_id is 'The source; references sources.';
 
@@ -414,9 +414,9 @@ create table mirror.walk_pages (
   primary key (source_id, sweep, step),
   foreign key (source_id, sweep) references mirror.walks on delete cascade
 );
-comment on table  mirror.walk_pages      is 'New keys on each page of the walks under way, so that a walk that is taken over counts no order twice.';
+comment on table  mirror.walk_pages      is 'New keys on each page of the walks in progress, so that a leader that takes a walk over counts no order twice.';
 comment on column mirror.walk_pages.step is 'Number of the page, from 1.';
-comment on column mirror.walk_pages.keys is 'Name of each order and state of it: a hash of the content, and the reference.';
+comment on column mirror.walk_pages.keys is 'Key of each state of each order: a hash of the content, and the reference.';
 comment on column mirror.walk_pages.source_id is 'The source; references sources.';
 comment on column mirror.walk_pages.sweep is 'The sweep that walks; with source_id it names the walk.';
 
@@ -437,17 +437,17 @@ create table mirror.coverage_breaches (
   primary key (breach_id, source_id),
   check (since < until)
 );
-comment on table  mirror.coverage_breaches           is 'Proofs that were withdrawn because a change was found that they had missed. The period is read and proved again. Append-only.';
-comment on column mirror.coverage_breaches.since     is 'Start of what is proved no more, inclusive, nanoseconds since 1970.';
-comment on column mirror.coverage_breaches.until     is 'End of it, exclusive, nanoseconds since 1970.';
-comment on column mirror.coverage_breaches.kind      is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';
-comment on column mirror.coverage_breaches.reference is 'The order that was found.';
+comment on table  mirror.coverage_breaches           is 'Proofs that were withdrawn because a change that they had missed was found. The period is read and proved again. Append-only.';
+comment on column mirror.coverage_breaches.since     is 'Start of the period that is no longer proved, inclusive, nanoseconds since 1970.';
+comment on column mirror.coverage_breaches.until     is 'End of that period, exclusive, nanoseconds since 1970.';
+comment on column mirror.coverage_breaches.kind      is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
+comment on column mirror.coverage_breaches.reference is 'The order whose change was found.';
 comment on column mirror.coverage_breaches.version   is 'updatedAt of the change, nanoseconds since 1970.';
 comment on column mirror.coverage_breaches.found_by  is 'How it was found: poll, backfill, refetch or verify.';
 comment on column mirror.coverage_breaches.detail    is 'What the mirror had before, without personal data.';
-comment on column mirror.coverage_breaches.safe_through_before is 'safe_through until then, nanoseconds since 1970; null where nothing was proved without a gap.';
-comment on column mirror.coverage_breaches.safe_through_after  is 'safe_through after that: where the range begins, if it went back.';
-comment on column mirror.coverage_breaches.reproved_at is 'When the range was proved again; null while it is not.';
+comment on column mirror.coverage_breaches.safe_through_before is 'safe_through before the breach, nanoseconds since 1970; null when nothing was proved without a gap.';
+comment on column mirror.coverage_breaches.safe_through_after  is 'safe_through after the breach: the start of the period, if it went back.';
+comment on column mirror.coverage_breaches.reproved_at is 'When the period was proved again; null until then.';
 comment on column mirror.coverage_breaches.breach_id is 'Number of the breach.';
 comment on column mirror.coverage_breaches.found_at is 'When the evidence was found, by the database''s clock.';
 comment on column mirror.coverage_breaches.source_id is 'The source; references sources.';
@@ -457,8 +457,8 @@ create view mirror.proved as
 select source_id, since, until from mirror.coverage where proved
 union all
 select source_id, history_since, safe_through from mirror.poll_state where history_since < safe_through;
-comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: coverage has windows up to safe_through only while they are recent.';
-comment on column mirror.proved.since is 'Begin of the proved span (inclusive).';
+comment on view mirror.proved is 'Windows of updatedAt in which nothing can be missing. They overlap: coverage keeps windows up to safe_through only while they are recent.';
+comment on column mirror.proved.since is 'Start of the proved span (inclusive).';
 comment on column mirror.proved.source_id is 'The source; references sources.';
 comment on column mirror.proved.until is 'End of the proved span (exclusive).';
 
@@ -468,8 +468,8 @@ create table mirror.leases (
   fence      bigint not null,
   expires_at timestamptz not null
 );
-comment on table  mirror.leases            is 'Who leads what. A row instead of an advisory lock, because connection poolers break those.';
+comment on table  mirror.leases            is 'Which process leads what. Rows instead of advisory locks, because connection poolers break those.';
 comment on column mirror.leases.fence      is 'Grows by one with each new holder; a write under an older number is refused.';
-comment on column mirror.leases.expires_at is 'By the database''s clock.';
+comment on column mirror.leases.expires_at is 'When the lease expires, by the database''s clock.';
 comment on column mirror.leases.holder is 'Who holds it: host name and process id.';
 comment on column mirror.leases.name is 'What the holder may do.';

@@ -1,6 +1,6 @@
--- What people and reporting tools read: the schema `reporting`, views only. docs/reporting.md is made from the
--- comments here. Views run with their owner's rights, so a reader needs no right on the schema `mirror`; functions
--- that views call run with the reader's rights, so those read no table.
+-- What people and reporting tools read: the schema `reporting`, views only. docs/reporting.md is generated from
+-- the comments here. Views run with their owner's rights, so a reader needs no rights on the schema `mirror`; functions
+-- that views call run with the reader's rights, so they read no table.
 
 -- Every reader of the feed asks for one source.
 create index changes_in_feed_order on mirror.changes (source_id, position);
@@ -20,22 +20,22 @@ begin
   return coalesce(system, '-') || '/' || coalesce(timeline, '-');
 end
 $$;
-comment on function mirror.server_identity is 'The server and its timeline; parts that the server does not tell are "-". It changes when the database is restored elsewhere or to an earlier moment.';
+comment on function mirror.server_identity is 'The server and its timeline; parts that the server does not reveal are "-". It changes when the database is restored elsewhere or to an earlier moment.';
 
--- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers next to nothing.
+-- Append-only and in the order of time: block ranges are as good as a b-tree here and cost the writers almost nothing.
 create index history_by_time on mirror.history using brin (seen_at) with (autosummarize = on);
 create index changes_by_time on mirror.changes using brin (changed_at) with (autosummarize = on);
--- New entries go to the end, about 1 us of a writer's time each.
+-- New entries go to the end, which costs a writer about 1 us each.
 create index orders_by_updated on mirror.orders (updated_at);
 create index orders_by_changed on mirror.orders (changed_at);
--- For the read API, about 3 us each (measured with 1,000,000 orders): without them a page of a rare status, a small
--- branch, another fleet or another mode, or of what is new, reads the whole table.
+-- For the read API, about 3 us each (measured with 1,000,000 orders): without them, a page of a rare status, of a
+-- small branch, fleet or mode, or of new orders reads the whole table.
 create index orders_by_status     on mirror.orders (source_id, status, version);
 create index orders_by_branch     on mirror.orders (source_id, branch_id, version);
 create index orders_by_fleet      on mirror.orders (source_id, fleet_name, version);
 create index orders_by_mode       on mirror.orders (source_id, schedule_mode, version) where schedule_mode <> 'asap';
 create index orders_by_first_seen on mirror.orders (source_id, first_seen_at, reference);
--- The same index for a whole externalOrderId and for the beginning of one, whatever the database's collation.
+-- One index for complete externalOrderIds and for their beginnings, whatever the database's collation.
 drop index mirror.orders_by_external;
 create index orders_by_external on mirror.orders (source_id, external_order_id text_pattern_ops) where external_order_id is not null;
 
@@ -66,7 +66,7 @@ comment on column mirror.branches.raw             is 'The branch object exactly 
 comment on column mirror.branches.last_seen_at    is 'When the provider last listed it, by the database''s clock.';
 comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
 comment on column mirror.branches.city is 'City of the branch''s address.';
-comment on column mirror.branches.first_seen_at is 'When a read showed the branch first, by the database''s clock.';
+comment on column mirror.branches.first_seen_at is 'When a read first showed the branch, by the database''s clock.';
 comment on column mirror.branches.name is 'Its name at the provider.';
 comment on column mirror.branches.postcode is 'Postcode of the branch''s address.';
 comment on column mirror.branches.source_id is 'The source; references sources.';
@@ -93,7 +93,7 @@ return case
     '(?<!\\)((?:\\\\)*)(?:\\u0000|\\u[dD][89abAB][[:xdigit:]]{2}(?!\\u[dD][c-fC-F])|(?<!\\u[dD][89abAB][[:xdigit:]]{2})\\u[dD][c-fC-F][[:xdigit:]]{2})',
     '\1\\ufffd', 'g')::json
 end;
-comment on function mirror.readable_json is 'The document with NUL and half surrogate pairs replaced: a snapshot may hold them, and one would fail every query that looks into it.';
+comment on function mirror.readable_json is 'The document with NUL characters and unpaired surrogates replaced: a snapshot may contain them, and a single one would make every query that reads its fields fail.';
 
 -- pg_input_is_valid came with PostgreSQL 16; the older way cannot run in parallel.
 do $do$
@@ -120,7 +120,7 @@ create function mirror.read_time(value text) returns timestamptz
 language sql stable strict
 return mirror.cast_time(case
   when value ~ '^\d{4}-\d\d-\d\d[Tt ]\d\d:\d\d.*([Zz]|[+-]\d\d(:?\d\d)?)$'
-  -- Cut beyond microseconds, as in mirror.orders, where the cast would round.
+  -- Truncated to microseconds, as in mirror.orders; the cast would round.
   then regexp_replace(replace(value, ',', '.'), '(\.\d{6})\d+', '\1')
 end);
 do $do$
@@ -130,7 +130,7 @@ begin
   end if;
 end
 $do$;
-comment on function mirror.read_time is 'The time that an ISO 8601 date-time with time zone names, or null when the text is none.';
+comment on function mirror.read_time is 'The instant of an ISO 8601 date-time with a time zone, or null when the text is not one.';
 
 create schema reporting;
 comment on schema reporting is 'What order-mirror offers to reporting tools: views with stable names, no personal data, times with time zone.';
@@ -152,7 +152,7 @@ comment on column reporting.orders.source_id              is 'Organization and m
 comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
 comment on column reporting.orders.external_order_id      is 'The business''s own identifier (externalOrderId). Text: a spreadsheet must not read it as a number.';
 comment on column reporting.orders.status                 is 'Status as the provider says it; order_statuses explains the known ones.';
-comment on column reporting.orders.is_open                is 'True for the documented statuses that are not final: an index serves it together with source_id. Of other statuses nobody knows whether something comes after them.';
+comment on column reporting.orders.is_open                is 'True for the documented statuses that are not final; an index serves it together with source_id. False for undocumented statuses, because it is not known whether another status follows them.';
 comment on column reporting.orders.livemode               is 'False for a test order.';
 comment on column reporting.orders.fleet_name             is 'Fleet that has the order.';
 comment on column reporting.orders.branch_id              is 'Branch that the order was made for; null when the provider does not say.';
@@ -168,13 +168,13 @@ comment on column reporting.orders.real_pickup_time       is 'Actual pickup; nul
 comment on column reporting.orders.real_delivery_time     is 'Actual delivery; null until then.';
 comment on column reporting.orders.updated_at             is 'When the provider last changed the order, to the microsecond.';
 comment on column reporting.orders.version                is 'updated_at exactly: nanoseconds since 1970.';
-comment on column reporting.orders.settled                is 'True once a read has confirmed this state after nothing could change within its updated_at any more.';
-comment on column reporting.orders.verified_through       is 'A read of ours showed this state, and every change up to this instant is in it. Null while only an event has shown it, or a read of something younger.';
-comment on column reporting.orders.gone_at                is 'When the provider was found to have no such order any more; null while it has. Leave gone orders out of counts: where gone_at is null.';
+comment on column reporting.orders.settled                is 'True once a read has confirmed this state at a time when no further change could have its updated_at.';
+comment on column reporting.orders.verified_through       is 'A read showed this state, which includes every change up to this instant. Null while only an event has shown it, or a read of a version beyond its own horizon.';
+comment on column reporting.orders.gone_at                is 'When a read found that the provider no longer has the order; null while it has. Leave gone orders out of counts: where gone_at is null.';
 comment on column reporting.orders.revision               is 'How many different states of the order were seen.';
-comment on column reporting.orders.first_seen_via         is 'How the order came to be known: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.orders.first_seen_at          is 'When the order came to be known here.';
-comment on column reporting.orders.changed_at             is 'When the order last changed here: what an incremental load goes by.';
+comment on column reporting.orders.first_seen_via         is 'How the mirror first learned of the order: webhook, poll, backfill, refetch, verify or write.';
+comment on column reporting.orders.first_seen_at          is 'When the mirror first learned of the order.';
+comment on column reporting.orders.changed_at             is 'When the order last changed in the mirror; use it for incremental loads.';
 
 create view reporting.order_statuses as
 select * from (values
@@ -184,8 +184,8 @@ select * from (values
   ('arrived_for_delivery', 4, false, 'The courier is at the delivery.'),
   ('cancelled', 6, true, 'Final. The order stays readable.')
 ) as known (status, place, is_final, meaning);
-comment on view   reporting.order_statuses          is 'The statuses that the provider documents, in the order of an order''s life. Orders may have others: join from the left.';
-comment on column reporting.order_statuses.status   is 'Status as it stands in orders.';
+comment on view   reporting.order_statuses          is 'The statuses that the provider documents, in the order of an order''s life. Orders may have other statuses: use a left join.';
+comment on column reporting.order_statuses.status   is 'Status as in orders.';
 comment on column reporting.order_statuses.place    is 'Place in the life of an order; a status that is not listed counts as 5.';
 comment on column reporting.order_statuses.is_final is 'True when nothing comes after it.';
 comment on column reporting.order_statuses.meaning  is 'What it means.';
@@ -213,23 +213,23 @@ comment on view   reporting.order_history                    is 'One row per dec
 comment on column reporting.order_history.source_id          is 'Source of the order.';
 comment on column reporting.order_history.reference          is 'The provider''s order reference.';
 comment on column reporting.order_history.history_id         is 'Number of the observation, in the order of decisions.';
-comment on column reporting.order_history.seen_at            is 'When it was decided on, by the database''s clock.';
+comment on column reporting.order_history.seen_at            is 'When the decision was made, by the database''s clock.';
 comment on column reporting.order_history.received_at        is 'When the event was received and stored; null for a read.';
 comment on column reporting.order_history.via                is 'How it was seen: webhook, poll, backfill, refetch, verify or write.';
-comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back, as a read refuted what a claim had said or the provider went back. confirmed: same content, seen by a later read. stale: a newer state was known. refuted: a read had shown that it was not so. duplicate: the same state was known. ignored: nothing in it to apply. quarantined: could not be applied. gone: the provider has no such order.';
-comment on column reporting.order_history.conflict           is 'The provider sent other content under the same updatedAt.';
-comment on column reporting.order_history.reason             is 'Why, where the verdict alone does not say.';
-comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you ask how the order was.';
+comment on column reporting.order_history.verdict            is 'applied: it changed the order. corrected: it changed the order back, because a read refuted a claim or the provider itself went back. confirmed: a later read showed the same content. stale: a newer state was known. refuted: a read had already shown that it was wrong. duplicate: the same state was known. ignored: it contained nothing to apply. quarantined: could not be applied. gone: the provider has no such order.';
+comment on column reporting.order_history.conflict           is 'The provider sent different content with the same updatedAt.';
+comment on column reporting.order_history.reason             is 'The reason, when the verdict alone does not show it.';
+comment on column reporting.order_history.refuted            is 'True for a state that a later read of the order contradicted: leave it out when you reconstruct past states.';
 comment on column reporting.order_history.event_id           is 'Id of the event, for via = webhook.';
 comment on column reporting.order_history.event_type         is 'Type of the event, for via = webhook.';
 comment on column reporting.order_history.status             is 'Status that was observed.';
 comment on column reporting.order_history.updated_at         is 'updatedAt of what was observed, to the microsecond.';
 comment on column reporting.order_history.version            is 'updated_at exactly: nanoseconds since 1970.';
-comment on column reporting.order_history.settled            is 'True when nothing could change within that updatedAt any more.';
+comment on column reporting.order_history.settled            is 'True when no further change could have that updatedAt.';
 comment on column reporting.order_history.observed_at        is 'When the read was requested or the event created, by the provider''s clock.';
 comment on column reporting.order_history.observed_version   is 'observed_at exactly: nanoseconds since 1970.';
 comment on column reporting.order_history.status_place       is 'Place of the status in the life of an order, as in order_statuses.';
-comment on column reporting.order_history.has_content        is 'True when the observation''s content is kept, and the columns after this one are filled: applied, corrected, stale and refuted ones.';
+comment on column reporting.order_history.has_content        is 'True when the content of the observation is kept and the columns after this one are filled: for applied, corrected, stale and refuted observations.';
 comment on column reporting.order_history.external_order_id  is 'externalOrderId as observed.';
 comment on column reporting.order_history.fleet_name         is 'Fleet as observed.';
 comment on column reporting.order_history.branch_id          is 'Branch as observed.';
@@ -268,11 +268,11 @@ comment on column reporting.order_timeline.source_id         is 'Source of the o
 comment on column reporting.order_timeline.reference         is 'The provider''s order reference.';
 comment on column reporting.order_timeline.step              is 'Number of the row within the order, from 1.';
 comment on column reporting.order_timeline.status            is 'The status.';
-comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. Where only polling saw the order, an earlier moment may have been missed.';
+comment on column reporting.order_timeline.entered_at        is 'updatedAt of the first state seen with it. If only polling saw the order, the status may have begun earlier.';
 comment on column reporting.order_timeline.left_at           is 'When the next status began; null for the current one.';
 comment on column reporting.order_timeline.duration_seconds  is 'Seconds from entered_at to left_at; null for the current status.';
 comment on column reporting.order_timeline.is_current        is 'True for the status that the order is in.';
-comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for what is under way.';
+comment on column reporting.order_timeline.is_open           is 'True while the order itself is open, as in orders: filter by it for orders in progress.';
 comment on column reporting.order_timeline.first_via         is 'How the status was first seen: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.order_timeline.first_seen_at     is 'When the status was first seen here.';
 comment on column reporting.order_timeline.external_order_id is 'The order''s externalOrderId.';
@@ -294,12 +294,12 @@ comment on column reporting.branches.name                 is 'Name of the branch
 comment on column reporting.branches.street               is 'Street of its address.';
 comment on column reporting.branches.city                 is 'City of its address.';
 comment on column reporting.branches.postcode             is 'Postcode of its address.';
-comment on column reporting.branches.fleet_name           is 'Fleet that its orders go to; null without a primary connection, and then no order can be created.';
-comment on column reporting.branches.zone_code            is 'Zone that its orders go to when none is asked for.';
+comment on column reporting.branches.fleet_name           is 'Fleet that its orders go to; null without a primary connection, in which case no order can be created.';
+comment on column reporting.branches.zone_code            is 'Zone that its orders go to when none is requested.';
 comment on column reporting.branches.zone_name            is 'Name of that zone.';
 comment on column reporting.branches.connected_zone_count is 'How many zones it is connected to.';
 comment on column reporting.branches.connected_zones      is 'All its zones as JSON: code, name, isPrimary.';
-comment on column reporting.branches.is_open              is 'False once the provider lists it no longer.';
+comment on column reporting.branches.is_open              is 'False once the provider no longer lists it.';
 comment on column reporting.branches.first_seen_at        is 'When it was first seen here.';
 comment on column reporting.branches.last_seen_at         is 'When the provider last listed it.';
 comment on column reporting.branches.closed_at            is 'When it was first missing from the provider''s list.';
@@ -354,18 +354,18 @@ where h.verdict in ('applied', 'stale') and not h.refuted
     select from mirror.history f
     where f.source_id = h.source_id and f.reference = h.reference and f.version = h.version
       and f.verdict in ('applied', 'stale') and f.history_id < h.history_id);
-comment on view   reporting.webhook_reliability                       is 'One row per change of an order (one updatedAt): whether an event or a read of ours brought it first, and how late. Filter by source_id and learned_at, or by reference. The provider announces only some changes, and nothing on the Standard plan: a change without event is not yet a lost event.';
+comment on view   reporting.webhook_reliability                       is 'One row per change of an order (one updatedAt): whether an event or a read brought it first, and how late. Filter by source_id and learned_at, or by reference. The provider announces only some changes, and nothing on the Standard plan: a change without an event is not necessarily a lost event.';
 comment on column reporting.webhook_reliability.source_id             is 'Source of the order.';
 comment on column reporting.webhook_reliability.reference             is 'The provider''s order reference.';
 comment on column reporting.webhook_reliability.updated_at            is 'When the provider changed the order.';
 comment on column reporting.webhook_reliability.version               is 'updated_at exactly: nanoseconds since 1970.';
 comment on column reporting.webhook_reliability.status                is 'Status after the change.';
-comment on column reporting.webhook_reliability.previous_status       is 'Status of the latest known state before; null when none is known.';
+comment on column reporting.webhook_reliability.previous_status       is 'Status of the latest known earlier state; null when none is known.';
 comment on column reporting.webhook_reliability.learned_via           is 'What brought the change first: webhook, poll, backfill, refetch, verify or write.';
 comment on column reporting.webhook_reliability.learned_by_webhook    is 'True when an event brought it first.';
 comment on column reporting.webhook_reliability.learned_at            is 'When the mirror learned of it.';
 comment on column reporting.webhook_reliability.learned_delay_seconds is 'Seconds from updated_at, by the provider''s clock, to learned_at, by ours.';
-comment on column reporting.webhook_reliability.announced             is 'True when an event about it has come, before or after a read.';
+comment on column reporting.webhook_reliability.announced             is 'True when an event about it has arrived, before or after a read.';
 comment on column reporting.webhook_reliability.event_id              is 'Id of the first event about it.';
 comment on column reporting.webhook_reliability.event_type            is 'Type of the first event about it.';
 comment on column reporting.webhook_reliability.event_received_at     is 'When that event was received.';
@@ -385,7 +385,7 @@ select source_id, reference,
 from mirror.refetches where claim_version is not null or unconfirmed or reason = 'replayed from quarantine';
 comment on view mirror.exceptions is 'Exceptions to safe_through: orders that were seen but could not be read, with their quarantine reason; those that are being read again (replayed); late changes from events that no read has confirmed yet (late_event); and orders whose state in a proved window was not shown by any read of that window (unconfirmed).';
 comment on column mirror.exceptions.found_at is 'When the order was first seen this way.';
-comment on column mirror.exceptions.kind is 'Why it stands beside the claim of completeness.';
+comment on column mirror.exceptions.kind is 'Why safe_through does not cover it.';
 comment on column mirror.exceptions.reference is 'The order''s reference; null when it is not known.';
 comment on column mirror.exceptions.source_id is 'The source; references sources.';
 
@@ -408,19 +408,19 @@ left join mirror.poll_state p on p.source_id = s.source_id;
 comment on view   reporting.sync_status                          is 'One row per source: how far its data can be trusted. Put safe_through on every report as "data as of".';
 comment on column reporting.sync_status.source_id                is 'Name of the source.';
 comment on column reporting.sync_status.mode                     is 'live or test.';
-comment on column reporting.sync_status.safe_through             is 'Every change that the provider dates before this is here, as far as anything seen tells, except for the orders counted in exceptions. Goes back only by a row of coverage_breaches. Null until the first proof.';
+comment on column reporting.sync_status.safe_through             is 'The mirror has every change that the provider dates before this instant, as far as all evidence shows, except for the orders counted in exceptions. Goes back only with a new row in coverage_breaches. Null until the first proof.';
 comment on column reporting.sync_status.safe_through_age_seconds is 'Age of safe_through in seconds.';
 comment on column reporting.sync_status.polled_through           is 'How far the last quick poll reached.';
 comment on column reporting.sync_status.last_cycle_started_at    is 'Start of the last poll.';
 comment on column reporting.sync_status.last_cycle_ended_at      is 'End of the last poll.';
-comment on column reporting.sync_status.last_error               is 'What last went wrong when polling.';
-comment on column reporting.sync_status.last_error_at            is 'When that was.';
-comment on column reporting.sync_status.newest_updated_at        is 'Greatest updatedAt of an order here.';
+comment on column reporting.sync_status.last_error               is 'Why the last poll failed; null when it did not fail.';
+comment on column reporting.sync_status.last_error_at            is 'When a poll last failed.';
+comment on column reporting.sync_status.newest_updated_at        is 'Latest updatedAt of all orders in the mirror.';
 comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
 comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';
 comment on column reporting.sync_status.refetch_count            is 'Orders that are to be read again one by one.';
-comment on column reporting.sync_status.exceptions               is 'Orders that were seen and could not be read, and changes that an event brought and no read has confirmed yet: safe_through does not speak of them.';
-comment on column reporting.sync_status.breaches                 is 'How often a proof was taken back: see coverage_breaches.';
+comment on column reporting.sync_status.exceptions               is 'Orders that were seen but could not be read, and changes from events that no read has confirmed yet: safe_through does not cover them.';
+comment on column reporting.sync_status.breaches                 is 'How often a proof was withdrawn: see coverage_breaches.';
 
 create view reporting.coverage as
 select source_id, coverage_id, sweep, mirror.instant_at(since) as since, mirror.instant_at(until) as until,
@@ -431,19 +431,19 @@ from mirror.coverage;
 comment on view   reporting.coverage               is 'One row per window of updatedAt that was completely read from the provider: the proved ones are the proof behind safe_through. Windows that it no longer needs are deleted after two days.';
 comment on column reporting.coverage.source_id     is 'Source that was read.';
 comment on column reporting.coverage.coverage_id   is 'Number of the window, in the order of reading.';
-comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, backfill, requested or verify; kept: what a breach left standing of an older proof.';
+comment on column reporting.coverage.sweep         is 'Why it was read: fast, delayed, backfill, requested or verify; kept: the part of an older proof that a breach did not withdraw.';
 comment on column reporting.coverage.since         is 'Start of the window, inclusive.';
 comment on column reporting.coverage.until         is 'End of the window, exclusive.';
 comment on column reporting.coverage.span_seconds  is 'Length of the window in seconds.';
-comment on column reporting.coverage.is_proved     is 'True when nothing could appear in it any more, and it was whole beyond doubt: quick reads prove nothing.';
+comment on column reporting.coverage.is_proved     is 'True when it was read completely, and so late that no change could still appear in it. Quick reads prove nothing.';
 comment on column reporting.coverage.request_count is 'Requests that it took.';
 comment on column reporting.coverage.order_count   is 'Orders that it showed.';
 comment on column reporting.coverage.started_at    is 'When reading began.';
 comment on column reporting.coverage.ended_at      is 'When reading ended.';
-comment on column reporting.coverage.begun_at      is 'When its first page was asked for, by the provider''s clock.';
-comment on column reporting.coverage.provider      is 'Which provider was read: what identifies it, or its base address.';
+comment on column reporting.coverage.begun_at      is 'When its first page was requested, by the provider''s clock.';
+comment on column reporting.coverage.provider      is 'The provider that was read: its identity, or its base address.';
 comment on column reporting.coverage.database_server is 'Database server and timeline on which the window was committed.';
-comment on column reporting.coverage.settle_seconds is 'Settle time in force then. A window is proved only when begun_at lies settle time and overlap after its end.';
+comment on column reporting.coverage.settle_seconds is 'Settle time in force then. A window is proved only when begun_at is at least settle time plus overlap after its end.';
 comment on column reporting.coverage.overlap_seconds is 'Overlap in force then.';
 comment on column reporting.coverage.fence         is 'Fencing number of the leader that committed it.';
 
@@ -453,27 +453,27 @@ select source_id, breach_id, mirror.instant_at(since) as since, mirror.instant_a
   found_by, found_at, detail, mirror.instant_at(safe_through_before) as safe_through_before,
   mirror.instant_at(safe_through_after) as safe_through_after, reproved_at
 from mirror.coverage_breaches;
-comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change was found that it had missed: reports on that period made before found_at were incomplete. The period is read again automatically.';
+comment on view   reporting.coverage_breaches              is 'One row per proof that was withdrawn because a change that it had missed was found: reports on that period made before found_at were incomplete. The period is read again automatically.';
 comment on column reporting.coverage_breaches.source_id    is 'Source of the proof.';
 comment on column reporting.coverage_breaches.breach_id    is 'Number of the breach.';
-comment on column reporting.coverage_breaches.since        is 'Start of what is proved no more, inclusive.';
-comment on column reporting.coverage_breaches.until        is 'End of it, exclusive.';
-comment on column reporting.coverage_breaches.span_seconds is 'Length of it in seconds.';
-comment on column reporting.coverage_breaches.kind         is 'missed_change: a read of ours found a change that was not here. differing: a read found other content under an updatedAt that was here. late_event: an event brought a change that was not here, and a single read confirmed it.';
-comment on column reporting.coverage_breaches.reference    is 'The order that was found.';
+comment on column reporting.coverage_breaches.since        is 'Start of the period that is no longer proved, inclusive.';
+comment on column reporting.coverage_breaches.until        is 'End of that period, exclusive.';
+comment on column reporting.coverage_breaches.span_seconds is 'Length of that period in seconds.';
+comment on column reporting.coverage_breaches.kind         is 'missed_change: a read found a change that the mirror did not have. differing: a read found different content for an updatedAt that the mirror had. late_event: an event brought a change that the mirror did not have, and a single read confirmed it.';
+comment on column reporting.coverage_breaches.reference    is 'The order whose change was found.';
 comment on column reporting.coverage_breaches.updated_at   is 'When the provider changed it.';
 comment on column reporting.coverage_breaches.found_by     is 'How it was found: poll, backfill, refetch or verify.';
 comment on column reporting.coverage_breaches.found_at     is 'When it was found, by the database''s clock.';
 comment on column reporting.coverage_breaches.detail       is 'What the mirror had before.';
-comment on column reporting.coverage_breaches.safe_through_before is 'safe_through until then.';
-comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after that; it jumps forward again when the span is proved again.';
-comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved again; null while it is not.';
+comment on column reporting.coverage_breaches.safe_through_before is 'safe_through before the breach.';
+comment on column reporting.coverage_breaches.safe_through_after  is 'safe_through after the breach; it moves forward again when the span is proved again.';
+comment on column reporting.coverage_breaches.reproved_at  is 'When the span was proved again; null until then.';
 
 create view reporting.coverage_gaps as
 select c.source_id, mirror.instant_at(lower(gap)) as since, mirror.instant_at(upper(gap)) as until,
   (upper(gap) - lower(gap)) / 1e9::double precision as span_seconds
 from (
-  -- From where history is meant to begin, to the end of what is proved. A window that proves nothing covers nothing.
+  -- From the intended start of the history to the end of what is proved. Windows that prove nothing cover nothing.
   select w.source_id,
     int8multirange(int8range(least(coalesce(min(p.history_since), min(w.since)), max(w.until)), max(w.until)))
       - range_agg(int8range(w.since, w.until)) as missing
@@ -481,7 +481,7 @@ from (
   group by w.source_id
 ) c
 cross join lateral unnest(c.missing) as gap;
-comment on view   reporting.coverage_gaps              is 'One row per period, from the start of the history to the end of what is proved, that no proved window covers: changes in it may be missing. Empty if all is well; while the history of a new source is read, what is still to be read.';
+comment on view   reporting.coverage_gaps              is 'One row per period, from the start of the history to the end of what is proved, that no proved window covers: changes in it may be missing. Empty if all is well. While the history of a new source is being read, it shows what remains.';
 comment on column reporting.coverage_gaps.source_id    is 'Source with the gap.';
 comment on column reporting.coverage_gaps.since        is 'Start of the gap, inclusive.';
 comment on column reporting.coverage_gaps.until        is 'End of the gap, exclusive.';
@@ -494,7 +494,7 @@ returns table (
   real_pickup_time timestamptz, real_delivery_time timestamptz, updated_at timestamptz, version bigint)
 language sql stable
 as $$
-  -- Two parts, each by its index: only orders that changed after the instant are looked up in the history.
+  -- Two parts, each with its own index: only orders that changed after the instant are looked up in the history.
   select
     o.source_id, o.reference, o.external_order_id, o.status, o.livemode, o.fleet_name, o.branch_id,
     o.branch_reference, o.schedule_mode, o.pickup_time, o.delivery_time, o.real_pickup_time, o.real_delivery_time,
@@ -513,14 +513,14 @@ as $$
     from reporting.order_history h
     where h.source_id = o.source_id and h.reference = o.reference
       and h.has_content and h.verdict in ('applied', 'corrected', 'stale') and not h.refuted
-      -- updated_at <= instant, by the column that has an index; bounded, as an instant may be infinite.
+      -- updated_at <= instant, by the column that has an index; bounded, because an instant may be infinite.
       and h.version <= greatest(least(extract(epoch from instant) * 1000000000 + 999, 9223372036854775807), -9223372036854775808)::bigint
     order by h.version desc, h.settled desc, h.observed_version desc, h.status_place desc, h.history_id desc
     limit 1
   ) s
   where o.updated_at > instant and o.gone_at is null
 $$;
-comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: of each order the last state seen that is not younger. An order whose first known state is younger is left out, a state that nobody saw cannot be shown, and an order that the provider no longer has is left out. Filter by source_id and reference where possible.';
+comment on function reporting.orders_as_of is 'The orders as they were at an instant, by the provider''s updatedAt: for each order, the last state seen that is not younger than the instant. Orders whose first known state is younger, and orders that the provider no longer has, are left out. A state that was never observed cannot be shown. Filter by source_id and reference where possible.';
 
 create procedure mirror.prepare_reader()
 language plpgsql as $$
@@ -529,7 +529,7 @@ begin
     begin
       create role order_mirror_reader nologin;
     exception
-      -- Roles belong to the whole server: another database's migration may have made it in the same moment.
+      -- Roles belong to the whole server: another database's migration may have created it at the same moment.
       when duplicate_object or unique_violation then null;
       when insufficient_privilege then
         raise notice 'The role order_mirror_reader could not be created (CREATEROLE is needed). Have it created, then: call mirror.prepare_reader()';
@@ -539,8 +539,8 @@ begin
   grant usage on schema reporting to order_mirror_reader;
   grant select on all tables in schema reporting to order_mirror_reader;
   alter default privileges in schema reporting grant select on tables to order_mirror_reader;
-  -- What a session may do without any right of its own, and what fills the disk. Whoever is not the owner of the database, or no
-  -- administrator, cannot take it away; config/postgres-logins.sql does so as one.
+  -- Every session has these rights by default, and can fill the disk with them. Only the database's owner can revoke
+  -- the first, and only an administrator the second; config/postgres-logins.sql does so as an administrator.
   execute pg_catalog.format('revoke temporary on database %I from public', pg_catalog.current_database());
   begin
     revoke execute on function pg_catalog.lo_creat(integer), pg_catalog.lo_create(oid), pg_catalog.lo_from_bytea(oid, bytea)
@@ -555,7 +555,7 @@ begin
   end;
 end
 $$;
-comment on procedure mirror.prepare_reader is 'Makes the role order_mirror_reader, which may read the schema reporting and nothing else. Safe to call again.';
+comment on procedure mirror.prepare_reader is 'Creates the role order_mirror_reader, which may read the schema reporting and nothing else. Safe to call again.';
 
 create procedure mirror.limit_reader(role_name text)
 language plpgsql as $$
@@ -565,8 +565,8 @@ declare
   setting text;
 begin
   foreach setting in array wanted loop
-    -- What is set already stays: it may be a choice of the owner's, and two databases of one server that write the
-    -- same row at once would collide.
+    -- Existing settings are kept: the owner may have chosen them, and two databases of one server that write the
+    -- same row at the same time would collide.
     continue when exists (
       select from pg_catalog.pg_db_role_setting s
       join pg_catalog.pg_roles r on r.oid = s.setrole
@@ -575,25 +575,25 @@ begin
     begin
       execute pg_catalog.format('alter role %I set %I to %L', role_name, split_part(setting, '=', 1), split_part(setting, '=', 2));
     exception when internal_error then
-      -- "tuple concurrently updated": the other database writes the same.
+      -- "tuple concurrently updated": the other database writes the same settings.
       null;
     end;
   end loop;
 end
 $$;
-comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, a minute per statement, a minute of idling in a transaction. Membership does not pass settings on, so each login role needs its own.';
+comment on procedure mirror.limit_reader is 'Gives a role the settings of a reader: read-only, one minute per statement, one minute idle in a transaction. Members do not inherit settings, so each login role needs its own.';
 
 create procedure mirror.admit_reader(login_name text)
 language plpgsql as $$
 begin
   execute pg_catalog.format('grant order_mirror_reader to %I', login_name);
   call mirror.limit_reader(login_name);
-  -- Another number is the owner's choice and stays.
+  -- A different number is the owner's choice and is kept.
   if (select rolconnlimit = -1 from pg_catalog.pg_roles where rolname = login_name) then
     execute pg_catalog.format('alter role %I connection limit 5', login_name);
   end if;
 end
 $$;
-comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader and with five connections, unless it has a limit already.';
+comment on procedure mirror.admit_reader is 'Lets a login role read the schema reporting, within the limits of a reader and with at most five connections, unless it already has a limit.';
 
 call mirror.prepare_reader();

@@ -9,7 +9,7 @@ create table mirror.outgoing_endpoints (
 comment on table  mirror.outgoing_endpoints                 is 'The configured endpoints for changes; address and secret stay in the configuration.';
 comment on column mirror.outgoing_endpoints.endpoint_id     is 'Name of the endpoint in the configuration.';
 comment on column mirror.outgoing_endpoints.failures_in_row is 'Attempts that failed since the last that succeeded.';
-comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this: an endpoint that fails again and again is left alone for a while.';
+comment on column mirror.outgoing_endpoints.paused_until    is 'Nothing is sent before this instant: an endpoint that keeps failing is left alone for a while.';
 comment on column mirror.outgoing_endpoints.created_at is 'When the endpoint was first configured, by the database''s clock.';
 
 create table mirror.outgoing_cursors (
@@ -43,15 +43,15 @@ create table mirror.outgoing_deliveries (
   created_at      timestamptz not null default clock_timestamp(),
   unique (endpoint_id, source_id, position)
 );
-comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before it was notified of them. The queue only says when to check; what is due is here.';
+comment on table  mirror.outgoing_deliveries                 is 'One change for one endpoint, or the notice that changes were removed before the endpoint was notified of them. The queue only triggers checks; this table determines what is due.';
 comment on column mirror.outgoing_deliveries.position        is 'The change''s position in mirror.changes.';
 comment on column mirror.outgoing_deliveries.reference       is 'The order that changed; null for changes.missed.';
 comment on column mirror.outgoing_deliveries.event_type      is 'order.new, order.status_changed, order.changed or changes.missed.';
 comment on column mirror.outgoing_deliveries.missed_after_position is 'For changes.missed: the last change that the endpoint was notified of; position is the last that was removed.';
-comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint said so. dead: given up; kept to be sent again by hand.';
-comment on column mirror.outgoing_deliveries.round           is '1, and one more each time it was replayed.';
+comment on column mirror.outgoing_deliveries.state           is 'pending: to be sent. delivered: the endpoint accepted it. dead: given up, and kept so that a person can send it again.';
+comment on column mirror.outgoing_deliveries.round           is '1 at first, and one more after each replay.';
 comment on column mirror.outgoing_deliveries.attempts        is 'Attempts of this round.';
-comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not before this; while an attempt is under way, when it is taken for lost.';
+comment on column mirror.outgoing_deliveries.next_attempt_at is 'Not sent before this instant. During an attempt: when the attempt is considered lost.';
 comment on column mirror.outgoing_deliveries.last_outcome    is 'How the last attempt ended: a status, or the kind of error. Never a body.';
 comment on column mirror.outgoing_deliveries.created_at is 'When the delivery was planned, by the database''s clock.';
 comment on column mirror.outgoing_deliveries.delivered_at is 'When the endpoint accepted it; null before.';
@@ -76,12 +76,12 @@ cross join lateral (
     (select max(p.delivered_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.state = 'delivered') as newest_delivered_at,
     (select max(p.created_at) from mirror.outgoing_deliveries p where p.endpoint_id = e.endpoint_id and p.event_type = 'changes.missed') as newest_missed_at
 ) d;
-comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it gets them.';
+comment on view   reporting.outgoing_webhooks                     is 'One row per own endpoint of the business that is notified of changes: whether it receives them.';
 comment on column reporting.outgoing_webhooks.endpoint_id         is 'Name of the endpoint in the configuration.';
 comment on column reporting.outgoing_webhooks.pending_count       is 'Messages that are still to be delivered.';
 comment on column reporting.outgoing_webhooks.dead_count          is 'Messages that were given up and wait for a person.';
-comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest message was made that is still to be delivered.';
+comment on column reporting.outgoing_webhooks.oldest_pending_at   is 'When the oldest undelivered message was created.';
 comment on column reporting.outgoing_webhooks.newest_delivered_at is 'When the last message was delivered, within the last week.';
 comment on column reporting.outgoing_webhooks.failures_in_row     is 'Attempts that failed since the last that succeeded.';
-comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this, because attempts failed again and again.';
+comment on column reporting.outgoing_webhooks.paused_until        is 'Nothing is sent before this instant, because attempts kept failing.';
 comment on column reporting.outgoing_webhooks.newest_missed_at    is 'When changes were last removed before the endpoint was notified of them, within the last week.';

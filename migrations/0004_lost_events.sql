@@ -1,4 +1,4 @@
--- What webhooks should have announced and a read of ours found first.
+-- Changes that webhooks should have announced but a read found first.
 
 create table mirror.announced_statuses (
   source_id  text not null references mirror.sources,
@@ -11,7 +11,7 @@ create table mirror.announced_statuses (
 );
 comment on table  mirror.announced_statuses            is 'The statuses that the provider announces by event: learned from received events, because its documentation does not list them all.';
 comment on column mirror.announced_statuses.event_type is 'Type of the last event that brought the status.';
-comment on column mirror.announced_statuses.events     is 'How many changes were first learned from such an event, or were announced by one late.';
+comment on column mirror.announced_statuses.events     is 'How many changes such events announced, before a read found them or late.';
 comment on column mirror.announced_statuses.first_at is 'When the first event of this status came, by the database''s clock.';
 comment on column mirror.announced_statuses.last_at is 'When the last event of this status came, by the database''s clock.';
 comment on column mirror.announced_statuses.source_id is 'The source; references sources.';
@@ -46,7 +46,7 @@ create table mirror.lost_events_removed (
   source_id text primary key references mirror.sources,
   lost      bigint not null
 );
-comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were deleted for their age, so that the total count stays right.';
+comment on table  mirror.lost_events_removed      is 'Lost events whose rows in unannounced_changes were deleted because of their age, so that the total count stays right.';
 comment on column mirror.lost_events_removed.lost is 'How many of the removed rows were in the state lost.';
 comment on column mirror.lost_events_removed.source_id is 'The source; references sources.';
 
@@ -70,7 +70,7 @@ create table mirror.webhook_calls (
 comment on table  mirror.webhook_calls           is 'Calls to the webhook address of each source, from all processes, by the minute in which they were recorded. Kept for two days. Counts only: nothing of a refused call is stored.';
 comment on column mirror.webhook_calls.source_id is 'Source whose address was called.';
 comment on column mirror.webhook_calls.minute    is 'Minute in which they were recorded, by the database''s clock.';
-comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, and not by the provider''s secret. not_stored: answered 5xx. other: refused for another reason.';
+comment on column mirror.webhook_calls.outcome   is 'accepted: stored, now or before. wrong_signature: signed, but not with the provider''s secret. not_stored: answered 5xx. other: refused for another reason.';
 comment on column mirror.webhook_calls.calls     is 'How many calls.';
-comment on column mirror.webhook_calls.slow      is 'Of those, how many were answered later than a second after they came.';
+comment on column mirror.webhook_calls.slow      is 'How many of those were answered more than a second after they arrived.';
 comment on column mirror.webhook_calls.last_at   is 'When the last of them was recorded.';

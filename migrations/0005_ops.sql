@@ -12,13 +12,13 @@ create table mirror.ops_actions (
   affected  bigint
 );
 comment on table  mirror.ops_actions           is 'Everything done on the ops pages, and every command that changed or exported something: the audit log. A row is written before the action or together with it.';
-comment on column mirror.ops_actions.role      is 'As whom the person was logged in; command: at the command line, where whoever reaches the database may do anything.';
-comment on column mirror.ops_actions.person    is 'Who it was, as single sign-on named the person, or the account and machine of a command; null: whoever knows the password of the role.';
+comment on column mirror.ops_actions.role      is 'Role that the person was logged in with; command: at the command line, where everyone who can reach the database may do anything.';
+comment on column mirror.ops_actions.person    is 'The person, as named by single sign-on, or the account and machine of a command; null: someone who knows the password of the role.';
 comment on column mirror.ops_actions.action    is 'refetch, retry, dismiss, queue, log_in or log_out; of commands also adopt, pause, resume, erase, backfill, verify, cancel, export and outgoing.';
-comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: of every source.';
+comment on column mirror.ops_actions.source_id is 'Source that it concerned; null: every source.';
 comment on column mirror.ops_actions.target    is 'What it concerned: an order''s reference, a part of the quarantine, a request to the queues.';
-comment on column mirror.ops_actions.note      is 'What the person said about it.';
-comment on column mirror.ops_actions.affected  is 'How many things it concerned; null when it was begun and its end is not known.';
+comment on column mirror.ops_actions.note      is 'What the person wrote about it.';
+comment on column mirror.ops_actions.affected  is 'How many objects it concerned; null when it was started and its end is not known.';
 comment on column mirror.ops_actions.action_id is 'Number of the entry.';
 comment on column mirror.ops_actions.at is 'When it was done, by the database''s clock.';
 
@@ -32,11 +32,11 @@ create table mirror.ops_sessions (
   expires_at   timestamptz not null
 );
 comment on table  mirror.ops_sessions              is 'Sessions of the ops pages. A row is deleted at logout, or at the first login after its end.';
-comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value under the role''s password, or under the client secret of OpenID Connect: neither opens anything by itself, and a new secret ends every session of the old one.';
-comment on column mirror.ops_sessions.person       is 'Who it is, as OpenID Connect named the person; null: whoever knows the password of the role.';
+comment on column mirror.ops_sessions.token_hash   is 'HMAC of the cookie''s value, keyed with the role''s password or the client secret of OpenID Connect. The hash alone gives no access, and a new secret ends every session of the old one.';
+comment on column mirror.ops_sessions.person       is 'The person, as named by OpenID Connect; null: someone who knows the password of the role.';
 comment on column mirror.ops_sessions.sources      is 'Sources for which the person is an operator; null: all of them.';
-comment on column mirror.ops_sessions.last_seen_at is 'To the minute: a session that nobody uses ends before expires_at.';
-comment on column mirror.ops_sessions.created_at is 'When the login was, by the database''s clock.';
+comment on column mirror.ops_sessions.last_seen_at is 'Last use, to the minute: an idle session ends before expires_at.';
+comment on column mirror.ops_sessions.created_at is 'When the person logged in, by the database''s clock.';
 comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';
 comment on column mirror.ops_sessions.role is 'What the session may do: operator or viewer.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
@@ -44,9 +44,9 @@ create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
 alter table mirror.quarantine
   add column dismissed_at timestamptz,
   add column dismissed_because text;
-comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing is to be done.';
-comment on column mirror.quarantine.dismissed_because is 'What that person said.';
--- The list by reason, and the exact count of what a retry would take, without a look at the documents.
+comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing needs to be done.';
+comment on column mirror.quarantine.dismissed_because is 'The reason that the person gave.';
+-- For the list by reason, and the exact count of what a retry would take, without reading the documents.
 create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
 create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
 create index quarantine_by_reference on mirror.quarantine (source_id, reference) where reference is not null;

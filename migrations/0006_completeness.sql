@@ -8,10 +8,10 @@ create table mirror.event_delays (
   events        bigint not null,
   primary key (source_id, hour, late, up_to_seconds)
 );
-comment on table  mirror.event_delays               is 'How long after their change events arrived, counted by the hour in which we learned of the change.';
+comment on table  mirror.event_delays               is 'How long after their changes events arrived, counted by the hour in which the mirror learned of the change.';
 comment on column mirror.event_delays.late          is 'True when a read had found the change before the event came.';
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
-comment on column mirror.event_delays.events        is 'How many changes of status were announced so.';
+comment on column mirror.event_delays.events        is 'How many changes of status were announced with this delay.';
 comment on column mirror.event_delays.hour is 'The hour in which the events came.';
 comment on column mirror.event_delays.source_id is 'The source; references sources.';
 
@@ -52,31 +52,31 @@ comment on column mirror.period_requests.since        is 'Start of the period, i
 comment on column mirror.period_requests.until        is 'End of the period, exclusive, nanoseconds since 1970. Lowered at the start to what can be proved then.';
 comment on column mirror.period_requests.sample       is 'How many orders of the period are read one by one; null: all are listed.';
 comment on column mirror.period_requests.repairs      is 'False: differences are only reported, and nothing is written.';
-comment on column mirror.period_requests.nightly      is 'Asked for by the poller itself.';
+comment on column mirror.period_requests.nightly      is 'True when the poller itself requested it.';
 comment on column mirror.period_requests.state        is 'requested, running, done, failed or cancelled.';
-comment on column mirror.period_requests.read_down_to is 'From here to the end everything was read; nanoseconds since 1970.';
-comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing: they share a timestamp and came in another order each time.';
+comment on column mirror.period_requests.read_down_to is 'Everything from here to the end of the period was read; nanoseconds since 1970.';
+comment on column mirror.period_requests.unproved     is 'Windows in which orders may be missing, because orders that share a timestamp came in a different sequence each time.';
 comment on column mirror.period_requests.requests     is 'Requests to the provider so far.';
-comment on column mirror.period_requests.orders       is 'Orders, or states of them, that they showed.';
+comment on column mirror.period_requests.orders       is 'Orders, or states of orders, that they showed.';
 comment on column mirror.period_requests.missing      is 'Orders that the mirror did not have.';
 comment on column mirror.period_requests.stale        is 'Orders of which the mirror had an older state.';
 comment on column mirror.period_requests.contradicted is 'Orders of which the mirror had a state with a later updatedAt that the provider does not show.';
-comment on column mirror.period_requests.differing    is 'Orders with the same updatedAt and other content.';
+comment on column mirror.period_requests.differing    is 'Orders with the same updatedAt but different content.';
 comment on column mirror.period_requests.extra        is 'Orders that the provider does not have: kept, marked as gone, and no longer served.';
-comment on column mirror.period_requests.unreadable   is 'Orders that had to be read one by one and could not be: nobody knows whether they differ.';
+comment on column mirror.period_requests.unreadable   is 'Orders that had to be read one by one but could not be read: it is not known whether they differ.';
 comment on column mirror.period_requests.examples     is 'References of the first orders found to differ.';
 comment on column mirror.period_requests.failures     is 'Failures in a row.';
-comment on column mirror.period_requests.last_error   is 'The last failure, in a sentence.';
-comment on column mirror.period_requests.requested_at is 'When it was asked for.';
+comment on column mirror.period_requests.last_error   is 'The last failure, in one sentence.';
+comment on column mirror.period_requests.requested_at is 'When it was requested.';
 comment on column mirror.period_requests.started_at   is 'When a poller began it; null before.';
 comment on column mirror.period_requests.ended_at     is 'When it was done, failed or cancelled; null before.';
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
 create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;
 
-comment on column mirror.poll_state.history_since is 'Nothing older was ever read whole: start of what safe_through speaks of, nanoseconds since 1970. A backfill that reaches below lowers it.';
+comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
 
 alter table mirror.sources add column paused_at timestamptz;
-comment on column mirror.sources.paused_at is 'Since when a person has polling of the source at rest; null: it is polled. Events are received anyway.';
+comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.open_order_checks (
   source_id  text not null references mirror.sources,
@@ -84,7 +84,7 @@ create table mirror.open_order_checks (
   checked_at timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 );
-comment on table  mirror.open_order_checks            is 'Orders that stayed open for unusually long, so that a re-read was requested.';
-comment on column mirror.open_order_checks.checked_at is 'When that was asked for last; a row goes when it is older than any such order.';
+comment on table  mirror.open_order_checks            is 'Orders that stayed open unusually long, so that a read was requested.';
+comment on column mirror.open_order_checks.checked_at is 'When that read was last requested; a row is deleted when it is older than any such order.';
 comment on column mirror.open_order_checks.reference is 'The order''s reference.';
 comment on column mirror.open_order_checks.source_id is 'The source; references sources.';

@@ -1,4 +1,4 @@
--- Erasure: an order stays known by reference, status and times, and nothing else of it comes back.
+-- Erasure: the mirror keeps an order's reference, status, times, fleet and branch, and nothing else of it comes back.
 
 create table mirror.erasures (
   source_id  text not null references mirror.sources,
@@ -6,15 +6,15 @@ create table mirror.erasures (
   erased_at  timestamptz not null default clock_timestamp(),
   primary key (source_id, reference)
 );
-comment on table  mirror.erasures           is 'Orders whose personal data was erased. Whatever arrives about them is redacted before it is written, so rows must stay forever.';
-comment on column mirror.erasures.erased_at is 'When it was first asked for.';
+comment on table  mirror.erasures           is 'Orders whose personal data was erased. Everything that arrives about them is redacted before it is written, so rows must stay forever.';
+comment on column mirror.erasures.erased_at is 'When the erasure was first requested.';
 comment on column mirror.erasures.reference is 'The erased order''s reference.';
 comment on column mirror.erasures.source_id is 'The source; references sources.';
 
 create function mirror.redact_order(raw json, reference text, status text) returns json
 language sql stable parallel safe
 return (
-  -- Named one by one: a field that the provider adds later must not pass. What cannot be read keeps nothing.
+  -- Fields are named one by one: one that the provider adds later must not pass. Of unreadable input, nothing is kept.
   select json_build_object(
     'reference', reference,
     'externalOrderId', null,
@@ -36,4 +36,4 @@ return (
     'erased', true)
   from (select mirror.readable_json(raw) as o) readable
 );
-comment on function mirror.redact_order is 'An order object without personal data: reference, status, times, fleet and branch stay. Applied twice it gives the same.';
+comment on function mirror.redact_order is 'An order object without personal data: reference, status, times, fleet and branch stay. Applying it twice gives the same result.';

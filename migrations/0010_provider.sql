@@ -1,4 +1,4 @@
--- What the leader measures of a provider: how it answers, and how late changes appear in its list.
+-- What the leader measures about a provider: how it answers, and how late changes appear in its list.
 
 create table mirror.provider_behaviour (
   source_id   text not null references mirror.sources,
@@ -12,9 +12,9 @@ create table mirror.provider_behaviour (
 comment on table  mirror.provider_behaviour             is 'Measured behaviour of a source''s provider where the spec leaves it open.';
 comment on column mirror.provider_behaviour.aspect       is 'sort, precision, page, clock or rate.';
 comment on column mirror.provider_behaviour.value       is 'What was measured, in words.';
-comment on column mirror.provider_behaviour.measured_at is 'When that was last seen to be so.';
-comment on column mirror.provider_behaviour.previous    is 'The value before; null: it was never another one.';
-comment on column mirror.provider_behaviour.changed_at  is 'When it was found to have changed; null: never.';
+comment on column mirror.provider_behaviour.measured_at is 'When the value was last confirmed.';
+comment on column mirror.provider_behaviour.previous    is 'The previous value; null: it never changed.';
+comment on column mirror.provider_behaviour.changed_at  is 'When a change of the value was found; null: never.';
 comment on column mirror.provider_behaviour.source_id is 'The source; references sources.';
 
 create table mirror.arrivals (
@@ -26,8 +26,8 @@ create table mirror.arrivals (
   primary key (source_id, hour, missed_seconds, seen_seconds)
 );
 comment on table  mirror.arrivals                is 'How late changes appear in the provider''s list, counted by the hour in which they were seen. Settle time and overlap are tuned from the last week.';
-comment on column mirror.arrivals.missed_seconds is 'Age of the change, at most, when a read of its window did not show it; 0: no read missed it.';
-comment on column mirror.arrivals.seen_seconds   is 'Age of the change, at most, when a read showed it first.';
+comment on column mirror.arrivals.missed_seconds is 'Upper bound of the change''s age when a read of its window did not show it; 0: no read missed it.';
+comment on column mirror.arrivals.seen_seconds   is 'Upper bound of the change''s age when a read first showed it.';
 comment on column mirror.arrivals.changes is 'How many changes were this old when a read first showed them.';
 comment on column mirror.arrivals.hour is 'The hour in which they were seen.';
 comment on column mirror.arrivals.source_id is 'The source; references sources.';
@@ -35,9 +35,9 @@ comment on column mirror.arrivals.source_id is 'The source; references sources.'
 alter table mirror.poll_state add column settle_seconds double precision;
 alter table mirror.poll_state add column overlap_seconds double precision;
 alter table mirror.poll_state add column late_tail_seconds double precision;
-comment on column mirror.poll_state.settle_seconds    is 'How far windows of the fast sweep keep from the present, as tuned.';
+comment on column mirror.poll_state.settle_seconds    is 'How far before the present the windows of the fast sweep end, as tuned.';
 comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
-comment on column mirror.poll_state.late_tail_seconds is 'Age at which the latest change of the last week was seen, of those that an earlier read had missed; 0: none was late.';
+comment on column mirror.poll_state.late_tail_seconds is 'Greatest age at which a change of the last week was seen that an earlier read had missed; 0: none was late.';
 
 create table mirror.provider_requests (
   source_id text not null references mirror.sources,
@@ -54,5 +54,5 @@ comment on column mirror.provider_requests.purpose  is 'poll, refetch, backfill,
 comment on column mirror.provider_requests.source_id is 'Source that they were sent for.';
 comment on column mirror.provider_requests.minute    is 'Minute in which they were recorded, by the database''s clock.';
 comment on column mirror.provider_requests.requests  is 'How many were sent.';
-comment on column mirror.provider_requests.refused   is 'How many the provider answered 429: it had no rate left for us.';
+comment on column mirror.provider_requests.refused   is 'How many the provider answered with 429, because the rate limit was reached.';
 create index provider_requests_by_time on mirror.provider_requests (minute);

@@ -1,4 +1,4 @@
--- What positions in the change feed hold for, and up to where it can be read without a gap.
+-- Which server a position in the change feed belongs to, and how far the feed can be read without a gap.
 
 create table mirror.feed (
   only_row       boolean primary key default true check (only_row),
@@ -7,7 +7,7 @@ create table mirror.feed (
 );
 comment on table  mirror.feed                is 'One row: the server that the feed was last written on.';
 comment on column mirror.feed.server         is 'Server and timeline, as mirror.server_identity() names them.';
-comment on column mirror.feed.server_started is 'When that server process started: while it is the same, so is the server, and nobody needs to ask.';
+comment on column mirror.feed.server_started is 'When that server process started. While this is unchanged, so is the server, and no further check is needed.';
 comment on column mirror.feed.only_row is 'Keeps the table at one row.';
 insert into mirror.feed default values;
 
@@ -40,8 +40,9 @@ language sql volatile as $$
 $$;
 comment on function mirror.newest_feed_position is 'The last position that was given out, committed or not; 0 when there was none.';
 
--- The first look at a new server, before its first change is written or read: so after_position is exact. The row lock
--- makes all wait until the epoch is committed. The server's own restart begins none, and nobody waits for it to be noted.
+-- Runs first on a new server, before its first change is written or read, so that after_position is exact. The row lock
+-- makes all others wait until the epoch is committed. A restart of the same server begins no epoch, and nobody waits
+-- for it to be recorded.
 create function mirror.begin_feed_epoch() returns boolean
 language plpgsql security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -64,15 +65,15 @@ end
 $$;
 comment on function mirror.begin_feed_epoch is 'Begins a new epoch of the change feed, and returns true, when the database moved to another server, or back in time; otherwise does nothing.';
 
--- Each writer shows, by a lock that ends with its transaction, which position was the last before its own. Strangers'
--- transactions show nothing and hold up nothing. A lock has room for 31 bits of the position: enough to tell it from all
--- others that a transaction of today can have begun behind.
+-- Each writer shows, with a lock that ends with its transaction, the last position before its own. Other transactions
+-- show nothing and delay nothing. A lock has room for 31 bits of the position: enough to distinguish it from every
+-- other position after which a transaction that is still open can have begun.
 create function mirror.enter_feed() returns trigger
 language plpgsql as $$
 declare
   same_server boolean;
 begin
-  -- With the writer's rights and by one query: this runs in each statement that applies.
+  -- Runs with the writer's rights and as one query, because it is part of each statement that applies.
   select server_started = pg_postmaster_start_time(), pg_advisory_xact_lock_shared(
     'mirror.changes'::regclass::oid::integer,
     (coalesce(pg_sequence_last_value('mirror.changes_position_seq'), 0) % 2147483648)::integer)
@@ -83,10 +84,10 @@ begin
   return null;
 end
 $$;
-comment on function mirror.enter_feed is 'Locks, before a statement takes positions, the last position before them.';
+comment on function mirror.enter_feed is 'Locks the last position before those that the statement will take.';
 create trigger changes_enter_feed before insert on mirror.changes for each statement execute function mirror.enter_feed();
 
--- A login that cannot write changes can hold such a lock, but says nothing by it.
+-- A login that cannot write changes can hold such a lock, but its lock is ignored.
 create function mirror.feed_writers() returns table (pid integer, after_position_bits bigint)
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select l.pid, l.objid::bigint
@@ -99,8 +100,8 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp as 
 $$;
 comment on function mirror.feed_writers is 'The transactions that are writing changes: process, and the lowest 31 bits of the position before their first.';
 
--- First the newest position, then the locks: whoever took a position up to it had its lock before, and holds it still or
--- has ended. The position is read again because a lock may be younger than the first reading.
+-- The newest position is read before the locks: a transaction that took a position up to it locked first, and either
+-- still holds its lock or has ended. The position is read again because a lock may be younger than the first reading.
 create function mirror.feed_fence() returns bigint
 language plpgsql volatile security definer set search_path = pg_catalog, pg_temp as $$
 declare
@@ -115,14 +116,14 @@ begin
   return least(newest, (select min(later - (later - bits) % 2147483648) from unnest(held) as bits));
 end
 $$;
-comment on function mirror.feed_fence is 'Up to which position (inclusive) every change is committed, or never will be. A statement that begins after the answer sees them all.';
+comment on function mirror.feed_fence is 'The position up to which (inclusive) every change is committed or never will be. A statement that begins after this function returns sees them all.';
 
 create function mirror.change_digest(changes mirror.changes) returns text
 language sql stable as $$
   select left(encode(sha256(convert_to(
     changes.reference || ' ' || changes.revision || ' ' || changes.version || ' ' || extract(epoch from changes.changed_at), 'UTF8')), 'hex'), 8)
 $$;
-comment on function mirror.change_digest is 'Tells a change from another one that later took its position, on a server that did not have it.';
+comment on function mirror.change_digest is 'Distinguishes a change from another one that later took its position, on a server that did not have the first.';
 
 create function mirror.feed_place(of_source text, of_epoch text, after_position bigint, digest text) returns bigint
 language plpgsql stable as $$
@@ -150,4 +151,4 @@ begin
   return place;
 end
 $$;
-comment on function mirror.feed_place is 'The position after which a reader with this epoch, position and digest continues: the same one, or an earlier one when the server that gave the rest was lost. Null when changes behind it were removed, and when what the reader has seen is not known. Without an epoch the beginning.';
+comment on function mirror.feed_place is 'The position after which a reader with this epoch, position and digest continues: the same one, or an earlier one when the server that issued the later positions was lost. Null when changes after it were removed, and when it is not known what the reader has seen. Without an epoch: the beginning.';

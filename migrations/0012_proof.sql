@@ -1,5 +1,5 @@
--- A proof can be taken back: safe_through says what is true as far as anything seen tells, and evidence that something
--- was missing may be found by any process.
+-- A proof can be withdrawn: safe_through holds as far as all evidence shows, and any process may find evidence that
+-- something was missing.
 
 create function mirror.withdraw_proof(
   proved_source text, change_version bigint, breach_kind text, found_reference text, found_via text, breach_detail text)
@@ -13,7 +13,7 @@ declare
   withdrawn int8range;
   affected int8multirange;
 begin
-  -- Whoever commits a window waits here, and then sees what was taken back.
+  -- A transaction that commits a window waits here, and then sees what was withdrawn.
   select history_since, safe_through into history, safe from mirror.poll_state
   where source_id = proved_source for update;
   if not exists (
@@ -22,8 +22,8 @@ begin
   ) then
     return false;
   end if;
-  -- The windows that had claimed it, as far as they are still known, and the second around it at least. What an
-  -- earlier breach left standing was walked in parts that nobody knows any more.
+  -- The windows that had claimed it, as far as they are still known, and at least the second around it. Not those that
+  -- an earlier breach kept: the parts in which they were walked are no longer known.
   select int8range(
     least(change_version - change_version % second, min(c.since)),
     greatest(change_version - change_version % second + second, max(c.until)))
@@ -36,7 +36,7 @@ begin
   where c.source_id = proved_source and c.proved and c.until > lower(withdrawn) and c.since < upper(withdrawn);
   safe_after := case when safe > lower(withdrawn) then greatest(history, lower(withdrawn)) else safe end;
   update mirror.poll_state set safe_through = safe_after where source_id = proved_source;
-  -- What the proof said of other times still stands, so that safe_through jumps forward when the range is read again.
+  -- The proof of other times remains valid, so that safe_through jumps forward when the range is read again.
   insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders)
   select proved_source, lower(rest), upper(rest), 'kept', true, 0, 0, 0
   from unnest(affected - int8multirange(withdrawn)) as rest
@@ -48,7 +48,7 @@ begin
   return true;
 end
 $$;
-comment on function mirror.withdraw_proof is 'Takes back the proof of the windows that contain a change they missed, and records the breach; false when no proof speaks of that change. Needs no lease: any process may find the evidence.';
+comment on function mirror.withdraw_proof is 'Withdraws the proof of the windows that contain a change they missed, and records the breach; false when no proof covers that change. Needs no lease: any process may find the evidence.';
 
 create function mirror.ask_about_claim(claim_source text, claim_reference text, claim_version bigint) returns void
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
@@ -58,7 +58,7 @@ language sql volatile security definer set search_path = pg_catalog, pg_temp as 
     reason = excluded.reason, claim_version = excluded.claim_version, requested_at = excluded.requested_at,
     next_attempt_at = excluded.next_attempt_at, attempts = 0, failures = 0, last_error = null
 $$;
-comment on function mirror.ask_about_claim is 'Has an order read singly at once, since an event speaks against a proof: the read tells which of the two was wrong.';
+comment on function mirror.ask_about_claim is 'Requests an immediate single read of an order, because an event contradicts a proof: the read shows which of the two was wrong.';
 
 create function mirror.proved_until(sources text[]) returns bigint
 language plpgsql volatile as $$
@@ -71,7 +71,7 @@ begin
     left join mirror.poll_state p using (source_id));
 end
 $$;
-comment on function mirror.proved_until is 'No proof of these sources speaks of this instant or a later one; null where nothing is proved. Sees what was committed before the call, also after the beginning of the statement that calls it.';
+comment on function mirror.proved_until is 'No proof of these sources covers this instant or a later one; null when nothing is proved. Sees everything that was committed before the call, even after the calling statement began.';
 
 create function mirror.find_breaches(
   found_sources text[], found_references text[], versions bigint[], vias text[], conflicts boolean[],
@@ -95,7 +95,7 @@ begin
     )
     select c.* from changed c join proofs using (source_id)
     where proofs.proof @> c.version
-      -- An order that could not be read stood beside the claim.
+      -- The proof did not cover an order that could not be read.
       and not exists (
         select from mirror.exceptions e
         where e.source_id = c.source_id and e.reference = c.reference and e.kind <> 'late_event')
@@ -115,7 +115,7 @@ begin
   end loop;
 end
 $$;
-comment on function mirror.find_breaches is 'Looks at changes in the statement that applies them: one that a proof had missed takes that proof back when a read found it, and asks for a single read when an event brought it.';
+comment on function mirror.find_breaches is 'Checks changes in the statement that applies them. When a proof had missed a change, withdraws the proof if a read found the change, and requests a single read if an event brought it.';
 
 create function mirror.follow_up(decisions json, erased_body text) returns integer
 language plpgsql as $$
@@ -128,7 +128,7 @@ begin
       version bigint, quarantined_raw bytea, erased boolean, verdict text, conflict boolean, previous_status text,
       doubtful boolean)
   ), recorded as (
-    -- What a read shows again and again is quarantined once, and leaves no trace afterwards.
+    -- Input that every read shows again is quarantined once; later reads of it are not recorded.
     insert into mirror.history (history_id, source_id, reference, via, verdict, reason, version)
     select history_id, source_id, reference, via, verdict, reason, version
     from decided d
@@ -157,7 +157,7 @@ begin
     previous_status text, verdict text, is_new boolean)
   where d.verdict = 'applied' and (d.is_new or d.conflict) having count(*) > 0;
 
-  -- An event that a read had refuted says that a list was further behind than any is taken to be: a new read tells.
+  -- An event that a read had refuted suggests that a list was further behind than assumed: a new read decides.
   for claim in
     select d.source_id, d.reference, d.version
     from json_to_recordset(decisions) as d (source_id text, reference text, version bigint, via text, verdict text)
@@ -171,4 +171,4 @@ begin
   return json_array_length(decisions);
 end
 $$;
-comment on function mirror.follow_up is 'Does what rarely follows from a decision, in the statement that decides: puts input into quarantine, blanks the bodies of erased orders'' events, asks for reads, and finds breaches. Returns of how many decisions it was told.';
+comment on function mirror.follow_up is 'Does what rarely follows from a decision, in the statement that decides: quarantines input, blanks the bodies of erased orders'' events, requests reads, and finds breaches. Returns the number of decisions that it received.';
