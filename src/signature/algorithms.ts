@@ -19,13 +19,13 @@ export const ALGORITHM_NAMES = [
 export type AlgorithmName = (typeof ALGORITHM_NAMES)[number];
 
 export interface Algorithm {
-  /** What the key must be: a secret of both sides, or one half of a pair. */
+  /** Kind of the key: a secret that both sides know, or one half of a key pair. */
   readonly key: "shared" | "ed25519" | "P-256" | "P-384" | "rsa";
   /** Whether a signature can have that many bytes. Shorter ones never do: a prefix of a digest proves nothing. */
   readonly fits: (bytes: number) => boolean;
-  /** Prepares one key and text; the test of each signature takes the same time whatever the outcome. */
+  /** Prepares one key and text. Each check of a signature takes the same time, whatever its result. */
   readonly makeTest: (key: KeyObject, signed: readonly Chunk[]) => (signature: Buffer) => boolean;
-  /** ECDSA is written as DER, or as two plain numbers where `plain` is true (tokens and HTTP messages). */
+  /** ECDSA signatures are DER, or two plain numbers where `plain` is true (tokens and HTTP messages). */
   readonly sign: (key: KeyObject, signed: readonly Chunk[], plain?: boolean) => Buffer;
   /** Its name in the head of a JSON Web Token, and in an HTTP message signature; null: not used there. */
   readonly jwtName: string | null;
@@ -88,7 +88,7 @@ function publicKey(
   };
 }
 
-/** Two numbers in DER take up to 8 bytes more, and fewer when they are small, which beyond 8 bytes never happens. */
+/** DER adds up to 8 bytes to the two numbers. Small numbers take less; in practice they never save more than 8 bytes. */
 const DER_SLACK = 8;
 const ecdsa = (key: "P-256" | "P-384", plainBytes: number, hash: string, names: PublicKeyNames) =>
   publicKey(key, (bytes) => Math.abs(bytes - plainBytes) <= DER_SLACK, names, {
@@ -98,7 +98,7 @@ const ecdsa = (key: "P-256" | "P-384", plainBytes: number, hash: string, names: 
 
 type PublicKeyNames = Pick<Algorithm, "jwtName" | "messageName">;
 
-/** From 2,048 to 4,096 bits; longer keys cost us too much for each forged request. */
+/** From 2,048 to 4,096 bits; longer keys make each forged request too expensive. */
 const isRsaLength = (bytes: number) => bytes >= 256 && bytes <= 512;
 const RSA_PKCS1 = 1;
 const RSA_PSS = 6;

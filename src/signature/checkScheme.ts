@@ -4,7 +4,8 @@ import { loadVerifier } from "./verifier.ts";
 
 /**
  * What is wrong with a scheme and its secrets, one sentence each; empty when events can be verified with them.
- * Without secrets only the scheme is looked at. `url` is the public address of the endpoint, if it is configured. No sentence holds a secret.
+ * Without secrets, only the scheme is checked. `url` is the public address of the endpoint, if it is configured. No
+ * sentence contains a secret.
  */
 export function checkScheme(schemeText: string, secrets: readonly string[], url?: string): string[] {
   try {

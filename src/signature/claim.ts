@@ -1,10 +1,10 @@
-/** A request as far as its signature goes. */
+/** The parts of a request that matter to its signature. */
 export interface SignedRequest {
-  /** Node's `req.headersDistinct`: lower-case names, every occurrence of a header apart. */
+  /** Node's `req.headersDistinct`: lower-case names, with each occurrence of a header separate. */
   readonly headersDistinct: NodeJS.Dict<string[]>;
-  /** What follows the `?` of the request's target, as it came; nothing or "" without one. */
+  /** What follows the `?` of the request's target, as received; undefined or "" without one. */
   readonly query?: string | undefined;
-  /** The body's bytes as they came, not parsed and written again. */
+  /** The bytes of the body as received, not parsed and serialized again. */
   readonly body: Buffer;
   /** Seconds since 1970, by the local clock. */
   readonly nowSeconds: number;
@@ -28,16 +28,16 @@ export type SignatureRefusal =
   | "value_malformed"
   | "body_mismatch";
 
-/** Text is signed byte by byte (Latin-1), as Node hands headers over. */
+/** Text is signed byte by byte (Latin-1), as Node passes headers. */
 export type Chunk = string | Buffer;
 
-/** What a request says of its signatures, before anything is proved: these bytes, and signatures of them. */
+/** What a request claims before anything is proved: these bytes, and signatures of them. */
 export interface Claim {
   readonly signed: readonly Chunk[];
   readonly signatures: readonly Buffer[];
 }
 
-/** What stands in a request, or why it cannot be verified. One of the claims must prove true. */
+/** What a request claims, or why it cannot be verified. One of the claims must prove true. */
 export type Reading = { readonly claims: readonly Claim[]; readonly id: string | null } | SignatureRefusal;
 
 export type ReadRequest = (request: SignedRequest) => Reading;

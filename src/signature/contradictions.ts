@@ -82,7 +82,7 @@ function checkTemplate(scheme: TemplateScheme, refuse: Refuse): void {
   refuse(signsItself, "signed", "holds the header that carries the signature");
 }
 
-/** Whether one text begins like another, so that a part could be taken for either. */
+/** Whether one text is a prefix of the other, so that a part could be taken for either. */
 function hasAlike(texts: readonly string[]): boolean {
   return texts.some((text, index) =>
     texts.some((other, at) => at > index && (text.startsWith(other) || other.startsWith(text))),

@@ -7,11 +7,11 @@ import type { TemplateScheme } from "./scheme.ts";
 const SIGNATURES_MAX = 8;
 const FIELD_LENGTH_MAX = 4_096;
 
-/** What stands in the header or parameter that carries the signature. */
+/** The content of the header or parameter that carries the signature. */
 export interface Field {
   /** Each of a length that a signature of the scheme can have; at least one, at most `signaturesMax`. */
   readonly signatures: readonly Buffer[];
-  /** All parts, signatures among them, without the lead. */
+  /** All parts, including signatures, without the lead. */
   readonly parts: readonly string[];
 }
 
@@ -40,7 +40,7 @@ export function makeFieldReader(
       if (!isPrefixed && !follows) continue;
       follows = prefixOn === "first";
       const bytes = decodeStrictly(unquote(isPrefixed ? part.slice(prefix.length) : part), encoding);
-      // A prefix of the digest must not do: comparing only as many bytes as came accepts the empty signature.
+      // A prefix of the digest must not pass: comparing only as many bytes as were sent would accept the empty signature.
       if (bytes && fits(bytes.length)) signatures.push(bytes);
     }
     if (signatures.length > signaturesMax) return "too_many_signatures";

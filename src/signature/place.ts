@@ -1,13 +1,13 @@
 import type { SignedRequest } from "./claim.ts";
 
-/** Where a value stands in a request: a header, a parameter of the address, or a part of the signature's own field. */
+/** Place of a value in a request: a header, a parameter of the address, or a part of the signature's own field. */
 export type Place =
   | { readonly header: string }
   | { readonly query: string }
   /** The text that the part starts with, such as `t=`, or its number, from 1. */
   | { readonly part: string | number };
 
-/** Every value that stands there; none when it is missing. */
+/** Every value in that place; none when it is missing. */
 export function readPlace(
   place: Place,
   { headersDistinct, query }: Pick<SignedRequest, "headersDistinct" | "query">,
@@ -21,7 +21,7 @@ export function readPlace(
   return parts.filter((each) => each.startsWith(part)).map((each) => unquote(each.slice(part.length)));
 }
 
-/** Names and values of a query, in their order. `+` stays: base64 holds it, and senders often do not encode it. */
+/** Names and values of a query, in order. `+` is kept: base64 contains it, and senders often do not encode it. */
 export function listParameters(query: string | undefined): [name: string, value: string][] {
   if (query === undefined || query === "") return [];
   return query.split("&").map((pair) => {
@@ -31,7 +31,7 @@ export function listParameters(query: string | undefined): [name: string, value:
   });
 }
 
-/** The query with its `?`, less the parameter that carries the signature; "" where nothing is left. */
+/** The query with its `?`, without the parameter that carries the signature; "" when nothing is left. */
 export function queryWithout(query: string | undefined, parameter: string | null): string {
   const pairs = (query ?? "")
     .split("&")
@@ -39,7 +39,7 @@ export function queryWithout(query: string | undefined, parameter: string | null
   return pairs.length === 0 ? "" : `?${pairs.join("&")}`;
 }
 
-/** A value in quotes is what stands between them. */
+/** Removes the quotes around a value. */
 export function unquote(text: string): string {
   return text.length >= 2 && text.startsWith('"') && text.endsWith('"') ? text.slice(1, -1) : text;
 }

@@ -128,7 +128,7 @@ export const PRESETS: Readonly<Record<string, SchemeInput>> = {
     timestamp: { header: "x-twilio-email-event-webhook-timestamp" },
     secretFormat: "spki",
   },
-  /** Of events with a JSON body; those of forms are not received here. */
+  /** For events with a JSON body; events with a form body are not received. */
   twilio: {
     algorithm: "hmac-sha1",
     encoding: "base64",

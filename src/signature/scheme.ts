@@ -22,7 +22,7 @@ const queryName = z.string().min(1).max(64);
 const partLabel = z.union([z.string().min(1).max(32), z.int().min(1).max(9)]);
 const unit = z.enum(TIMESTAMP_UNITS).default("s");
 
-/** The key, and how far the time of signing may lie from now, to both sides, inclusive. */
+/** The key, and how far the time of signing may be from now, in either direction, inclusive. */
 const common = {
   algorithm: z.enum(ALGORITHM_NAMES).default("hmac-sha256"),
   secretFormat: z.enum(SECRET_FORMATS).default("utf8"),
@@ -39,15 +39,15 @@ const templateSchema = z.strictObject({
   ...field,
   /** Literal at the start of the field: `HMAC `. */
   lead: z.string().max(32).default(""),
-  /** Between the parts of the field; `""`: the whole field is one signature. Spaces around a part do not count. */
+  /** Separates the parts of the field; `""`: the whole field is one signature. Spaces around a part are ignored. */
   separator: z.enum(["", " ", ",", ";", ":", "&", "|", "."]).default(""),
   /** Literal before a signature: `sha256=`, `v1,`. */
   prefix: z.string().max(32).default(""),
-  /** Whether the prefix stands before each signature, or before the first of several only. */
+  /** Whether the prefix precedes each signature, or only the first of several. */
   prefixOn: z.enum(["each", "first"]).default("each"),
-  /** The signed bytes; see `template.ts` for what stands in braces. */
+  /** The signed bytes; see `template.ts` for the names in braces. */
   signed: z.string().max(512).default("{body}"),
-  /** Where the time of signing stands. */
+  /** Place of the time of signing. */
   timestamp: z
     .union([
       z.strictObject({ header: headerName, unit }),
@@ -69,9 +69,9 @@ const jwtSchema = z.strictObject({
   prefix: z.string().max(32).default(""),
   bodyClaim: z.string().min(1).max(64),
   bodyHash: z.enum(BODY_HASHES).default("sha256"),
-  /** Of the hash in the claim. */
+  /** Encoding of the hash in the claim. */
   encoding: z.enum(ENCODINGS).default("hex"),
-  /** Claim that bounds the token's life: when it was made, or when it ends. Null: none, and a replay looks new. */
+  /** Claim that limits the token's lifetime: when it was issued, or when it expires. Null: none, and a replay looks new. */
   timeClaim: z.enum(["iat", "exp"]).nullable().default("iat"),
 });
 
@@ -81,14 +81,14 @@ const messageSchema = z.strictObject({
   ...common,
   /** Label of the signature that counts; null: any of them. */
   label: z.string().min(1).max(64).nullable().default(null),
-  /** What the sender must have signed at least; it may sign more. */
+  /** What the sender must sign at least. */
   components: z
     .array(z.string().regex(/^@?[a-z0-9-]+$/, "must be a header's name or a component such as @target-uri"))
     .max(16)
     .default(["content-digest"]),
 });
 
-/** No signature: the secret itself, as a bare token or as Basic authentication. It says nothing about the body. */
+/** No signature: the secret itself, as a bare token or as Basic authentication. It does not protect the body. */
 const tokenSchema = z.strictObject({
   form: z.literal("token"),
   ...field,
@@ -96,7 +96,7 @@ const tokenSchema = z.strictObject({
   prefix: z.string().max(32).default(""),
   /** `base64` for Basic, whose secret is `user:password`. */
   encoding: z.enum(["text", "base64"]).default("text"),
-  /** Must be true: whoever reads one request can forge every other. */
+  /** Must be true: anyone who reads one request can forge every other. */
   acceptUnsignedBodies: z.literal(
     true,
     "must be true: a token does not sign the body, so whoever reads one request can forge all others",
@@ -115,14 +115,14 @@ export type JwtScheme = Readonly<z.output<typeof jwtSchema>>;
 export type MessageScheme = Readonly<z.output<typeof messageSchema>>;
 export type TokenScheme = Readonly<z.output<typeof tokenSchema>>;
 
-/** How a sender signs: a description as data, so that no sender needs code of its own. */
+/** How a sender signs, described as data, so that no sender needs specific code. */
 export type Scheme = TemplateScheme | JwtScheme | MessageScheme | TokenScheme;
 export type SchemeInput = Readonly<
   z.input<typeof templateSchema> | z.input<typeof jwtSchema> | z.input<typeof messageSchema>
 >;
 
 /**
- * The scheme that `text` names (a preset) or describes (JSON of a scheme's fields).
+ * The scheme that `text` names (a preset) or describes (a scheme's fields as JSON).
  * Throws ConfigurationError, with one line per problem, for anything that cannot be verified safely.
  */
 export function loadScheme(text: string): Scheme {

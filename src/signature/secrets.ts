@@ -5,12 +5,12 @@ import { decodeBase64Key, decodeStrictly } from "./encoding.ts";
 import { algorithmOf } from "./scheme.ts";
 import type { Scheme, SecretFormat } from "./scheme.ts";
 
-/** Shorter secrets are accepted, as senders hand them out, but can be guessed: 16 bytes are 128 bits. */
+/** Shorter secrets are accepted, because senders issue them, but they can be guessed: 16 bytes are 128 bits. */
 const SECRET_BYTES_ADVISED = 16;
-/** A secret that is so few bytes again and again is a placeholder, whatever its length. */
+/** A secret that only repeats this many bytes or fewer is a placeholder, whatever its length. */
 const PATTERN_BYTES_MAX = 4;
 const ED25519_KEY_BYTES = 32;
-/** A seed in PKCS #8, and a point in SubjectPublicKeyInfo, are these bytes and the 32 of the key (RFC 8410). */
+/** A seed in PKCS #8, and a point in SubjectPublicKeyInfo: these bytes, then the 32 bytes of the key (RFC 8410). */
 const ED25519_PRIVATE_DER = Buffer.from("302e020100300506032b657004220420", "hex");
 const ED25519_PUBLIC_DER = Buffer.from("302a300506032b6570032100", "hex");
 const CURVES: Readonly<Record<string, string>> = { prime256v1: "P-256", secp384r1: "P-384" };
@@ -18,7 +18,7 @@ const RSA_BITS_MIN = 2_048;
 const RSA_BITS_MAX = 4_096;
 
 export interface ReadSecrets {
-  /** In the order of the secrets; those with a problem are left out. */
+  /** In the sequence of the secrets; those with a problem are left out. */
   readonly keys: readonly KeyObject[];
   /** Why they cannot be used; empty when they can. Never holds a secret. */
   readonly problems: readonly string[];
@@ -53,7 +53,7 @@ export function readSecrets(secrets: readonly string[], scheme: Scheme): ReadSec
   return { keys, problems, warnings };
 }
 
-/** The key to sign with, or undefined when the secret cannot be used: the private half of a pair. */
+/** The key to sign with, for a key pair the private half; undefined when the secret cannot be used. */
 export function readSigningKey(secret: string, scheme: Scheme): KeyObject | undefined {
   const { key } = algorithmOf(scheme);
   if (key === "shared") return readSecrets([secret], scheme).keys[0];
@@ -77,7 +77,7 @@ function readKey(secret: string, scheme: Scheme): ReadKey {
   }
   const bytes = decodeSecret(secret, format, "whpk_");
   if (!bytes) return { problem: `is not ${describeFormat(format)}` };
-  // Node signs with an empty key without complaint, and anybody can do the same.
+  // Node accepts an empty key, and anyone can sign with that.
   const isText = format === "utf8" || format === "utf8-nfkd";
   if (bytes.length === 0 || (isText && bytes.toString().trim() === "")) return { problem: "is empty" };
   if (kind === "shared") {
@@ -96,7 +96,7 @@ function formatOf(scheme: Scheme): SecretFormat {
   return scheme.form === "token" ? "utf8" : scheme.secretFormat;
 }
 
-/** Length of the pattern that the bytes repeat, if they do nothing else. */
+/** Length of the pattern, if the bytes only repeat one. */
 function findPattern(bytes: Buffer): number | undefined {
   for (let length = 1; length <= PATTERN_BYTES_MAX && length * 2 <= bytes.length; length += 1) {
     if (bytes.subarray(length).equals(bytes.subarray(0, -length))) return length;
@@ -132,7 +132,7 @@ const IMPORTS = {
   private: { create: createPrivateKey, type: "pkcs8", pem: "-----BEGIN PRIVATE KEY-----" },
 } as const;
 
-/** A key as PEM, its line breaks perhaps written as \n, or as base64 of its DER. Undefined when it is of another kind. */
+/** A key as PEM, possibly with line breaks written as \n, or as base64 of its DER. Undefined for a key of another kind. */
 function importKey(
   secret: string,
   kind: Algorithm["key"],
@@ -140,7 +140,7 @@ function importKey(
 ): KeyObject | undefined {
   const { create, type, pem } = IMPORTS[half];
   const text = secret.replaceAll(String.raw`\n`, "\n").trim();
-  // Node would derive the public key from a private one, which has no business here.
+  // Node would derive the public key from a private one, which must not be configured here.
   const base64 = text.startsWith(pem) ? text.replaceAll(/-----[A-Z ]+-----|\s/g, "") : text;
   const der = decodeStrictly(base64, "base64");
   if (!der) return undefined;

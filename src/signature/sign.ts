@@ -7,7 +7,7 @@ import { makeWriter } from "./verifier.ts";
 
 export interface SignerOptions {
   readonly scheme: Scheme;
-  /** Of a pair the private key: `whsk_…`, PEM, or base64 of its PKCS #8. */
+  /** For a key pair, the private key: `whsk_…`, PEM, or base64 of its PKCS #8. */
   readonly secret: string;
   /** Where the request goes; only for schemes that sign the address. */
   readonly url?: string;

@@ -6,9 +6,9 @@ const SIGNATURE_HEADER = "webhook-signature";
 const KEY_PREFIX = "whsk_";
 
 /**
- * Signs as Standard Webhooks do, with each of the secrets: `whsec_…` by HMAC (v1), `whsk_…` by ed25519 (v1a). The signatures
- * stand in one header, so a receiver that knows one of the secrets accepts the message: that is how a secret is replaced.
- * Throws ConfigurationError when a secret fits neither.
+ * Signs according to Standard Webhooks with each of the secrets: `whsec_…` by HMAC (v1), `whsk_…` by ed25519 (v1a). One
+ * header holds all signatures, so a receiver that knows one of the secrets accepts the message; this allows secrets to
+ * be rotated. Throws ConfigurationError when a secret has neither form.
  */
 export function makeStandardSigner(
   secrets: readonly string[],

@@ -4,12 +4,12 @@ import { ENCODINGS } from "./encoding.ts";
 import type { Encoding } from "./encoding.ts";
 import type { Place } from "./place.ts";
 
-/** The event's id and the time of signing; the configured address, whole and from its path on; the request's query. */
+/** The event's id and the time of signing; the configured address, whole and from its path; the request's query. */
 const NAMES = ["id", "timestamp", "url", "path", "query"] as const;
 export type ValueName = (typeof NAMES)[number];
 
 export const BODY_HASHES = ["sha256", "sha384", "sha512"] as const;
-/** How the body is signed: as it is, or as a hash of it. */
+/** How the body is signed: unchanged, or as a hash. */
 export type BodyForm = "raw" | { readonly hash: (typeof BODY_HASHES)[number]; readonly encoding: Encoding };
 
 export type TemplatePart =
@@ -22,12 +22,12 @@ const TOKEN = /\{([^{}]*)\}|([^{}]+)|([{}])/g;
 const KNOWN =
   "{id}, {timestamp}, {url}, {path}, {query}, {header:NAME}, {query:NAME}, {part:LABEL}, {body}, {body:sha256:hex}";
 const HEADER_NAME = /^[!#$%&'*+.^_`|~0-9a-z-]{1,64}$/;
-/** Literals are signed byte by byte, so they may not depend on an encoding. */
+/** Literals are signed byte by byte, so they must not depend on an encoding. */
 const SIGNABLE = /^[\x20-\x7e\n\r\t]*$/;
 
 /**
- * Cuts a template such as `{id}.{timestamp}.{body}` into its parts, and lists what makes it unsafe: a forgotten
- * brace or a misspelt name would sign a constant, and every forged body would verify.
+ * Splits a template such as `{id}.{timestamp}.{body}` into its parts, and lists what makes it unsafe: with a missing
+ * brace or a misspelt name, a constant would be signed and every forged body would verify.
  */
 export function parseTemplate(template: string): { parts: TemplatePart[]; problems: string[] } {
   const parts: TemplatePart[] = [];
@@ -76,18 +76,18 @@ export function listPlaces(parts: readonly TemplatePart[]): Place[] {
   return parts.flatMap((part) => ("place" in part ? [part.place] : []));
 }
 
-/** A value that the request chooses, of any length. The time of signing is none: the tolerance leaves it one form. */
+/** A value of any length that the request chooses. Not the time of signing: the tolerance leaves it only one form. */
 function isFree(part: TemplatePart | undefined): boolean {
   if (!part) return false;
   return "place" in part || ("name" in part && (part.name === "id" || part.name === "query"));
 }
 
 /**
- * Text that the value may not hold, since it ends the value in the signed bytes: were it allowed within, `a.1` and `a`
- * with the rest in what follows would sign the same bytes. Undefined: nothing is needed; null: there is nothing to end it.
+ * Text that the value must not contain, because it ends the value in the signed bytes. Otherwise `a.1`, and `a` with the
+ * rest moved into what follows, would sign the same bytes. Undefined: nothing is needed. Null: nothing ends the value.
  *
- * Values before a body are told from what follows them, values behind it from what stands before them, as a body may hold
- * any text. Directly before a body, the body's own `{` ends a value.
+ * A value before a body is delimited by what follows it, a value after a body by what precedes it, because a body may
+ * contain any text. Directly before a body, the body's own `{` ends a value.
  */
 export function findDelimiter(
   parts: readonly TemplatePart[],

@@ -3,14 +3,14 @@ import { formatInstant, instantFromMillis, tryParseInstant } from "../domain/ord
 export const TIMESTAMP_UNITS = ["s", "ms", "iso", "http"] as const;
 export type TimestampUnit = (typeof TIMESTAMP_UNITS)[number];
 
-/** Lenient parsing would let "1614265330abc" pass for a time that it was not signed as. */
+/** Lenient parsing would accept "1614265330abc" as a time, although a different text was signed. */
 const DIGITS = /^(0|[1-9]\d{0,14})$/;
 const HTTP_DATE = /^[A-Z][a-z]{2}, \d{2} [A-Z][a-z]{2} \d{4} \d{2}:\d{2}:\d{2} GMT$/;
 const NANOS_PER_SECOND = 1e9;
 
 type TimestampRefusal = "timestamp_malformed" | "timestamp_outside_tolerance";
 
-/** What is wrong with a time of signing; it must lie within the tolerance, inclusive, before or after `nowSeconds`. */
+/** What is wrong with a time of signing; it must be within the tolerance, inclusive, before or after `nowSeconds`. */
 export function findTimeProblem(
   text: string,
   {
@@ -42,7 +42,7 @@ export function formatTimestamp(nowSeconds: number, unit: TimestampUnit): string
   }
 }
 
-/** Seconds since 1970 that a time of signing means, or undefined when it is not written in that unit. */
+/** The time of signing in seconds since 1970, or undefined when it is not written in that unit. */
 export function parseSeconds(text: string, unit: TimestampUnit): number | undefined {
   if (unit === "iso") {
     const instant = tryParseInstant(text);

@@ -14,22 +14,22 @@ import { readSecrets } from "./secrets.ts";
 export type Verdict =
   | {
       readonly valid: true;
-      /** Which of the secrets it was, from 0: when the old one is no longer seen, a rotation is over. */
+      /** Which of the secrets matched, from 0: when the old one no longer occurs, a rotation is complete. */
       readonly secretIndex: number;
       /** The signed id of the event; null for a scheme without one. */
       readonly id: string | null;
     }
   | {
       readonly valid: false;
-      /** For logs and counters only: shown to the sender it would help a forger. */
+      /** For logs and counters only: it would help a forger if the sender saw it. */
       readonly reason: SignatureRefusal;
     };
 
 export interface Verifier {
   readonly verify: (request: SignedRequest) => Verdict;
-  /** A longer body must not be verified: it would take too much time. No limit of the scheme's own: Infinity. */
+  /** A longer body must not be verified, because it would take too long. Infinity when the scheme sets no limit. */
   readonly bodyBytesMax: number;
-  /** What should be bettered though it works; for the log at start. Never holds a secret. */
+  /** What works but should be improved; for the log at start. Never contains a secret. */
   readonly warnings: readonly string[];
 }
 
@@ -42,11 +42,11 @@ export interface VerifierOptions {
 }
 
 const URL_CHARACTERS = /^[a-z]+:\/\/[\x21-\x7e]+$/i;
-/** Enough to change a secret; each costs a hash of the body. */
+/** Enough to rotate a secret; each costs a hash of the body. */
 const SECRETS_MAX = 4;
 /**
- * A public key is tried again on each signature, at some 4 ms for a body of 1 MiB, and on our main thread. With these limits
- * a forged request costs no more than one of an HMAC scheme does. An event is a few kilobytes.
+ * A public key is checked against each signature, which takes about 4 ms of the main thread for a body of 1 MiB. With
+ * these limits a forged request costs no more than with an HMAC scheme. An event is a few kilobytes.
  */
 const PUBLIC_KEY_LIMITS = { signaturesMax: 2, bodyBytesMax: 131_072 };
 const TOKEN_WARNING =
@@ -80,7 +80,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
   return { verify, bodyBytesMax, warnings: advice };
 }
 
-/** Whether the scheme signs the address of the endpoint, which then must be configured. */
+/** Whether the scheme signs the address of the endpoint, which must then be configured. */
 export function needsUrl(scheme: Scheme): boolean {
   if (scheme.form === "template") return templateNeedsUrl(scheme);
   return scheme.form === "http-message" && messageNeedsUrl(scheme);
@@ -103,7 +103,7 @@ function makeReader(scheme: Scheme, options: FormOptions): ReadRequest {
   }
 }
 
-/** The counterpart of the reader, for whoever sends. */
+/** The counterpart of the reader, for senders. */
 export function makeWriter(scheme: Scheme, options: FormOptions): WriteRequest {
   switch (scheme.form) {
     case "template":
@@ -125,13 +125,13 @@ export function makeWriter(scheme: Scheme, options: FormOptions): WriteRequest {
 function findUrlProblem(scheme: Scheme, url: string | undefined): string | undefined {
   if (!needsUrl(scheme)) return undefined;
   if (url === undefined) return "The webhook scheme signs the address, but no public address is configured.";
-  // A request's own Host header is the sender's to choose, so the address can only come from configuration.
+  // The sender chooses the Host header, so the address can only come from configuration.
   return URL_CHARACTERS.test(url) ? undefined : "The public address that the scheme signs is not an address.";
 }
 
 /**
  * Index of the secret that one of the signatures was made with, or -1. Every secret is tried with every
- * signature, so that the time taken tells nothing about which one matched.
+ * signature, so that the time taken does not show which one matched.
  */
 function findMatch(algorithm: Algorithm, keys: readonly KeyObject[], claims: readonly Claim[]): number {
   let match = -1;

@@ -72,7 +72,7 @@ async function copyMirror(work: {
   line: ProgressLine;
 }): Promise<DatabaseCopy> {
   const { from, to, options, signal, line } = work;
-  // A kill between the set-up of the folder and that of its database left none.
+  // None exists when an earlier process was killed after it set up the folder and before it created the database.
   await createIfMissing(from);
   await createIfMissing(to);
   const startedMs = systemClock.monotonicMs();
@@ -89,8 +89,8 @@ async function copyMirror(work: {
 }
 
 /**
- * Makes the tables of the demo's sandbox where the old database has them. The queue holds nothing that the tables do not
- * say; neither it nor a sandbox that this version would begin again is copied.
+ * Creates the tables of the demo's sandbox if the old database has them. The queue is not copied, because it holds nothing
+ * that is not in the tables; nor is a sandbox that this version would start again.
  */
 async function prepareSandbox(old: pg.ClientBase, fresh: pg.ClientBase): Promise<readonly string[]> {
   const world = await readWorld(old);

@@ -5,17 +5,17 @@ import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
 export interface KeptObservation {
   readonly verdict: string;
   readonly horizon: string | null;
-  /** Null where a read found no such order. */
+  /** Null when a read did not find the order. */
   readonly version: string | null;
   readonly settled: boolean;
   readonly observedAt: string;
   readonly rank: number | null;
   readonly hash: string | null;
-  /** Null where another observation with this hash has it. */
+  /** Null when another observation with this hash has it. */
   readonly raw: string | null;
 }
 
-/** An order as the mirror holds it, with the history that is kept of it. */
+/** An order as the mirror holds it, with its kept history. */
 export interface KeptOrder {
   readonly sourceId: string;
   readonly reference: string;
@@ -31,7 +31,7 @@ export interface KeptOrder {
     /** The columns of its fields; times in microseconds since 1970, as decimal text. */
     readonly columns: Readonly<Record<string, string | boolean | null>>;
   };
-  /** True when its personal data was erased, in the history, too. */
+  /** True when its personal data was erased, also from the history. */
   readonly erased: boolean;
   readonly observations: readonly KeptObservation[];
 }
@@ -58,7 +58,7 @@ const ORDERS = `
         and h.verdict not in ('ignored', 'quarantined')), '[]') as observations
   from mirror.orders o`;
 
-/** Begins a transaction that sees one state of the mirror and can change nothing. */
+/** Begins a read-only transaction that sees one state of the mirror. */
 export async function beginRehearsal(client: pg.ClientBase): Promise<void> {
   await client.query("begin transaction isolation level repeatable read, read only");
 }
@@ -80,7 +80,7 @@ export async function* readKeptOrders(client: pg.ClientBase): AsyncGenerator<rea
   }
 }
 
-/** Orders of which the history keeps a decision that changed them, and that the mirror does not have. */
+/** Orders that the mirror does not have, although the history keeps a decision that changed them. */
 export async function readMissingOrders(
   client: pg.ClientBase,
 ): Promise<readonly Pick<KeptOrder, "sourceId" | "reference">[]> {

@@ -40,7 +40,7 @@ export function addRehearseCommand(program: Command): void {
     );
 }
 
-/** An older schema is fine: a release is rehearsed before it migrates. */
+/** Accepts an older schema: a release is rehearsed before it migrates. */
 async function rehearse(signal: AbortSignal): Promise<Rehearsal> {
   const database = await openDatabase(await configureHere(readConfig()));
   try {
@@ -50,7 +50,7 @@ async function rehearse(signal: AbortSignal): Promise<Rehearsal> {
       connectionString: database.url,
       application_name: "order-mirror rehearse",
     });
-    // What breaks shows in the next query; without a listener it would end the process.
+    // The next query reports a broken connection; without a listener, the error would end the process.
     client.on("error", () => undefined);
     await client.connect();
     try {

@@ -7,25 +7,26 @@ import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
 import { readSnapshot } from "../../wire/order.ts";
 import type { KeptObservation, KeptOrder } from "./keptOrders.sql.ts";
 
-/** An order that this program would not hold as the mirror does. */
+/** An order that this program would store differently from the mirror. */
 export interface Difference {
   readonly sourceId: string;
   readonly reference: string;
   /**
-   * `missing`: the history has it and the mirror does not. `unexplained`: the mirror shows a content that no kept observation
-   * has. `state`: another observation wins by this program's rules. `content`: this program reads the content differently.
+   * `missing`: the history has it, but the mirror does not. `unexplained`: the mirror shows content that no kept
+   * observation has. `state`: another observation wins by this program's rules. `content`: this program reads the content
+   * differently.
    */
   readonly kind: "missing" | "unexplained" | "state" | "content";
-  /** What is not the same, by the names of the columns; never values, which may be personal. */
+  /** Names of the columns that differ; never their values, which may be personal. */
   readonly columns: readonly string[];
 }
 
 /**
- * Folds what is kept of an order by this program's rules, and compares the result with what the mirror holds; undefined when
- * they are the same.
+ * Folds the kept history of an order by this program's rules, and compares the result with the mirror; undefined when they
+ * are the same.
  *
- * A read that shows again what is known moves the stored key and leaves no row in the history. So the stored key counts as an
- * observation, provided that the history knows its content.
+ * A read that shows known content again moves the stored key without leaving a row in the history. So the stored key
+ * counts as an observation, provided that the history has its content.
  */
 export function rehearseOrder(kept: KeptOrder): Difference | undefined {
   const { sourceId, reference, stored, erased, observations } = kept;
@@ -45,7 +46,7 @@ export function rehearseOrder(kept: KeptOrder): Difference | undefined {
   return differ("state", moved) ?? differ("content", compareContent(kept));
 }
 
-/** The columns that this program would fill otherwise from the content that is stored. */
+/** The columns that this program would fill differently from the stored content. */
 function compareContent({ stored, erased }: KeptOrder): string[] {
   const snapshot = read(stored.raw);
   if (snapshot === undefined) return ["raw"];
@@ -56,13 +57,13 @@ function compareContent({ stored, erased }: KeptOrder): string[] {
     return (typeof value === "bigint" ? String(microsFromInstant(value)) : value) !== stored.columns[column];
   }).map(({ column }) => column as string);
   if (version !== BigInt(stored.version)) columns.push("version");
-  // The redacted rest of an order has a hash of its own.
+  // A redacted order has a different hash.
   if (!erased && hash !== stored.hash) columns.push("hash");
   if (lifeCycleRank(fields.status) !== stored.rank) columns.push("rank");
   return columns;
 }
 
-/** The place of an observation as this program sees it: its content is read again, where it is kept. */
+/** The place of an observation by this program's rules: its content, where kept, is read again. */
 function readKey(
   observation: KeptObservation,
   { erased, observations }: { erased: boolean; observations: readonly KeptObservation[] },

@@ -23,14 +23,14 @@ import type { Table } from "./copyTables.sql.ts";
 export interface DatabaseCopy {
   /** What each table holds, on both servers alike. */
   readonly tables: readonly { readonly name: string; readonly rows: number }[];
-  /** Relations that order-mirror did not make, and that are not in the copy. */
+  /** Relations that order-mirror did not create, and that are not in the copy. */
   readonly leftBehind: readonly string[];
 }
 
 export interface CopyOptions {
-  /** Whether what order-mirror did not make may stay behind. */
+  /** Whether relations that order-mirror did not create may be left behind. */
   readonly leavesBehind: boolean;
-  /** Makes what migrations do not, in the new database; resolves with the schemas not to copy. */
+  /** Creates in the new database what migrations do not; resolves with the schemas that are not copied. */
   readonly prepare: (old: pg.ClientBase, fresh: pg.ClientBase) => Promise<readonly string[]>;
   readonly onProgress?: (progress: { rows: number; estimated: number }) => void;
   readonly signal?: AbortSignal;
@@ -40,8 +40,8 @@ export interface CopyOptions {
  * Copies a mirror from an older server into an empty database: runs the migrations that ran there, then copies each row,
  * sequence and role, and compares the number and the content of the rows of every table.
  *
- * The old database is only read, in one transaction. Throws ConfigurationError when its schema is not one of this program,
- * or when it holds more than that and `leavesBehind` is false; UnavailableError when the copy is not the same.
+ * The old database is only read, in one transaction. Throws ConfigurationError when this program does not know its schema,
+ * or when it holds other relations and `leavesBehind` is false; UnavailableError when the copy differs.
  */
 export async function copyDatabase(
   fromUrl: string,
@@ -51,7 +51,7 @@ export async function copyDatabase(
   await runSameMigrations(fromUrl, toUrl);
   const old = new pg.Client(fromUrl);
   const fresh = new pg.Client(toUrl);
-  // What breaks shows in the next query; without a listener it would end the process.
+  // The next query reports a broken connection; without a listener, the error would end the process.
   for (const client of [old, fresh]) client.on("error", () => undefined);
   try {
     await old.connect();

@@ -9,14 +9,14 @@ export interface Table {
   readonly written: readonly string[];
 }
 
-/** What a table holds, to compare with that of another server. */
+/** The content of a table in figures, for a comparison with another server. */
 export interface Extent {
   readonly rows: string;
-  /** Of all rows as text, whatever their order. */
+  /** Over all rows as text, regardless of their order. */
   readonly hash: string;
 }
 
-/** Rows at once: of the greatest, with bodies of 1 MB, still little enough for memory. */
+/** Rows per batch: few enough for memory even when they are the largest, with bodies of 1 MB. */
 const BATCH = 100;
 
 /** All tables of these schemas. */
@@ -53,7 +53,7 @@ export async function listSchemas(client: pg.ClientBase): Promise<string[]> {
   return rows.map(({ name }) => name);
 }
 
-/** The databases beside this one that somebody made. */
+/** The databases other than this one that somebody created. */
 export async function listOtherDatabases(client: pg.ClientBase): Promise<string[]> {
   const { rows } = await client.query<{ name: string }>(
     `select datname as name from pg_database
@@ -62,21 +62,21 @@ export async function listOtherDatabases(client: pg.ClientBase): Promise<string[
   return rows.map(({ name }) => name);
 }
 
-/** Begins a transaction that sees one state of everything and can change nothing. */
+/** Begins a read-only transaction that sees one state of everything. */
 export async function beginReading(client: pg.ClientBase): Promise<void> {
   await client.query("begin transaction isolation level repeatable read, read only");
-  // So that the names of what is listed carry their schema.
+  // So that listed names include their schema.
   await client.query("set local search_path = ''");
 }
 
-/** Begins a transaction without triggers and without checks of foreign keys: the rows have passed them once. */
+/** Begins a transaction without triggers and foreign key checks: the rows have already passed them once. */
 export async function beginFilling(client: pg.ClientBase): Promise<void> {
   await client.query("begin");
   await client.query("set local session_replication_role = replica");
   await client.query("set local search_path = ''");
 }
 
-/** Empties the tables, of what migrations put there. */
+/** Deletes the rows that migrations inserted. */
 export async function emptyTables(client: pg.ClientBase, tables: readonly Table[]): Promise<void> {
   if (tables.length > 0) await client.query(`truncate ${tables.map(({ name }) => name).join(", ")}`);
 }
@@ -121,7 +121,7 @@ export async function estimateRows(client: pg.ClientBase, tables: readonly Table
   return rows[0]?.rows ?? 0;
 }
 
-/** Puts every sequence of these schemas where it is in the other database. */
+/** Sets every sequence of these schemas to its value in the other database. */
 export async function copySequences(
   from: pg.ClientBase,
   to: pg.ClientBase,
@@ -135,7 +135,7 @@ export async function copySequences(
   for (const { name, value } of rows) await to.query("select setval($1::regclass, $2)", [name, value]);
 }
 
-/** Makes the roles that the other server lacks, with their passwords, settings and memberships. */
+/** Creates the roles that the other server lacks, with their passwords, settings and memberships. */
 export async function copyRoles(from: pg.ClientBase, to: pg.ClientBase): Promise<void> {
   const { rows: roles } = await from.query<{ name: string; attributes: string; secret: string | null }>(
     `select rolname as name, rolpassword as secret,

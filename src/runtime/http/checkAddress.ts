@@ -2,18 +2,18 @@ import type { IncomingMessage, RequestListener } from "node:http";
 import type { Socket } from "node:net";
 import { hostNameOf, namesThisMachine } from "../config/loopback.ts";
 
-/** What is answered under any name: health checks come by whatever address a balancer has, and no page is behind them. */
+/** Paths that are answered under any name: load balancers send health checks to any address, and they show no page. */
 const UNCHECKED_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
 const WILDCARDS = ["0.0.0.0", "::"];
 
 /**
- * Forwards requests for a path under a name of ours: 400 for a target that is no path (a proxy's, or an attempt to make
- * one of us), 421 for another name. A page elsewhere could have a name of its own resolve to this machine, and then read
- * what is answered as if it came from its own server.
+ * Forwards requests for a path under one of our names. Answers 400 to a target that is not a path (sent to a proxy, or
+ * to use this server as one), and 421 to another name. Otherwise a foreign page could point its own name to this machine,
+ * and then read answers as if they came from its own server.
  *
- * Names of ours are HOST, those of PUBLIC_URL, this machine's, and the address that the connection came to, by which
- * monitoring asks the instances of a process: only a name can be made to lead elsewhere. Where HOST is every address of a machine and PUBLIC_URL
- * is not set, all names are taken: which lead here is not known.
+ * Our names are HOST, those of PUBLIC_URL, this machine's, and the address that the connection was made to, which
+ * monitoring uses for the instances of a process: only a name can be pointed elsewhere. When HOST is every address of a
+ * machine and PUBLIC_URL is not set, all names are accepted, because it is not known which of them lead here.
  */
 export function checkAddress(
   listener: RequestListener,

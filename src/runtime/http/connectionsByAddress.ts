@@ -4,19 +4,19 @@ import { addressGroup } from "./addressGroup.ts";
 
 interface Client {
   readonly connections: Set<Socket>;
-  /** Those that are not read until it is their turn. */
+  /** Connections that are not read until it is their turn. */
   readonly unread: Socket[];
 }
 
 interface ConnectionsByAddress {
-  /** From now on the connections of this one's address are read in turn, one in each turn of the event loop. */
+  /** From now on, connections from this address are read one after another, one in each turn of the event loop. */
   readonly readInTurn: (socket: Socket) => void;
 }
 
 /**
- * Keeps the connections of each address: refuses more than `perAddressMax` of them, and has those of one address read in turn
- * once it floods. Otherwise all that hundreds of its connections have sent is one piece of work, and nothing of others comes
- * in between.
+ * Tracks the connections of each address: refuses more than `perAddressMax` of them, and reads them one after another once
+ * the address floods. Otherwise everything that hundreds of connections have sent would be one block of work, and other
+ * clients would have to wait for its end.
  */
 export function trackConnections(
   server: Server,

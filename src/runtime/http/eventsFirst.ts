@@ -1,6 +1,6 @@
 import type { IncomingMessage, RequestListener, ServerResponse } from "node:http";
 
-/** A process that is killed because its health check is slow would lose more than time. */
+/** Health checks never wait: killing a process because its health check is slow would cost more than time. */
 const HEALTH_PATH = /^\/(?:livez|readyz)(?:\?|$)/;
 /** How long readers may delay an event that arrived in the same turn of the event loop. */
 const SLICE_MS = 2;

@@ -35,7 +35,7 @@ export function makeFailureThrottle(
     const oldestMs = clock.monotonicMs() - WINDOW_MS;
     return times.filter((atMs) => atMs > oldestMs);
   };
-  /** Until the first of so many failures is a minute old. */
+  /** Waits until the first of that many failures is a minute old. */
   const waitFor = ([first, ...others]: readonly number[], max: number) =>
     first === undefined || others.length + 1 < max
       ? 0
@@ -51,7 +51,7 @@ export function makeFailureThrottle(
       const key = addressGroup(address);
       const times = [...recent(failures.get(key)), clock.monotonicMs()].slice(-perAddressMax);
       inAll = [...recent(inAll), clock.monotonicMs()].slice(-inAllMax);
-      // Put in again at the end, so that the first key is the one that failed longest ago.
+      // Inserted again at the end, so that the first key is the one that failed longest ago.
       failures.delete(key);
       failures.set(key, times);
       forgetOldest(failures);

@@ -7,33 +7,33 @@ import type { Logger } from "../telemetry/logger.ts";
 import { trackConnections } from "./connectionsByAddress.ts";
 import { oneAtATime } from "./oneAtATime.ts";
 
-/** What one server takes from its clients. Times are in milliseconds. */
+/** Limits of one server for its clients. Times are in milliseconds. */
 export interface ServerLimits {
   readonly connectionsMax: number;
   readonly connectionsPerAddressMax: number;
-  /** For a whole head, and for a whole request: then 408. */
+  /** Time for a complete head, and for a complete request; then 408. */
   readonly headersTimeout: number;
   readonly requestTimeout: number;
-  /** How often those two are looked at. */
+  /** How often those two are checked. */
   readonly connectionsCheckingInterval: number;
   readonly keepAliveTimeout: number;
   /**
-   * Instead of it for a connection that has sent requests without waiting for answers, which no balancer does; and how long
-   * one that sent too many of them is held.
+   * Used instead for a connection that sends requests without waiting for answers, which no load balancer does. Also how
+   * long a connection that sent too many of them is held.
    */
   readonly pipelinedKeepAliveTimeout: number;
-  /** A client that takes no byte of its answer for so long is let go. */
+  /** A client that reads no byte of its answer for this long is disconnected. */
   readonly answerTimeout: number;
 }
 
-/** Requests that may stand behind another one of their connection: senders, browsers and balancers let none wait. */
+/** Requests that may wait behind another on their connection. Senders, browsers and load balancers let none wait. */
 const WAITING_MAX = 8;
 const HEADER_BYTES_MAX = 16_384;
 const LOG_INTERVAL_MS = 10_000;
 
 /**
- * Node's own limits (60 s, 300 s, looked at every 30 s, and none on connections and on answers that nobody reads) let a
- * few hundred sockets hold up a process.
+ * Node's own limits (60 s, 300 s, checked every 30 s, and none on connections and on answers that nobody reads) allow a
+ * few hundred sockets to block a process.
  * @internal
  */
 export const SERVER_LIMITS: ServerLimits = {
@@ -42,16 +42,16 @@ export const SERVER_LIMITS: ServerLimits = {
   headersTimeout: 5_000,
   requestTimeout: 10_000,
   connectionsCheckingInterval: 100,
-  // Longer than what load balancers keep idle connections for (60 s), so that they close them and not we: a
-  // request that meets our close half-way is lost.
+  // Longer than load balancers keep idle connections (60 s), so that they close them, not this server: a
+  // request that crosses our close is lost.
   keepAliveTimeout: 65_000,
   pipelinedKeepAliveTimeout: 5_000,
   answerTimeout: 30_000,
 };
 
 /**
- * A server that no client can fill: connections are limited, all together and per address; each is answered one request at
- * a time; and one that sends too slowly, or does not take its answer, is closed.
+ * A server that no client can exhaust: connections are limited, in total and per address. Each connection is answered one
+ * request at a time, and is closed when it sends too slowly or does not read its answer.
  */
 export function makeHttpServer(
   listener: RequestListener,
@@ -88,8 +88,8 @@ export function makeHttpServer(
     onRefused: () => logClosed("too_many_connections_of_an_address"),
   });
   server.setTimeout(answerTimeout, (socket: Socket) => {
-    // A reset where answers may not have been taken, since what the kernel holds for this client would stay after a close.
-    // Between requests the time-out is that of keep-alive; and an answer that is still being made has nothing to take.
+    // Resets if answers may be unread, because the kernel would keep data for this client after a close.
+    // Between requests the keep-alive time-out applies; and while an answer is still being prepared, there is nothing to read.
     if (!isAnswering(socket)) {
       if (hasPipelined(socket)) socket.resetAndDestroy();
       else socket.destroy();

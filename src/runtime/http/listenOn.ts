@@ -21,7 +21,7 @@ export async function listenOn(
   return (server.address() as AddressInfo).port;
 }
 
-/** Where a program on this machine reaches what listens on `host`. */
+/** The address at which a program on this machine reaches a server that listens on `host`. */
 export function localUrl(host: string, port: number): string {
   const name = host === "0.0.0.0" || host === "::" ? "127.0.0.1" : host;
   return `http://${name.includes(":") ? `[${name}]` : name}:${port}`;

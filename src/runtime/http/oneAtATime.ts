@@ -9,10 +9,10 @@ interface Waiting {
 
 interface OneAtATimeOptions {
   readonly waitingMax: number;
-  /** For so long a connection that sent too much is held, unread, before it is reset. */
+  /** How long a connection that sent too much is held, unread, before it is reset. */
   readonly floodHoldMs: number;
   readonly onFlood: (socket: Socket) => void;
-  /** Called when a connection that has pipelined has all its answers, as far as the kernel took them. */
+  /** Called when a connection that has pipelined has all its answers, as far as the kernel has accepted them. */
   readonly onIdle: (socket: Socket) => void;
 }
 
@@ -25,12 +25,12 @@ interface OneAtATime {
 }
 
 /**
- * Passes the requests of a connection to `listener` one after another. Node forwards a whole packet of them at once, so
- * that one connection gets the work of hundreds, and answers that nobody reads fill the memory.
+ * Passes the requests of a connection to `listener` one after another. Node forwards a whole packet of them at the same
+ * time, so that one connection could cause the work of hundreds, and unread answers could fill the memory.
  *
- * While a request waits behind another, nothing more is read from its connection: what waits is what came in one read. When
- * more than `waitingMax` requests wait, which no sender needs, their connection gets no further answer and is reset after a
- * while. Not at once: its client would connect again, and a new connection costs more than one that is held.
+ * While a request waits behind another, nothing more is read from its connection: only requests of one read wait. When
+ * more than `waitingMax` requests wait, which no sender needs, their connection gets no further answer and is reset after
+ * a while. Not immediately, because its client would connect again, and a new connection costs more than a held one.
  */
 export function oneAtATime(
   listener: RequestListener,
@@ -71,7 +71,7 @@ export function oneAtATime(
       if (socket.destroyed || flooding.has(socket)) return;
       const queue = queues.get(socket) ?? [];
       const next = queue.shift();
-      // Before the last one is served, as its body may not have come yet.
+      // Before the last one is served, because its body may not have arrived yet.
       if (queue.length === 0) socket.resume();
       if (next !== undefined) return serve(next);
       queues.delete(socket);
@@ -93,8 +93,8 @@ export function oneAtATime(
 }
 
 /**
- * Node parses what was read to its end: a packet of 64 KB can hold a thousand requests. Its parser is given nothing to call
- * for them any more, which spares nine tenths of their cost. Where a later Node has no such property, they cost what they did.
+ * Node parses everything that was read: a packet of 64 KB can hold a thousand requests. Removing the parser's callback saves
+ * nine tenths of their cost. If a later Node has no such property, nothing is saved.
  */
 function dropRestOfPacket(socket: Socket): void {
   const { parser } = socket as { parser?: { onIncoming?: unknown } | null };

@@ -13,7 +13,7 @@ const RANGES: readonly [net: string, prefix: number, family: "ipv4" | "ipv6"][] 
   ["198.18.0.0", 15, "ipv4"],
   ["224.0.0.0", 3, "ipv4"],
   ["::", 127, "ipv6"],
-  // IPv4 behind a translator: what is behind it cannot be told.
+  // IPv4 behind a translator: the address behind it is not known.
   ["64:ff9b::", 96, "ipv6"],
   ["fc00::", 7, "ipv6"],
   ["fe80::", 10, "ipv6"],
@@ -25,15 +25,15 @@ const blocked = new BlockList();
 for (const range of RANGES) blocked.addSubnet(...range);
 
 /**
- * Whether an IP address is one of this machine, of a private network, link-local or no single host's (RFC 6890), also when it
- * is written as IPv6. What is no address counts as one.
+ * Whether an IP address belongs to this machine or a private network, is link-local, or is not that of a single host
+ * (RFC 6890), also when it is written as IPv6. True for text that is not an address.
  */
 export function isPrivateAddress(address: string): boolean {
   const family = isIP(address);
   return family === 0 || blocked.check(address, family === 6 ? "ipv6" : "ipv4");
 }
 
-/** The IP address that the host of an address is, without the brackets of IPv6; undefined for a name. */
+/** The host of a URL if it is an IP address, without the brackets of IPv6; undefined for a name. */
 export function literalAddress({ hostname }: URL): string | undefined {
   const bare = hostname.replace(/^\[(.*)\]$/, "$1");
   return isIP(bare) === 0 ? undefined : bare;

@@ -1,8 +1,8 @@
 import type { IncomingMessage } from "node:http";
 
 /**
- * False for what another site's page made a browser send. Browsers send one of the two headers with every such request; a
- * program that sends neither is no browser.
+ * False for a request that a page of another site made a browser send. Browsers send one of the two headers with every
+ * such request; a program that sends neither is not a browser.
  */
 export function isSameOrigin({ headers }: IncomingMessage): boolean {
   const site = headers["sec-fetch-site"];

@@ -1,4 +1,4 @@
-/** Reason of the signal when the deadline came first. */
+/** Reason of the signal when the deadline passed first. */
 export class DeadlineReached extends Error {
   override readonly name = "DeadlineReached";
 }
@@ -6,7 +6,7 @@ export class DeadlineReached extends Error {
 /**
  * Runs `work` with a signal that is aborted with the first of `signals`, for the same reason.
  *
- * Not `AbortSignal.any`: on Node 20 a signal that lives as long as the process keeps some 2 kB for each signal made
+ * Not `AbortSignal.any`: on Node 20 a signal that lives as long as the process keeps about 2 kB for each signal made
  * from it.
  */
 export async function withSignals<Result>(
@@ -43,7 +43,7 @@ export async function withDeadline<Result>(
   }
 }
 
-/** Resolves as `promise` does, or with "late" after `ms`: then the promise goes on, and its failure is nobody's. */
+/** Resolves as `promise` does, or with "late" after `ms`. The promise then continues, and its failure is ignored. */
 export async function unlessLate<Result>(promise: Promise<Result>, ms: number): Promise<Result | "late"> {
   let timer: NodeJS.Timeout | undefined;
   const late = new Promise<"late">((resolve) => {
@@ -53,7 +53,7 @@ export async function unlessLate<Result>(promise: Promise<Result>, ms: number): 
     return await Promise.race([promise, late]);
   } finally {
     clearTimeout(timer);
-    // A promise that lost the race may still reject, long after anybody listens.
+    // A promise that lost the race may still reject after nobody listens any more.
     promise.catch(() => undefined);
   }
 }

@@ -1,11 +1,11 @@
 import { instantFromMillis } from "../../domain/order/instant.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 
-/** Time as a dependency: whatever decides by time gets it as an argument. Timers of deadlines run on the machine's clock. */
+/** Time as a dependency: code that decides by time gets it as an argument. Deadline timers use the machine's clock. */
 export interface Clock {
-  /** Local wall clock. Never part of a version or of a window's bounds: those are provider time. */
+  /** Local wall clock. Never used for versions or the bounds of windows: those are provider time. */
   readonly now: () => Instant;
-  /** Milliseconds since an arbitrary start; never goes back, so it is the one to measure spans with. */
+  /** Milliseconds since an arbitrary start; never goes back. Use it to measure durations. */
   readonly monotonicMs: () => number;
   /** Resolves after at least `ms` milliseconds; rejects with the signal's reason when that is aborted first. */
   readonly sleep: (ms: number, signal?: AbortSignal) => Promise<void>;

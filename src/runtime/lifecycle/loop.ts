@@ -2,12 +2,12 @@ import type { Clock } from "./clock.ts";
 
 export interface LoopOptions {
   /**
-   * One run. Resolves with the milliseconds to pause before the next one, `everyMs` when it says nothing, Infinity to
-   * wait for `wake`. The signal is aborted by `stop`. It must not wait for the loop's own `stop`.
+   * One run. Resolves with the milliseconds to pause before the next one: undefined for `everyMs`, Infinity to wait for
+   * `wake`. `stop` aborts the signal. A run must not wait for the loop's own `stop`.
    */
   readonly run: (signal: AbortSignal) => Promise<number | void>;
   readonly everyMs: number;
-  /** Called with why a run rejected and how many in a row have, unless the loop is stopped; must not throw. */
+  /** Called with the reason why a run rejected and the number of consecutive failures, unless stopped; must not throw. */
   readonly onError: (error: unknown, failures: number) => void;
   /** The pause after an error: `minMs`, doubled with each further one, up to `maxMs`. Default `everyMs`, constant. */
   readonly backoff?: { readonly minMs: number; readonly maxMs: number };
@@ -17,7 +17,7 @@ export interface LoopOptions {
 }
 
 /**
- * Work that is run again and again, one run at a time.
+ * Work that runs repeatedly, one run at a time.
  *
  *     new ──start──► running ◄──────► pausing (ended by its time, or by wake) ──stop──► stopped
  *      └─────────────────────────────────stop──────────────────────────────────────────►┘
@@ -25,9 +25,9 @@ export interface LoopOptions {
 export interface Loop {
   /** Begins. Does nothing on a loop that was started or stopped before. */
   readonly start: () => void;
-  /** Lets the next run begin at once, after the one under way; a pause after an error lasts anyway. */
+  /** Starts the next run immediately, or after the current one. A pause after an error is not shortened. */
   readonly wake: () => void;
-  /** Lets no further run begin, and resolves when the one under way has ended. Never rejects. */
+  /** Prevents further runs, and resolves when the current one has ended. Never rejects. */
   readonly stop: () => Promise<void>;
 }
 
@@ -55,7 +55,7 @@ export function makeLoop(options: LoopOptions): Loop {
   }
 
   async function rest(ms: number): Promise<void> {
-    // Asked here and not when the run ends: a wake between the two would be lost, and the pause may be endless.
+    // Checked here, not when the run ends: a wake between the two would be lost, and the pause may be endless.
     if (ms <= 0 || signal.aborted || (woken && failures === 0)) return;
     pause = new AbortController();
     const over = ms === Infinity ? aborted(pause.signal) : clock.sleep(ms, pause.signal);

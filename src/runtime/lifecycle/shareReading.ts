@@ -1,8 +1,8 @@
 import type { Clock } from "./clock.ts";
 
 /**
- * Shares one run of `read` among all who ask within `holdMs` of its beginning, however many they are. A failure goes to
- * all current callers but is not cached.
+ * Shares one run of `read` among all callers within `holdMs` of its start. A failure goes to all current callers but is
+ * not cached.
  */
 export function shareReading<Result>(
   read: () => Promise<Result>,

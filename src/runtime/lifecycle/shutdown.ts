@@ -6,33 +6,33 @@ export interface Shutdown {
   /** Aborted as soon as the shutdown begins; its reason says why. */
   readonly signal: AbortSignal;
   /**
-   * Adds something to close. Closes run one after another, the last added first, so that what was built upon
-   * something is gone before it. What is added during a shutdown is closed by it; afterwards, at once.
+   * Adds something to close. Closes run one after another, the last added first, so that everything closes before
+   * what it depends on. Additions during a shutdown are closed by it; later ones are closed immediately.
    */
   readonly onShutdown: (name: string, close: () => Promise<void>) => void;
   /**
-   * Closes everything and resolves, also when a close failed (it is logged and the next one runs). Later calls
-   * return the same promise. Beyond the deadline the process ends with code 1.
+   * Closes everything and resolves, even if a close fails (the failure is logged and the next close runs). Later calls
+   * return the same promise. After the deadline the process ends with code 1.
    */
   readonly run: (reason: string) => Promise<void>;
   /**
    * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the
-   * parent sees the true cause (130, 143 in a shell); a second signal ends it at once. An error that nobody
-   * caught is logged and ends the process with code 1.
+   * parent sees the true cause (130, 143 in a shell). A second signal ends the process immediately. An uncaught error
+   * is logged and ends the process with code 1.
    */
   readonly listen: () => void;
 }
 
 export interface ShutdownOptions {
   readonly logger: Logger;
-  /** Default 10 s: below the 30 s after which orchestrators kill. */
+  /** Default 10 s: less than the 30 s after which orchestrators kill a process. */
   readonly deadlineMs?: number;
   readonly clock?: Clock;
   /** The process, or a stand-in for tests. */
   readonly host?: ShutdownHost;
 }
 
-/** What of `process` is used. */
+/** The part of `process` that is used. */
 export interface ShutdownHost {
   readonly pid: number;
   on(event: string, listener: (cause: unknown) => void): unknown;
@@ -44,7 +44,7 @@ export interface ShutdownHost {
 const DEADLINE_MS = 10_000;
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 type EndSignal = keyof typeof SIGNAL_NUMBERS;
-/** npm forwards the Ctrl-C that the terminal has already sent to us: this close together they are one. */
+/** npm forwards the Ctrl-C that the terminal has already sent to this process: within this time, two count as one. */
 const SAME_SIGNAL_MS = 300;
 /** Process 1 of a container ignores a signal that it sends to itself; it then exits with the shell's code. */
 const IGNORED_SIGNAL_MS = 500;
@@ -74,7 +74,7 @@ export function makeShutdown(options: ShutdownOptions): Shutdown {
 
   async function closeAll(reason: string): Promise<void> {
     logger.info({ reason, closes: closes.length }, "shutting down");
-    // Kept alive on purpose: were a close to hang with nothing else going on, Node would end with success.
+    // Keeps the process alive on purpose: if a close hung while nothing else ran, Node would exit with success.
     const deadline = setTimeout(() => {
       logger.fatal({ name: current, deadline_ms: deadlineMs }, "shutdown took too long; ending without it");
       host.exit(1);

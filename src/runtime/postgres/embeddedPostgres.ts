@@ -17,13 +17,13 @@ import { finishReplacement } from "./upgradeCluster.ts";
 const SETTLE_POLL_MS = 100;
 const WATCH_INTERVAL_MS = 1_000;
 
-/** A running Postgres under a folder of ours. */
+/** A running Postgres in a folder that this program manages. */
 export interface EmbeddedPostgres {
   /** Connection string of the database `postgres`, as superuser, on 127.0.0.1. Stays the same across restarts. */
   readonly url: string;
   /** True if another process was already using the server. */
   readonly shared: boolean;
-  /** Stops using the server; the last process to do so stops it. Resolves when that is done. May be called twice. */
+  /** Stops using the server; the last process to do so stops the server. Resolves afterwards. May be called twice. */
   readonly stop: () => Promise<void>;
 }
 
@@ -116,7 +116,7 @@ async function ensureRunning(deps: Deps, wantedPort: number): Promise<number> {
     const postmaster = await findPostmaster(deps.folder.cluster);
     if (!postmaster) return startServer(deps.server, wantedPort, deps.options);
     if (postmaster.status === "ready") return postmaster.port;
-    // Its starter or stopper was killed half-way; the server itself keeps running.
+    // The process that was starting or stopping it was killed midway; the server itself keeps running.
     if (systemClock.monotonicMs() > deadlineMs) {
       throw new UnavailableError(`The embedded Postgres has been ${postmaster.status} for too long.`, {
         fix: `Read ${deps.folder.serverLog}.`,

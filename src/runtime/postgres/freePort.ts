@@ -6,8 +6,8 @@ export async function findFreePort(): Promise<number> {
 }
 
 /**
- * `wanted` unless another program listens there or it is one of `besides`; then a free one. Whatever else is wrong with
- * it shows when it is used.
+ * `wanted`, or a free port if another program listens there or it is one of `besides`. Other problems with the port
+ * show when it is used.
  */
 export async function chooseFreePort(
   host: string,

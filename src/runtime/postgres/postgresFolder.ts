@@ -16,11 +16,11 @@ const COPIED_CLUSTER = "postgres-copied";
 /** Within the cluster. */
 export const SERVER_LOG = "server.log";
 
-/** Where things lie under the data folder. */
+/** The paths below the data folder. */
 export interface PostgresFolder {
   readonly root: string;
   readonly cluster: string;
-  /** A whole copy of the cluster by a newer Postgres, about to take its place. */
+  /** A complete copy of the cluster by a newer Postgres, about to replace it. */
   readonly copied: string;
   readonly serverLog: string;
   readonly password: string;
@@ -31,7 +31,7 @@ export interface PostgresFolder {
 }
 
 /**
- * The folder, made when missing. Throws ConfigurationError when it cannot be used, holds something else, or belongs
+ * The folder, created if missing. Throws ConfigurationError when it cannot be used, holds something else, or belongs
  * to another account.
  */
 export async function openPostgresFolder(dataDir: string): Promise<PostgresFolder> {
@@ -50,8 +50,8 @@ export async function openPostgresFolder(dataDir: string): Promise<PostgresFolde
 }
 
 /**
- * The absolute path of the folder, made when missing and then open to nobody else. Throws ConfigurationError when it
- * cannot be made or written to.
+ * The absolute path of the folder, created if missing, and then accessible to this account only. Throws
+ * ConfigurationError when it cannot be created or written to.
  */
 export async function openDataFolder(dataDir: string): Promise<string> {
   const root = path.resolve(dataDir);
@@ -67,7 +67,7 @@ export async function openDataFolder(dataDir: string): Promise<string> {
   }
 }
 
-/** Node says ENOENT of a read-only file system when it makes the folders above, too; for a single one it says the cause. */
+/** On a read-only file system, Node reports ENOENT when it also creates the parent folders; for one folder, the cause. */
 async function makeOneByOne(folder: string): Promise<void> {
   const parent = path.dirname(folder);
   if (!existsSync(parent)) await makeOneByOne(parent);
@@ -124,14 +124,14 @@ export async function readPassword({ cluster, password }: PostgresFolder): Promi
 }
 
 /**
- * Makes a new cluster with a password of its own. It is made beside its place and moved there whole, so that a kill
- * half-way leaves nothing that looks ready. Throws UnavailableError when that fails. Call it under the lock.
+ * Creates a new cluster with a new password. It is created in a temporary folder, which is then renamed, so that a kill
+ * midway leaves nothing that looks complete. Throws UnavailableError when that fails. Call it under the lock.
  */
 export async function setUpCluster(deps: {
   folder: PostgresFolder;
   binaries: PostgresBinaries;
   user: ServerUser | undefined;
-  /** Whether the new files shall survive a power cut. */
+  /** Whether the new files must survive a power failure. */
   durable: boolean;
   /** Where the cluster is moved to, with the password that the folder has; by default its own place, with a new one. */
   besides?: { readonly cluster: string; readonly password: string };
@@ -170,7 +170,7 @@ export async function setUpCluster(deps: {
   }
 }
 
-/** What processes left that were killed while they made a cluster; under the lock nobody makes one now. */
+/** Removes what killed processes left of new clusters; under the lock, nobody is creating one. */
 async function removeLeftovers(root: string): Promise<void> {
   for (const name of await readdir(root)) {
     if (name.startsWith(NEW_CLUSTER)) await rm(path.join(root, name), { recursive: true, force: true });

@@ -3,7 +3,7 @@ import path from "node:path";
 import { isPidAlive, readCommandLine } from "./processIdentity.ts";
 import { CURRENT_FOLDER } from "./serverAccount.ts";
 
-/** What the server says of itself in `postmaster.pid`. */
+/** What the server reports about itself in `postmaster.pid`. */
 export interface Postmaster {
   readonly pid: number;
   readonly port: number;
@@ -18,11 +18,11 @@ const STATUS_LINE = 7;
 /**
  * The server that runs in this folder, or undefined when none does.
  *
- * The file alone does not tell: it stays behind when the server is killed, and its pid may have gone to a stranger
- * since, above all after a restart of the machine or container. So the process must also name the folder that the
- * file names in its command line, where the system shows that, or the port where the folder has no name of its own. The
- * file of a stranger is removed, as Postgres would
- * refuse to start; that of a dead process is left to Postgres, which first makes sure that its children are gone.
+ * The file alone is not enough: it remains when the server is killed, and another process may have its pid since then,
+ * especially after a restart of the machine or container. So, where the system shows command lines, that of the process
+ * must also contain the folder that the file names, or the port when the folder has no specific name. If the pid belongs
+ * to another program, the file is removed, because Postgres would refuse to start. The file of a dead process is left to
+ * Postgres, which first makes sure that its children are gone.
  */
 export async function findPostmaster(cluster: string): Promise<Postmaster | undefined> {
   const file = path.join(cluster, "postmaster.pid");

@@ -6,12 +6,12 @@ const execFileAsync = promisify(execFile);
 /** Place of the start time among the fields that follow the program's name in /proc/PID/stat (proc(5), field 22). */
 const START_TIME_FIELD = 19;
 
-/** Text that identifies this very process: its pid and, if the system shows it, its start time. */
+/** Text that identifies this process: its pid and, if the system shows it, its start time. */
 export async function identifyProcess(pid = process.pid): Promise<string> {
   return `${pid}:${await readStartTime(pid)}`;
 }
 
-/** True while the process of `identity` lives; false if its pid now belongs to another one. */
+/** True while the process of `identity` runs; false if its pid now belongs to another one. */
 export async function isIdentityAlive(identity: string): Promise<boolean> {
   const [pid = "", startTime = ""] = identity.split(":");
   if (!isPidAlive(Number(pid))) return false;
@@ -25,12 +25,12 @@ export function isPidAlive(pid: number): boolean {
     process.kill(pid, 0);
     return true;
   } catch (error) {
-    // EPERM: it lives, but belongs to another user.
+    // EPERM: it runs, but belongs to another user.
     return (error as NodeJS.ErrnoException).code === "EPERM";
   }
 }
 
-/** The command line of a process, or undefined where the system does not show it. */
+/** The command line of a process, or undefined when the system does not show it. */
 export async function readCommandLine(pid: number): Promise<string | undefined> {
   try {
     return (await readFile(`/proc/${pid}/cmdline`, "utf8")).replaceAll("\0", " ");
@@ -45,6 +45,6 @@ export async function readCommandLine(pid: number): Promise<string | undefined> 
 
 async function readStartTime(pid: number): Promise<string> {
   const stat = await readFile(`/proc/${pid}/stat`, "utf8").catch(() => "");
-  // The name stands in parentheses and may hold spaces and parentheses itself.
+  // The name is in parentheses and may itself contain spaces and parentheses.
   return stat.slice(stat.lastIndexOf(")") + 2).split(" ")[START_TIME_FIELD] ?? "";
 }

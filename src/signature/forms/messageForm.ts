@@ -19,7 +19,7 @@ import type { FormOptions } from "./field.ts";
 const LABELS_MAX = 4;
 const COMPONENTS_MAX = 24;
 const FIELD_LENGTH_MAX = 4_096;
-/** Components that a request has and that can be told from the configured address. */
+/** Components that a request has and that can be derived from the configured address. */
 const DERIVED = [
   "@method",
   "@target-uri",
@@ -34,7 +34,7 @@ const DIGESTS = { "sha-256": "sha256", "sha-512": "sha512" } as const;
 const LABEL = "sig1";
 
 /**
- * HTTP Message Signatures (RFC 9421). Each label signs what it lists; of those that cover everything the scheme asks for,
+ * HTTP Message Signatures (RFC 9421). Each label signs what it lists; of those that cover everything the scheme requires,
  * one must prove true. The body is covered by Content-Digest, which is computed again.
  */
 export function readMessage(
@@ -67,7 +67,7 @@ export function readMessage(
   };
 }
 
-/** The counterpart: signs what the scheme asks for, under one label. */
+/** The counterpart: signs what the scheme requires, under one label. */
 export function writeMessage(scheme: MessageScheme, { url }: FormOptions): WriteRequest {
   const label = scheme.label ?? LABEL;
   return ({ id, body, nowSeconds, values }): Draft => {
@@ -110,7 +110,7 @@ function readDictionary(
 ): Map<string, Member> | SignatureRefusal {
   const values = headersDistinct[name];
   if (values === undefined) return "signature_missing";
-  // Two lines of a structured field are one list (RFC 9651); a label that is there twice counts once, the last time.
+  // Two lines of a structured field are one list (RFC 9651); of a repeated label, the last occurrence counts.
   const text = values.join(", ");
   if (text.length > FIELD_LENGTH_MAX) return "signature_malformed";
   try {
@@ -132,7 +132,7 @@ function findInputProblem(
   const names = items.map(([name]) => name);
   const bare = items.filter(([, own]) => own.size === 0).map(([name]) => name);
   if (names.length > COMPONENTS_MAX) return "signature_malformed";
-  // `;req` and `;tr` would take a value from elsewhere, so parameters do not count as what the scheme asks for.
+  // `;req` and `;tr` would take a value from elsewhere, so components with parameters do not meet the requirement.
   if (scheme.components.some((name) => !bare.includes(name))) return "signature_malformed";
   const alg = parameters.get("alg");
   if (alg !== undefined && String(alg) !== algorithmOf(scheme).messageName) return "signature_malformed";
@@ -149,7 +149,7 @@ function findInputProblem(
   });
 }
 
-/** The signature base of section 2.5; undefined when a component is not there, is not known or cannot be told. */
+/** The signature base of section 2.5; undefined when a component is missing, unknown or cannot be derived. */
 function makeBase(
   [items, parameters]: InnerList,
   { request, url }: { request: SignedRequest; url: string | undefined },
@@ -166,7 +166,7 @@ function makeBase(
     ([name]) => typeof name === "string" && name.startsWith("@") && name !== "@method",
   );
   if (!isKnown || (needsUrl && url === undefined)) return undefined;
-  // The method is POST and nothing else: the receiver refuses every other one before.
+  // The method is always POST: the receiver has already refused every other one.
   const target = (url ?? "https://unset.invalid/") + (query === undefined || query === "" ? "" : `?${query}`);
   try {
     const fields = items.map(([name, own]) => serializeItem([name, own]));
@@ -179,7 +179,7 @@ function makeBase(
   }
 }
 
-/** Whether Content-Digest (RFC 9530) holds hashes of this body: one that is known at least, and no wrong one. */
+/** Whether Content-Digest (RFC 9530) holds hashes of this body: at least one known hash, and no wrong one. */
 function isDigestOf({ headersDistinct, body }: SignedRequest): boolean {
   const values = headersDistinct["content-digest"];
   if (values?.length !== 1) return false;

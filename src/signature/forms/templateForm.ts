@@ -20,7 +20,7 @@ import type { FormOptions } from "./field.ts";
 
 const VALUE_LENGTH_MAX = 1_024;
 const ID_LENGTH_MAX = 256;
-/** Node hands headers over byte by byte; a wider character would be cut to a byte when it is signed. */
+/** Node passes headers byte by byte; a wider character would be truncated to one byte when it is signed. */
 const VALUE_CHARACTERS = /^[\x20-\x7e\x80-\xff]*$/;
 const BRACE = 0x7b;
 
@@ -102,7 +102,7 @@ function valueFor(place: Place, { values, id }: Signable): string {
   return values?.[`${kind}:${name}`] ?? id;
 }
 
-/** Labelled parts in front of the signature, numbered ones in their place. */
+/** Labelled parts before the signature, numbered parts in their place. */
 function writeField(
   { lead, prefix, separator, encoding }: TemplateScheme,
   { texts, signature }: { texts: ReadonlyMap<Place, string>; signature: Buffer },
@@ -115,7 +115,7 @@ function writeField(
     else labelled.push(place.part + text);
   }
   const others = [...labelled, prefix + signature.toString(encoding)];
-  // Every number that no value takes is a place for the others.
+  // The other parts fill the numbers that no value takes.
   const all: string[] = [];
   for (let at = 0; at < numbered.length || others.length > 0; at += 1)
     all.push(numbered[at] ?? others.shift() ?? "");
@@ -173,7 +173,7 @@ function makeTimeReader({ timestamp, toleranceSeconds }: TemplateScheme): ReadTe
     const [text] = values;
     if (text === undefined) return "timestamp_missing";
     if (values.length > 1) return "timestamp_repeated";
-    // The text is signed as it came.
+    // The text is signed as received.
     const { nowSeconds } = request;
     return findTimeProblem(text, { unit: timestamp.unit, toleranceSeconds, nowSeconds }) ?? { text };
   };

@@ -9,16 +9,16 @@ import { listParts } from "./layout.ts";
 
 /** Something that a sender may have put into the signed text. */
 export interface Atom {
-  /** What it says in this request. */
+  /** Its text in this request. */
   readonly text: string;
-  /** How a template names it; for a time and an id the place says more. */
+  /** Its name in a template; for a time and an id, the place is more specific. */
   readonly token: string;
   readonly place?: Place;
   readonly kind: "time" | "id" | "value" | "fixed";
   readonly unit?: TimestampUnit;
-  /** Of a part of the signature's field: how that field is cut. */
+  /** For a part of the signature's field: how that field is split. */
   readonly layout?: Layout;
-  /** The lower the likelier. */
+  /** Lower values are likelier. */
   readonly rank: number;
 }
 
@@ -37,11 +37,11 @@ const LIKELY_NAME =
 const TRANSPORT_NAME =
   /^(?:accept|content-|user-agent$|connection$|host$|transfer-|via$|forwarded|x-forwarded|x-real-ip|cookie|cache-|te$|trace|baggage|cf-|sec-)/;
 const TEXT_LENGTH_MAX = 512;
-/** From 2001 to 2100: what else is a long number is no time. */
+/** From 2001 to 2100: other long numbers are not times. */
 const SECONDS_MIN = 978_307_200;
 const SECONDS_MAX = 4_102_444_800;
 
-/** All that the request holds beside its body, the likeliest first. */
+/** Everything that the request holds in addition to its body, the likeliest first. */
 export function listAtoms(
   request: CapturedRequest,
   context: {
@@ -66,7 +66,7 @@ export function listAtoms(
     const parts = listParts(layout);
     const isLabelled = parts.some(({ part }) => typeof part === "string");
     for (const { part, text } of parts) {
-      // Beside labelled parts one without a label is mostly a piece of a value, such as the minutes of a time.
+      // Among labelled parts, one without a label is mostly a piece of a value, such as the minutes of a time.
       const rank = isLabelled && typeof part === "number" ? 6 : 1;
       if (text !== "" && !signatures.has(text)) atoms.push({ ...placeAtom({ part }, text, rank), layout });
     }
@@ -96,7 +96,7 @@ export function listBodies({ body }: Pick<CapturedRequest, "body">, atoms: reado
       .flatMap((each) => {
         const isQuery = token.endsWith("{query}");
         if (place && !("header" in place)) return [];
-        // Everything around the hash is taken for fixed: the address is configured, the rest is a name.
+        // Everything around the hash is assumed to be fixed: the address is configured, the rest is a name.
         const around = text.replace(each.text, each.token);
         if (!isQuery) return [{ text, token: around }];
         const [base = ""] = token.split("{query}");
@@ -120,7 +120,7 @@ function rankOf(name: string): number {
   return ID_NAME.test(name) ? 1 : LIKELY_NAME.test(name) ? 2 : 5;
 }
 
-/** The unit in which a text is a time of this century; undefined for none. */
+/** The unit in which the text is a time of this century; undefined when there is none. */
 function unitOf(text: string): TimestampUnit | undefined {
   return (["s", "ms", "iso", "http"] as const).find((unit) => {
     const seconds = parseSeconds(text, unit);
@@ -128,7 +128,7 @@ function unitOf(text: string): TimestampUnit | undefined {
   });
 }
 
-/** Names in front of a signature, such as `v0`: some senders sign them, too. */
+/** Names before a signature, such as `v0`: some senders sign them, too. */
 function listVersions({ text }: RequestField): string[] {
   return [...text.matchAll(/(?:^|[,; ])"?([A-Za-z][A-Za-z0-9-]{0,15})[=:, ]/g)].map(([, name]) => name ?? "");
 }

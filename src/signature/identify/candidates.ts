@@ -4,9 +4,9 @@ import { decodeStrictly, ENCODINGS } from "../encoding.ts";
 import type { Encoding } from "../encoding.ts";
 import { listParameters } from "../place.ts";
 
-/** One request of the provider as it came; the body's bytes must be the ones that were signed. */
+/** One request of the provider as received; the bytes of the body must be the ones that were signed. */
 export interface CapturedRequest {
-  /** Lower-case names, every occurrence of a header apart. */
+  /** Lower-case names, with each occurrence of a header separate. */
   readonly headersDistinct: NodeJS.Dict<string[]>;
   readonly body: Buffer;
   /** Path and query of the request line, where the capture holds one. */
@@ -33,7 +33,7 @@ const RUNS: Readonly<Record<Encoding, RegExp>> = {
   base64: /[A-Za-z0-9+/]{26,}={0,2}/g,
   base64url: /[A-Za-z0-9_-]{26,}={0,2}/g,
 };
-/** The commonest id, which is no signature though base64url has all its letters. */
+/** The commonest form of an id. It is not a signature, although base64url has all its letters. */
 const UUID = /^[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$/i;
 const DIGEST_BYTES = [20, 32, 48, 64, 96];
 
@@ -42,7 +42,7 @@ export function queryOf({ target }: CapturedRequest): string {
   return target === undefined || at === -1 ? "" : target.slice(at + 1);
 }
 
-/** Every header and every parameter of the address that is there once: what is there twice is refused in any case. */
+/** Every header and every parameter of the address that occurs once: repeated ones are refused in any case. */
 export function listFields(request: CapturedRequest): RequestField[] {
   const fields: RequestField[] = [];
   for (const [header, values] of Object.entries(request.headersDistinct)) {
@@ -55,8 +55,8 @@ export function listFields(request: CapturedRequest): RequestField[] {
 }
 
 /**
- * Every run of hex, base64 or base64url that can be a signature, at its beginning or its end: what stands before a signature
- * is often written in the same letters.
+ * Every run of hex, base64 or base64url that can be a signature, at its beginning or its end: the text before a signature
+ * often uses the same letters.
  */
 export function listCandidates(fields: readonly RequestField[]): Candidate[] {
   const found = new Map<string, Candidate>();
@@ -69,7 +69,7 @@ export function listCandidates(fields: readonly RequestField[]): Candidate[] {
           const candidate = { field, start: index + start, end: index + end, encoding, bytes };
           const isTwin =
             encoding === "base64url" && found.has(`${at} base64 ${candidate.start} ${candidate.end}`);
-          // Letters that both alphabets have: padding tells which of them a sender is likely to use.
+          // Both alphabets have these letters: the padding shows which of them the sender is likely to use.
           if (isTwin && run.slice(start, end).endsWith("=")) continue;
           found.set(`${at} ${encoding} ${candidate.start} ${candidate.end}`, candidate);
         }

@@ -8,12 +8,12 @@ export function describeSetting(scheme: Scheme): { setting: string; preset: stri
   const preset = Object.keys(PRESETS).find((name) => JSON.stringify(loadScheme(name)) === whole);
   if (preset !== undefined) return { setting: preset, preset };
   let fields: Record<string, unknown> = { ...scheme };
-  // A field that can be left out without changing the scheme says nothing.
+  // A field that can be left out without changing the scheme is redundant.
   for (const name of Object.keys(fields)) {
     const { [name]: left, ...others } = fields;
     if (left !== undefined && isSame(others, whole)) fields = others;
   }
-  // Within single quotes, as `.env` has them, a single quote ends the value.
+  // In single quotes, as in `.env`, a single quote ends the value.
   return { setting: JSON.stringify(fields).replaceAll("'", String.raw`\u0027`), preset: null };
 }
 

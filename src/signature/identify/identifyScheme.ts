@@ -9,20 +9,20 @@ import { listForms, listTokens } from "./otherForms.ts";
 import { ageOf, verifiesAll } from "./prove.ts";
 import { searchTemplates } from "./searchTemplates.ts";
 
-/** A scheme that the requests verify under. */
+/** A scheme with which the requests verify. */
 export interface SchemeMatch {
   /** Value of WEBHOOK_SCHEME: a preset's name, or the JSON of a scheme. */
   readonly setting: string;
   /** All fields of the scheme. */
   readonly scheme: Scheme;
-  /** The preset that it is, if any. */
+  /** The name of the preset, if the scheme is one. */
   readonly preset: string | null;
   /** Header or parameter that carries the signature. */
   readonly field: string;
   /** Seconds from the signed time of the first request to `nowSeconds`; null when no time is signed. */
   readonly ageSeconds: number | null;
   readonly toleranceSeconds: number | null;
-  /** How many requests it verified. One alone can be a coincidence of its values. */
+  /** How many requests it verified. A single match can be a coincidence. */
   readonly requests: number;
   /** Whether it signs the address of the endpoint, which must then be configured. */
   readonly signsUrl: boolean;
@@ -31,18 +31,18 @@ export interface SchemeMatch {
 export interface Identification {
   /** The likeliest first; empty when none was found. */
   readonly matches: readonly SchemeMatch[];
-  /** Names of the headers and parameters that hold something of the length of a signature. */
+  /** Names of the headers and parameters that hold text as long as a signature. */
   readonly lookedAt: readonly string[];
   /** How many texts were signed and compared. */
   readonly tried: number;
-  /** Why a scheme that fits cannot be used, a sentence each. */
+  /** Why a matching scheme cannot be used, one sentence each. */
   readonly unsafe: readonly string[];
 }
 
 export interface IdentifyOptions {
-  /** At least one; further ones prove what the first one shows. */
+  /** At least one; further ones confirm what the first one shows. */
   readonly requests: readonly CapturedRequest[];
-  /** Of a pair the public key. */
+  /** For a key pair, the public key. */
   readonly secret: string;
   readonly nowSeconds: number;
   /** The public address of the endpoint, as the sender has it. */
@@ -50,12 +50,12 @@ export interface IdentifyOptions {
 }
 
 /**
- * Finds out how requests were signed. It signs what the first request holds in every order, with every joiner, hash and
- * format of the secret, looks for the result in every encoding in every header and parameter, and reads off what
- * surrounds it how the field is written. Whatever it returns verifies all requests, by the program's own verifier.
- * Offline only: trying schemes on live requests would let a forger choose the weakest.
+ * Finds out how requests were signed. It signs the parts of the first request in every sequence, with every joiner, hash
+ * and format of the secret. It looks for the result in every header and parameter, in every encoding, and derives the
+ * form of the field from the surrounding text. Each scheme that it returns verifies all requests with the program's own
+ * verifier. Offline only: trying schemes on live requests would let a forger choose the weakest.
  *
- * How old a request is does not matter; it is told instead.
+ * The age of a request does not matter; the result reports it.
  */
 export function identifyScheme(options: IdentifyOptions): Identification {
   const [first] = options.requests;

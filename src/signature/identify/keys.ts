@@ -11,7 +11,7 @@ interface TrialKey {
   readonly key: KeyObject;
 }
 
-/** Every key that the secret can stand for with one of the algorithms; the same key under two formats once. */
+/** Every key that the secret can encode for one of the algorithms; a key that two formats share occurs once. */
 export function listKeys(secret: string, algorithms: readonly AlgorithmName[]): TrialKey[] {
   const formats = secret.startsWith("whsec_") ? (["whsec", ...SECRET_FORMATS] as const) : SECRET_FORMATS;
   const keys: TrialKey[] = [];
@@ -22,7 +22,7 @@ export function listKeys(secret: string, algorithms: readonly AlgorithmName[]): 
         keys.push({ algorithm, format, key });
     }
   }
-  // Text that is a whole public key is no shared secret.
+  // Text that is a whole public key is not a shared secret.
   return keys.some(({ format }) => format === "spki") ? keys.filter(({ format }) => format === "spki") : keys;
 }
 
@@ -34,7 +34,7 @@ function readKey(
   try {
     return readSecrets([secret], parseScheme({ header: "x-any", algorithm, secretFormat })).keys[0];
   } catch (error) {
-    // An algorithm does without a format that cannot hold its keys.
+    // A format that cannot hold keys of an algorithm is skipped for it.
     if (error instanceof ConfigurationError) return undefined;
     throw error;
   }

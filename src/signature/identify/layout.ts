@@ -3,7 +3,7 @@ import { unquote } from "../place.ts";
 import type { TemplateScheme } from "../scheme.ts";
 import type { Candidate, RequestField } from "./candidates.ts";
 
-/** A way to cut the field that carries the signature into parts. */
+/** A way to split the field that carries the signature into parts. */
 export interface Layout {
   readonly field: RequestField;
   readonly lead: string;
@@ -17,10 +17,10 @@ const SEPARATORS = [",", ";", " ", ":", "&", "|", "."] as const;
 /** `HMAC `, `Signature `: a word of authentication in front of everything. */
 const LEAD = /^[A-Za-z][A-Za-z0-9_-]{0,30} (?=\S)/;
 const LABEL = /^([A-Za-z][A-Za-z0-9_.-]{0,30}[=:])(.*)$/s;
-/** Digits that change with each request have no place in a fixed prefix. */
+/** Digits that change with each request do not belong to a fixed prefix. */
 const PREFIX = /^(?!.*\d{5})[\x20-\x7e]{0,32}$/;
 
-/** Every way to cut the fields that hold candidates. */
+/** Every way to split the fields that hold candidates. */
 export function listLayouts(candidates: readonly Candidate[]): Layout[] {
   const fields = new Set(candidates.map(({ field }) => field));
   return [...fields].flatMap((field) =>
@@ -46,8 +46,8 @@ export function listParts({ field, lead, separator }: Layout): { part: string | 
 }
 
 /**
- * What can stand around the signature, read off the field: with the parts of `layout`, or any. Those that read most of the
- * signatures of that length come first, as a sender that changes its secret sends several.
+ * What can surround the signature, derived from the field: with the parts of `layout`, or any. Those that read the most
+ * signatures of that length come first, because a sender that rotates its secret sends several.
  */
 export function listSurroundings(candidate: Candidate, layout: Layout | undefined): Surroundings[] {
   const found: Surroundings[] = [];

@@ -85,7 +85,7 @@ function readInput(text: string): [label: string, alg: string | undefined, compo
   }
 }
 
-/** The secret itself in a field: the last thing to think of. */
+/** The secret itself in a field; tried last. */
 export function* listTokens(
   fields: readonly RequestField[],
   { secret }: { secret: string },

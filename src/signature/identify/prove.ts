@@ -10,7 +10,7 @@ import { queryOf } from "./candidates.ts";
 import type { CapturedRequest } from "./candidates.ts";
 import type { IdentifyOptions } from "./identifyScheme.ts";
 
-/** Whether every request verifies, however old it is, and none does with another body (a token excepted). */
+/** Whether every request verifies, regardless of its age, and none verifies with a different body (except for a token). */
 export function verifiesAll(scheme: Scheme, { requests, secret, url, nowSeconds }: IdentifyOptions): boolean {
   const ageless = scheme.form === "token" ? scheme : { ...scheme, toleranceSeconds: Infinity };
   try {

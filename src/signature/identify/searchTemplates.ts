@@ -15,7 +15,7 @@ import { verifiesAll } from "./prove.ts";
 import { listSequences } from "./sequences.ts";
 import type { Sequence } from "./sequences.ts";
 
-/** Some ten seconds of signing; a public key costs two hundred times as much as a short hash. */
+/** About ten seconds of signing; a public key costs two hundred times as much as a short hash. */
 const BYTES_MAX = 4e9;
 const TEXTS_MAX = 1_500_000;
 const PUBLIC_KEY_COST = 200;
@@ -34,7 +34,7 @@ interface Trial {
   readonly candidates: readonly Candidate[];
 }
 
-/** Signs every sequence with every key until one of the candidates is the result, and derives the scheme of it. */
+/** Signs every sequence with every key until the result is one of the candidates, and derives the scheme from it. */
 export function searchTemplates(
   options: IdentifyOptions,
   { fields, candidates }: { fields: readonly RequestField[]; candidates: readonly Candidate[] },

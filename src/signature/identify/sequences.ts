@@ -1,9 +1,9 @@
 import type { Atom, BodyAtom } from "./atoms.ts";
 
-/** A text that a sender may have signed: what stands before the body and behind it, and the template of both. */
+/** A text that a sender may have signed: what precedes and follows the body, and the template of both. */
 export interface Sequence {
   readonly before: string;
-  /** False when the body is in the text by its hash only. */
+  /** False when the text contains only a hash of the body. */
   readonly hasBody: boolean;
   readonly after: string;
   readonly atoms: readonly Atom[];
@@ -31,7 +31,7 @@ const JOINERS = [
   "::",
   "--",
 ];
-/** With more atoms between body and joiner the ways multiply, so that only the likelier are tried. */
+/** With more atoms between body and joiner the number of ways multiplies, so only the likelier ones are tried. */
 const ATOMS_MAX = [Infinity, Infinity, 20, 10];
 const LONG_ATOMS_MAX = 6;
 const LONG_JOINERS = ["\n", ".", ":", "", "|", ","];
@@ -44,7 +44,7 @@ export function* listSequences(atoms: readonly Atom[], bodies: readonly BodyAtom
     for (const chosen of permutations(atoms.slice(0, ATOMS_MAX[count]), count))
       yield* place(chosen, some, joiners);
   };
-  // One value first, which is a time first: when a dated and an undated signature are there, the dated one is better.
+  // Single values come first, and times first among them: of a dated and an undated signature, the dated one is better.
   yield* around(1, raw, JOINERS);
   yield* around(0, bodies, JOINERS);
   yield* around(2, raw, JOINERS);
@@ -69,7 +69,7 @@ function* place(
   for (const body of bodies) {
     for (let at = atoms.length; at >= 0; at -= 1) {
       for (const joiner of atoms.length === 0 ? [""] : joiners) yield join(atoms, body, { at, joiner });
-      // Lines of text, each with its end.
+      // Lines of text, each with a line ending.
       if (at === atoms.length) yield join(atoms, body, { at, joiner: "\n", end: "\n" });
     }
   }
@@ -95,7 +95,7 @@ function join(
   };
 }
 
-/** The first time is the one of signing, and the first id the event's; further ones are values like others. */
+/** The first time is the time of signing, and the first id is the event's; further ones are ordinary values. */
 function tokenOf(atom: Atom, index: number, side: readonly Atom[]): string {
   const isFirst = side.findIndex(({ kind }) => kind === atom.kind) === index;
   if (atom.kind === "time" && isFirst) return "{timestamp}";
@@ -114,7 +114,7 @@ function* permutations(atoms: readonly Atom[], count: number): Generator<readonl
   }
 }
 
-/** A field is cut in one way only, and a place gives one value. */
+/** A field is split in one way only, and a place gives one value. */
 function fits({ layout }: Atom, others: readonly Atom[]): boolean {
   return (
     layout === undefined || others.every((other) => other.layout === undefined || other.layout === layout)
