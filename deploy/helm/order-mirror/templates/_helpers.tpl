@@ -15,7 +15,7 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end }}
 
-{{/* What every pod has, whichever process it runs. */}}
+{{/* The parts that the pods of all processes have. */}}
 {{- define "order-mirror.pod" -}}
 automountServiceAccountToken: false
 terminationGracePeriodSeconds: 20
