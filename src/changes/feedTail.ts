@@ -6,7 +6,7 @@ import type { FeedEntry } from "./feedReader.ts";
 import { makeNews } from "./news.ts";
 import type { News } from "./news.ts";
 
-/** Entries cached for readers; a reader that is further behind reads by itself. */
+/** Entries cached for readers; a reader that is further behind reads from the database. */
 const KEPT_ENTRIES_MAX = 2_000;
 const KEPT_LENGTH_MAX = 8_000_000;
 const LOOK_LIMIT = 500;

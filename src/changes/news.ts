@@ -3,8 +3,8 @@ export interface News {
   /** How often there was news; to be taken before looking at what is there, and handed to `onNext`. */
   count(): number;
   /**
-   * Calls `listener` once, at the next news after the one counted `seen`, or at once when that has been. Returns how to
-   * stop waiting. Not a promise: one that is raced against again and again collects every racer until it resolves.
+   * Calls `listener` once, at the next news after number `seen`, or immediately if there has been newer news. Returns a
+   * function that stops waiting. Not a promise: one that is raced repeatedly collects every racer until it resolves.
    */
   onNext(seen: number, listener: () => void): () => void;
   tell(): void;

@@ -30,7 +30,7 @@ export interface Listener {
 }
 
 /**
- * Listens for notifications of Postgres on a connection of its own, and connects again until it is closed. What is sent
+ * Listens for notifications of Postgres on a separate connection, and connects again until it is closed. What is sent
  * while it is not connected is lost.
  */
 export function startListener(options: ListenerOptions): Listener {

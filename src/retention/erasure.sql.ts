@@ -19,7 +19,7 @@ export interface ErasureSubject {
   readonly reference: string;
 }
 
-/** Input without a reference of its own that nevertheless belongs to the order. */
+/** Input that has no reference but nevertheless belongs to the order. */
 export interface NamingInput {
   /** Positions in the inbox. */
   readonly events: readonly string[];

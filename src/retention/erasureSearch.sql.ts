@@ -36,7 +36,7 @@ export async function readDecidedThrough(client: Queryable): Promise<DecidedThro
   return row;
 }
 
-/** Rows come with \`id\`, \`body\` and how many bytes stand before: cut to a part, with where it ends. */
+/** Limits the rows of \`unnamed\` to one part, by the number of bytes before each, and adds where the part ends. */
 const PART = `
   taken as (
     select * from (

@@ -49,7 +49,7 @@ export interface SandboxOptions {
   readonly rateLimits?: boolean;
   /** Default `fixed`. */
   readonly rateWindow?: WindowKind;
-  /** Default `real`; `virtual` stands still until it is advanced. */
+  /** Default `real`; `virtual` does not move until it is advanced. */
   readonly clock?: "real" | "virtual";
   /** The start of a virtual clock in a new world; default 2026-01-05T08:00:00Z. */
   readonly clockStart?: Instant;

@@ -44,7 +44,7 @@ export type ReadRequest = (request: SignedRequest) => Reading;
 
 /** What a sender wants to sign. */
 export interface Signable {
-  /** The event's id. It also stands for every other signed value that `values` does not name. */
+  /** The event's id. It is also used for every other signed value that `values` does not name. */
   readonly id: string;
   readonly body: Buffer;
   /** Seconds since 1970. */

@@ -15,7 +15,7 @@ interface OrderColumnSpec {
 }
 
 /**
- * The fields of an order that have a separate column besides the reference, in the order of the columns. The type
+ * The fields of an order that have a separate column, except the reference, in the order of the columns. The type
  * OrderFields, the statement that applies a batch, its rows and the exports are generated from this list.
  */
 export const ORDER_COLUMNS = {

@@ -60,7 +60,7 @@ export interface SourceClock {
   skewSeconds(): number | null;
 }
 
-/** What a source guarantees besides the format of its answers. */
+/** What a source guarantees in addition to the format of its answers. */
 export interface SourcePromises {
   /** The maximum number of orders on a page. */
   readonly pageRowsMax: number;

@@ -15,8 +15,8 @@ interface WholeRead {
 const SHOWN_MAX = 100_000;
 
 /**
- * Measures how late changes appear in the provider's list, whoever learned of them first: a change shown for the first
- * time in a window that was completely read before was not there then.
+ * Measures how late changes appear in the provider's list, no matter how they were first learned of: a change shown for
+ * the first time in a window that was completely read before was not there then.
  */
 export class ArrivalLog {
   readonly #shown = new Map<string, Instant>();

@@ -14,7 +14,7 @@ import { makePollLog } from "./pollLog.ts";
 import { withSignals } from "../../runtime/lifecycle/abort.ts";
 
 /*
- * Three objects stand before a request:
+ * Three objects precede a request:
  *
  *   Poller       ticks every second, takes turns with itself, and waits as long as a failure asks
  *   Cycle        what a leader does once in an interval: clock, state, sweeps, tasks
@@ -66,7 +66,7 @@ const EVERY_SECOND = "* * * * * *";
 const TICK_MS = 1_000;
 /** Longer waits would only delay the recovery; the client has also waited between its own attempts. */
 const BACKOFF_MAX_MS = 60_000;
-/** Nobody is spared by waiting longer for our own database, and after a failover it is there again at once. */
+/** Longer pauses would not help our own database, and after a failover it is available again immediately. */
 const DATABASE_BACKOFF_MAX_MS = 5_000;
 const CLOSE_WAIT_MS = 1_000;
 /** How often a paused source is checked. */

@@ -13,7 +13,7 @@ export interface TaskContext {
   readonly signal: AbortSignal;
 }
 
-/** Work of the leader besides reading orders. */
+/** Work of the leader other than reading orders. */
 export interface LeaderTask {
   readonly name: string;
   /** From the end of one run to the next; 0: after each cycle. */

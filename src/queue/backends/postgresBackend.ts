@@ -66,7 +66,7 @@ export async function openPostgresBackend<Content>(
 /**
  * Our own pool: as an ES module BullMQ cannot load the driver itself, nor set the schema of a given pool.
  *
- * Its commits do not wait for the disk: a job stands for what the inbox stores durably. The overdue check replaces a
+ * Its commits do not wait for the disk: a job represents what the inbox stores durably. The overdue check replaces a
  * job lost in a crash, and a repeated job finds its events decided.
  */
 function makeQueuePool(databaseUrl: string, { purpose, max }: { purpose: string; max: number }): pg.Pool {

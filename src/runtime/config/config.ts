@@ -131,7 +131,7 @@ export type KeysFor = "reading" | "writing" | "nothing";
 
 /**
  * Throws ConfigurationError, with a fix, if no source is configured, or if one lacks a key that is needed. A key
- * belongs only where it is used: whoever holds one can order couriers.
+ * belongs only where it is used: anyone who holds one can order couriers.
  */
 export function requireSources(config: Config, keysFor: KeysFor): void {
   const { sources, apiTokens, writeThrough } = config;

@@ -27,7 +27,7 @@ export async function listOrders(state: SandboxState, request: ApiRequest): Prom
   return { status: 200, body: { data, hasMore: rows.length > limit, limit, offset: filter.offset } };
 }
 
-/** GET /v1/branches. Assumed: all at once, without paging. */
+/** GET /v1/branches. Assumed: all branches in one answer, without paging. */
 export async function listBranches(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { directory } = state;
   const open = directory

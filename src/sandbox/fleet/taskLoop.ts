@@ -90,7 +90,7 @@ async function runWhileDue({ tasks, signal }: LoopDeps, scope: Scope): Promise<I
   }
 }
 
-/** Milliseconds until `dueAt`, if waiting helps: a virtual clock stands still meanwhile. */
+/** Milliseconds until `dueAt`, if waiting helps: a virtual clock does not advance meanwhile. */
 function pauseUntil({ clock }: SandboxState, dueAt: Instant | null): number {
   if (dueAt === null || clock.kind === "virtual") return IDLE_MS;
   return Math.min(IDLE_MS, Math.max(1, millisFromInstant(dueAt - clock.now())));

@@ -6,7 +6,7 @@ import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
 import type { SandboxClock } from "./sandboxClock.ts";
 
-/** Settings that can change while the sandbox runs, besides the faults. */
+/** Settings that can change while the sandbox runs, in addition to the faults. */
 interface Dials {
   seed: number;
   /** Speed of the fleet as a multiple of real time; 0 stops it. */
