@@ -1,7 +1,7 @@
 import type { Condition } from "../../src/health/condition.ts";
 import { CONDITIONS } from "../../src/health/conditions.ts";
 
-/** What only somebody outside can see; judged by Prometheus alone, from an expression of its own. */
+/** Rules for what is visible only from outside; only Prometheus judges them, by a separate expression. */
 export const OUTSIDE_CONDITIONS: readonly (Pick<
   Condition,
   "name" | "severity" | "measures" | "forSeconds" | "remedy"
@@ -26,7 +26,7 @@ export const OUTSIDE_CONDITIONS: readonly (Pick<
   },
 ];
 
-/** What a rule of Prometheus is made of. */
+/** The parts of a rule of Prometheus. */
 interface Rule {
   readonly name: string;
   readonly severity: string;

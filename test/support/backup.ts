@@ -7,8 +7,8 @@ import pg from "pg";
 const run = promisify(execFile);
 
 /**
- * A backup of a running server by its files, as pg_basebackup takes it, which npm's binaries do not have. The server that is
- * started in `to` recovers from it in the way that `signal` says, with these settings.
+ * Backs up the files of a running server as pg_basebackup does, which npm's binaries do not include. A server that is
+ * started in `to` recovers from the backup as `signal` says, with these settings.
  */
 export async function backUp(options: {
   url: string;
@@ -23,7 +23,7 @@ export async function backUp(options: {
   await client.connect();
   await client.query("select pg_backup_start('test', true)");
   await run("cp", ["-a", from, to]).catch((error: { stderr?: string }) => {
-    // Files of the running server come and go; the WAL knows what they held.
+    // Files of the running server come and go; the WAL has their content.
     if (!/cannot (stat|open)/.test(error.stderr ?? "")) throw error as Error;
   });
   const { rows } = await client.query<{ labelfile: string }>("select labelfile from pg_backup_stop(false)");

@@ -2,7 +2,7 @@ import { createServer, request as sendRequest } from "node:http";
 import type { IncomingHttpHeaders, ServerResponse } from "node:http";
 import type { AddressInfo } from "node:net";
 
-/** What the provider answered, before it was spoilt. */
+/** The provider's answer, before it was spoilt. */
 export interface GoodAnswer {
   readonly url: URL;
   readonly status: number;
@@ -10,15 +10,15 @@ export interface GoodAnswer {
   readonly body: string;
 }
 
-/** Answers in the provider's place. */
+/** Answers instead of the provider. */
 export type Spoil = (response: ServerResponse, good: GoodAnswer) => void;
 
-/** What stands between the mirror and the provider: it hands on every request, and the answer unless it is spoilt. */
+/** A gateway between mirror and provider: it forwards every request, and the answer unless it is spoilt. */
 export interface BadGateway {
   readonly url: string;
   /** Answers that were spoilt since the last call of `spoil`. */
   readonly spoilt: number;
-  /** From now on; undefined hands answers on as they are. */
+  /** Takes effect immediately; undefined forwards answers unchanged. */
   spoil(how: Spoil | undefined): void;
   close(): Promise<void>;
 }

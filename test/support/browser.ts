@@ -16,12 +16,12 @@ export async function openBrowser(): Promise<Browser | undefined> {
 
 export interface Look {
   readonly page: Page;
-  /** What the console said that is an error, and requests that left the host: both should stay empty. */
+  /** Errors in the console, and requests that left the host: both should stay empty. */
   readonly troubles: string[];
   readonly close: () => Promise<void>;
 }
 
-/** A tab of its own, with its own cookies. */
+/** A separate tab with its own cookies. */
 export async function openTab(
   browser: Browser,
   baseURL: string,
@@ -42,9 +42,9 @@ export async function openTab(
   return { page, troubles, close: () => context.close() };
 }
 
-/** Ids and places of what axe-core calls serious or critical. The policy of the page is none of its business. */
+/** Ids and places of what axe-core calls serious or critical. The page's policy does not apply to axe-core. */
 export async function findBarriers(page: Page): Promise<string[]> {
-  // Through the driver, which the page's policy does not bind.
+  // Through the driver, to which the page's policy does not apply.
   await page.evaluate(`${AXE}; undefined`);
   const { violations } = await page.evaluate<AxeResult>(
     'globalThis.axe.run({ resultTypes: ["violations"] })',

@@ -39,7 +39,7 @@ const FUNCTIONS = `
      where a.mode = 't') as columns
   from pg_proc p where p.pronamespace = 'reporting'::regnamespace order by p.oid`;
 
-/** What the schema `reporting` offers, in the order in which it was made: views, then functions. */
+/** What the schema `reporting` offers, in the order of creation: views, then functions. */
 export async function readCatalogue(pool: Pool): Promise<CatalogueEntry[]> {
   const views = await pool.query<CatalogueRow>(VIEWS);
   const functions = await pool.query<CatalogueRow>(FUNCTIONS);

@@ -28,7 +28,7 @@ if (findChromium() === undefined) {
   console.warn("NOT RUN: the tests in a browser. There is no chromium on the PATH.");
 }
 
-/** The page after its scripts have run, and what its console said. No name but 127.0.0.1 resolves for it. */
+/** The page after its scripts have run, and the output of its console. Only 127.0.0.1 resolves for it. */
 export async function renderInChromium(chromium: string, url: string) {
   const profile = mkdtempSync(path.join(tmpdir(), "order-mirror-chromium-"));
   const flags = [

@@ -21,12 +21,12 @@ import type { TestDatabase } from "./database.ts";
 import { makeSandboxControl } from "./sandboxControl.ts";
 import type { SandboxControl } from "./sandboxControl.ts";
 
-/** The mirror in front of a sandbox, as a provider of its own: reads from its database, writes forwarded. */
+/** The mirror in front of a sandbox, used as a provider: reads come from its database, writes are forwarded. */
 export interface ContractMirror {
   readonly url: string;
   /** Tokens in the places of the keys. */
   readonly keys: World["keys"];
-  /** Resolves once what it has changed has come to the mirror as well, by event or by a read of ours. */
+  /** Resolves once the mirror has its changes, too, by an event or a read. */
   readonly control: SandboxControl;
   close(): Promise<void>;
 }

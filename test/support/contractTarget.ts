@@ -21,13 +21,13 @@ import type { SandboxControl } from "./sandboxControl.ts";
 /**
  * The provider that the contract suite speaks to.
  *
- * By default each file starts a sandbox of its own. With DELIVERY_BASE_URL, DELIVERY_TEST_API_KEY and
+ * By default each file starts its own sandbox. With DELIVERY_BASE_URL, DELIVERY_TEST_API_KEY and
  * DELIVERY_LIVE_API_KEY it is whatever answers there; CONTRACT_WORLD names a JSON file with its branches and
  * addresses (see World) and the keys of another organization and of one on the Standard plan. The live key is
  * then used for reading only: an order made with it would send a courier.
  *
- * With CONTRACT_TARGET=mirror it is the mirror, in front of a sandbox of its own: the mirror must answer as the
- * provider does, but for what mirrorExceptions.ts lists.
+ * With CONTRACT_TARGET=mirror it is the mirror, in front of its own sandbox: the mirror must answer as the provider
+ * does, except for what mirrorExceptions.ts lists.
  */
 export interface ContractTarget {
   readonly baseUrl: string;
@@ -46,7 +46,7 @@ export interface ContractTarget {
   close(): Promise<void>;
 }
 
-/** True when the suite is pointed at a provider that is not a sandbox of its own. */
+/** True when the suite tests a provider that is not its own sandbox. */
 export const FOREIGN = !isMirror() && process.env["DELIVERY_BASE_URL"] !== undefined;
 if (FOREIGN) {
   process.stderr.write(
@@ -58,7 +58,7 @@ function isMirror(): boolean {
   return process.env["CONTRACT_TARGET"] === "mirror";
 }
 
-/** One key: the typed client, and plain HTTP for what lies below types. */
+/** One key: the typed client, and plain HTTP for what the types do not allow. */
 export interface Caller {
   readonly apiKey: string;
   readonly client: ProviderClient;
@@ -164,7 +164,7 @@ interface OwnProvider {
   close(): Promise<void>;
 }
 
-/** A fleet that stands still, and no rate limits, unless the options say otherwise. */
+/** A fleet at rest, and no rate limits, unless the options say otherwise. */
 async function openSandbox(
   options: Partial<SandboxOptions>,
 ): Promise<OwnProvider & { database: TestDatabase }> {
@@ -252,7 +252,7 @@ function makeCaller(baseUrl: string, apiKey: string | null): Caller {
   };
 }
 
-/** Assumed: the code stands in `error.code`; the spec does not show the body. */
+/** Assumed: the code is in `error.code`; the spec does not show the body. */
 function readCode(body: Record<string, unknown>): string | undefined {
   const { error } = body;
   if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
@@ -267,7 +267,7 @@ export function freshId(): string {
   return `contract-${Date.now().toString(36)}-${madeIds}`;
 }
 
-/** A body for POST /v1/orders that is accepted as it stands. */
+/** A body for POST /v1/orders that is accepted unchanged. */
 export function orderFor(world: World, fields: Partial<CreateOrderRequest> = {}): CreateOrderRequest {
   return {
     externalOrderId: freshId(),

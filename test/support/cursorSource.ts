@@ -92,7 +92,7 @@ export function makeCursorSource(now: () => Instant): CursorSource {
   let pages = 0;
   let events = 0;
 
-  /** Its own endpoint: the parcels behind `cursor`, which is the place of the last one. */
+  /** Its own endpoint: the parcels after `cursor`, which is the place of the last one. */
   function listAfter(cursor: string | null, { since, until }: { since: Instant; until: Instant }) {
     pages += 1;
     const placeOf = (raw: string) => {

@@ -16,12 +16,12 @@ export function findTestServer(): string {
 
 export interface TestDatabase {
   readonly url: string;
-  /** A pool for the test's own looks and set-up; ended by `drop`. */
+  /** A pool for the test's own queries and setup; ended by `drop`. */
   readonly pool: pg.Pool;
   drop(): Promise<void>;
 }
 
-/** A migrated database of this test file's own, cloned from the template in a fraction of a second. */
+/** A migrated database for this test file, cloned from the template in a fraction of a second. */
 export async function makeTestDatabase(): Promise<TestDatabase> {
   const serverUrl = findTestServer();
   const name = `test_${randomUUID().replaceAll("-", "")}`;

@@ -21,7 +21,7 @@ export interface DebianPostgres {
   readonly remove: () => void;
 }
 
-/** A server of the system's own Postgres, in a folder of its own. */
+/** A server of the system's own Postgres, in a separate folder. */
 export async function startDebianPostgres(): Promise<DebianPostgres> {
   const bin = path.join(VERSIONS, newest ?? "", "bin");
   const home = mkdtempSync(path.join(tmpdir(), "order-mirror-debian-postgres-"));

@@ -9,7 +9,7 @@ function describeCatalogue(entries: readonly CatalogueEntry[]): string {
 }
 
 /**
- * `document` with what lies between its two marks replaced by the description of `entries`.
+ * `document`, with the text between its two marks replaced by the description of `entries`.
  * Throws TypeError when the marks are missing.
  */
 export function renewDescription(document: string, entries: readonly CatalogueEntry[]): string {
@@ -21,7 +21,7 @@ export function renewDescription(document: string, entries: readonly CatalogueEn
 
 function describeEntry({ name, kind, comment, columns }: CatalogueEntry): string {
   const heading = `### \`reporting.${name}\`\n\n${comment ?? ""}`;
-  // The columns of a function are those of the view that it is named after, and have no comments of their own.
+  // The columns of a function are those of the view that it is named after, and have no separate comments.
   if (kind === "function") {
     return `${heading}\n\nColumns: ${columns.map((column) => `\`${column.name}\``).join(", ")}.`;
   }

@@ -4,10 +4,10 @@ import { connect } from "node:net";
 import type { Socket } from "node:net";
 import { makeHead } from "./rawHttp.ts";
 
-/** What strangers without a secret do to the port of a web process, all at once. */
+/** What strangers without a secret do to the port of a web process, all at the same time. */
 export interface EdgeAttack {
   readonly port: number;
-  /** For so long forged requests are sent. */
+  /** How long forged requests are sent. */
   readonly floodMs: number;
   /** Sends requests without waiting for the answers to earlier ones. */
   readonly pipelined: boolean;
@@ -17,7 +17,7 @@ export interface EdgeAttackEnd {
   /** Forged requests that were sent, and those that were answered 401. */
   readonly sent: number;
   readonly refused: number;
-  /** From the begin until the server held no connection any more but those of the flood; NaN when some stayed. */
+  /** Time from the start until the server held no connections except those of the flood; NaN when others stayed. */
   readonly closedAfterMs: number;
 }
 
@@ -37,15 +37,16 @@ const LOOK_MS = 200;
 const TIME_WAIT = "06";
 /** How long the attacker waits for its connections to be closed. */
 const PATIENCE_MS = 90_000;
-/** From other addresses than the genuine sender's, as attackers come: each address has a limit of its own. */
+/** Other addresses than the genuine sender's, as with real attackers: each address has its own limit. */
 const FLOOD_ADDRESS = "127.0.0.2";
 const HOLDING_ADDRESS = "127.0.0.3";
 const SILENT_ADDRESS = "127.0.0.4";
 
 /**
- * 5,000 forged requests a second on 64 connections, which are opened again when they are closed; 300 connections that ask
- * for some or many documents each and read nothing, 100 that send a byte a second, half of a head and half of a body, and 1,000 that
- * only open. Resolves when the flood is over and the server has closed the others, or has not within 90 s. On Linux only.
+ * Sends 5,000 forged requests a second on 64 connections, and opens those again when they are closed. In addition: 300
+ * connections that request some or many documents each and read nothing; 100 that send a byte a second, half of them in a
+ * head and half in a body; and 1,000 that only open. Resolves when the flood is over and the server has closed the others,
+ * or has not within 90 s. On Linux only.
  */
 export async function attackEdge({ port, floodMs, pipelined }: EdgeAttack): Promise<EdgeAttackEnd> {
   const startedMs = performance.now();
@@ -88,7 +89,7 @@ async function openAll(count: number, to: { port: number; localAddress: string }
   return sockets;
 }
 
-/** When the server had let go of all of them, since `startedMs`. What is still open after a while is given up. */
+/** When the server had closed all of them, since `startedMs`. Gives up on those that stay open. */
 async function whenClosed(port: number, startedMs: number): Promise<number> {
   for (;;) {
     const sinceMs = performance.now() - startedMs;
@@ -100,7 +101,7 @@ async function whenClosed(port: number, startedMs: number): Promise<number> {
 
 /**
  * Connections of the two addresses that the server's side still holds, as Linux lists them: a client that does not read
- * cannot tell, and what the kernel goes on holding for a closed one counts, too.
+ * cannot tell. What the kernel keeps for a closed one counts, too.
  */
 async function countHeld(port: number): Promise<number> {
   const lines = (await readFile("/proc/net/tcp", "utf8")).split("\n").slice(1);
@@ -153,7 +154,7 @@ async function flood({ port, floodMs, pipelined }: EdgeAttack): Promise<{ sent: 
   return { sent, refused };
 }
 
-/** A request of a kilobyte with everything that a genuine one has, but for the secret. */
+/** A request of a kilobyte with everything that a genuine one has, except the secret. */
 function makeForged(): string {
   const body = JSON.stringify({ id: "evt_forged", type: "order.created", data: { note: "x".repeat(900) } });
   const head = makeHead("POST /webhooks/live", [

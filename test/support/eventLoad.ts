@@ -14,14 +14,14 @@ export interface EventLoad {
   /** Sends new events, some at a time, until `stop`. */
   start(): void;
   stop(): Promise<void>;
-  /** Sends again, as a provider does, all that was not acknowledged, until it is. */
+  /** Sends events again, as a provider does, until all are acknowledged. */
   settle(): Promise<void>;
 }
 
 const SENDERS = 8;
 const PAUSE_MS = 50;
 
-/** Sends events of ever new orders to `url`, the webhook address of the source live. */
+/** Sends events of new orders to `url`, the webhook address of the source live. */
 export function makeEventLoad(url: string): EventLoad {
   const run = randomUUID().slice(0, 8);
   const bodies = new Map<string, Buffer>();

@@ -2,7 +2,7 @@ import { createServer } from "node:http";
 import type { AddressInfo } from "node:net";
 import { buffer } from "node:stream/consumers";
 
-/** Stands between provider and receiver and keeps its own record of what the receiver acknowledged. */
+/** Relays events from provider to receiver, and keeps its own record of what the receiver acknowledged. */
 export interface EventRelay {
   /** The webhook address for the provider. */
   readonly url: string;

@@ -7,7 +7,7 @@ export interface StreamedEvent {
   readonly retry: string | undefined;
 }
 
-/** Reads server-sent events as they come, as the HTML standard has them: blocks of lines, data lines joined. */
+/** Reads server-sent events as they arrive, according to the HTML standard: blocks of lines, data lines joined. */
 export async function* readEventStream(response: Response): AsyncGenerator<StreamedEvent> {
   if (response.body === null) throw new TypeError("the response has no body");
   const decoder = new TextDecoder();

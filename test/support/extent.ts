@@ -4,7 +4,7 @@ export const isShort = process.env["FAULTS_EXTENT"] === "short";
 /** Replays a run: printed at its start, given by `--seed`. */
 export const seed = Number(process.env["FAULTS_SEED"] ?? 1);
 
-/** How long the random faults go on. */
+/** How long the random faults last. */
 export const randomSeconds = Number(process.env["FAULTS_SECONDS"] ?? (isShort ? 15 : 45));
 
 /** What a test of the matrix counted, on stderr for people and for docs/reliability.md. */

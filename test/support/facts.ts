@@ -1,14 +1,14 @@
 import type { Facts, SourceFacts } from "../../src/health/condition.ts";
 
-/** Seconds since 1970 of the look at these facts. */
+/** When these facts were read, in seconds since 1970. */
 export const LOOKED_AT = 1_763_632_830;
 
-/** An instant so many seconds before the look. */
+/** The instant that many seconds before the reading. */
 export const ago = (seconds: number) => BigInt(Math.round((LOOKED_AT - seconds) * 1_000)) * 1_000_000n;
 
 const DAY = 86_400;
 
-/** A source with which all is well; `change` replaces some of that. */
+/** A healthy source; `change` replaces some of its facts. */
 export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts {
   return {
     sourceId: "live",
@@ -75,7 +75,7 @@ export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts 
   };
 }
 
-/** Facts with which all is well; `change` replaces some of them, `source` some of those of the one source. */
+/** Facts of a healthy mirror; `change` replaces some of them, `source` some of those of its only source. */
 export function makeFacts(source: Partial<SourceFacts> = {}, change: Partial<Facts> = {}): Facts {
   return {
     now: ago(0),

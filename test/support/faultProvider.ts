@@ -14,9 +14,9 @@ import { WEBHOOK_SECRET } from "./webhooks.ts";
 export interface FaultProvider extends Pick<TestSandbox, "steer"> {
   readonly sandbox: Sandbox;
   readonly line: FaultProxy;
-  /** Variables that point the program at it, and have it poll as often as it may. */
+  /** Variables that point the program at it, and make it poll as often as allowed. */
   readonly env: Record<string, string>;
-  /** From now on events of live orders go to this address, by no line. */
+  /** From now on events of live orders go directly to this address, not through a line. */
   sendEventsTo(url: string): Promise<void>;
   /** All live orders as they are now, by reference. */
   readonly readTruth: () => Promise<Map<string, Record<string, unknown>>>;
@@ -29,7 +29,7 @@ export interface FaultProvider extends Pick<TestSandbox, "steer"> {
 
 let worlds = 0;
 
-/** Rate limits are on, as at the provider; the fleet is at rest unless asked for. */
+/** Rate limits are on, as at the provider; the fleet is at rest unless requested. */
 export async function startFaultProvider(options: Partial<SandboxOptions> = {}): Promise<FaultProvider> {
   const serverUrl = findTestServer();
   const name = `sandbox_${(worlds += 1)}_${process.pid}`;

@@ -10,11 +10,11 @@ export interface Weather {
   /** Before each chunk, in each direction. */
   readonly delayMs: number;
   readonly bytesPerSecond: number;
-  /** Bytes of these directions arrive nowhere until it heals: nothing answers and nothing is closed. */
+  /** Bytes of these directions do not arrive until it heals: nothing answers and nothing is closed. */
   readonly silent: "nothing" | "both" | Direction;
   /** Every connection is reset, open ones and new ones. */
   readonly refuses: boolean;
-  /** Each connection is reset behind so many bytes, both directions together, in the middle of whatever that is. */
+  /** Each connection is reset after that many bytes of both directions together, wherever that is. */
   readonly resetAfterBytes: number;
 }
 
@@ -36,11 +36,11 @@ export interface HoldPoint {
 }
 
 export interface Held {
-  /** Resolves when the line stands at the point. */
+  /** Resolves when the line has reached the point. */
   readonly reached: Promise<void>;
   /** Resets the connection: what was held never arrives. */
   drop(): void;
-  /** Lets it go on. */
+  /** Lets it continue. */
   release(): void;
 }
 
@@ -50,7 +50,7 @@ export interface FaultProxy {
   set(weather: Partial<Weather>): void;
   /** New connections go to this port from now on; open ones stay where they are. */
   moveTo(port: number): void;
-  /** Clear weather; what was silent goes on, as TCP would have it. */
+  /** Removes all faults; silenced directions continue, as in TCP. */
   heal(): void;
   /** The next request with that text, on any connection. One point at a time. */
   holdAt(point: HoldPoint): Held;
@@ -69,7 +69,7 @@ interface OpenHold extends HoldPoint {
   readonly let: Promise<"go on" | "drop">;
 }
 
-/** A line on a free port of this machine to a server on `targetPort`, in clear weather at first. */
+/** A line on a free port of this machine to a server on `targetPort`, at first without faults. */
 export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
   let port = targetPort;
   let weather = CLEAR;
@@ -82,7 +82,7 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
     while (isSilent(direction)) await changed.promise;
   };
 
-  /** True when the chunk may go on. */
+  /** True when the chunk may continue. */
   async function passHold(line: Line, direction: Direction, chunk: Buffer): Promise<boolean> {
     const point = hold;
     if (point === undefined) return true;
@@ -116,7 +116,7 @@ export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
       void pass(line, direction, chunk).then(() => from.resume());
     });
     from.on("error", () => undefined);
-    // In silence not even the end of a connection is heard.
+    // A silenced direction does not even forward the end of a connection.
     from.on("end", () => void speak(direction).then(() => to.end()));
     from.on("close", () => {
       lines.delete(line);

@@ -15,7 +15,7 @@ import { WEBHOOK_SECRET } from "./webhooks.ts";
 
 export type Role = "web" | "worker" | "poller" | "up";
 
-/** The built program, a Postgres and a Redis of its own, and lines to them that can be cut. */
+/** The built program, with its own Postgres and Redis, and lines to them that can be cut. */
 export interface FaultWorld {
   readonly postgres: OwnPostgres;
   /** Throws where no redis-server can be started: tests that need one do not run there. */

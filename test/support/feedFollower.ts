@@ -10,11 +10,11 @@ export interface FollowedChange {
   readonly revision: number;
 }
 
-/** A reader of the change feed that goes on wherever it was, as an integrator's does. */
+/** A reader of the change feed that always continues where it stopped, as an integrator's does. */
 export interface FeedFollower {
   /** In the order in which they came. */
   readonly changes: readonly FollowedChange[];
-  /** Answers that told the reader to begin again, or that it made a mistake. */
+  /** Answers that told the reader to start again, or that it had made a mistake. */
   readonly refusals: readonly number[];
   /** How often it had to connect again. */
   readonly reconnects: number;

@@ -5,13 +5,13 @@ import { json, startScriptedProvider } from "./scriptedProvider.ts";
 import type { ReceivedRequest, ScriptedProvider, Step } from "./scriptedProvider.ts";
 
 /**
- * A provider of another make than the sandbox, over HTTP: its list is by creation, newest first, with pages of 50 at the most;
- * it says nothing of its limits, and its errors are a plain text.
+ * A provider of another make than the sandbox, over HTTP: its list is sorted by creation, newest first, with at most 50
+ * orders a page. It does not reveal its limits, and its errors are plain text.
  */
 export interface ForeignProvider extends Pick<ScriptedProvider, "url" | "requests" | "close"> {
   /** Creates an order or changes it. */
   put(reference: string, updatedAt: Instant, status: string): void;
-  /** From now on single reads of the order are answered so, whatever lists show. */
+  /** From now on, single reads of the order get this answer, whatever lists show. */
   answerSingly(reference: string, step: Step): void;
   /** The status of each order. */
   truth(): Record<string, string>;

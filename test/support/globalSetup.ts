@@ -27,13 +27,13 @@ interface Servers {
 }
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
-/** Vitest loads this file anew for each project of a run. */
+/** Vitest loads this file again for each project of a run. */
 const run = globalThis as { servers?: Promise<Servers>; projects?: number };
 
 /**
- * What all projects of a run share: the built program, and a Postgres server for each worker, in it a migrated template
- * database that each file clones. Workers cannot share a server: what a snapshot sees, and so what the change feed may
- * show, waits for transactions of the whole server, also for those that a test in another database holds open.
+ * What all projects of a run share: the built program, and a Postgres server per worker, with a migrated template database
+ * that each file clones. Workers cannot share a server: what a snapshot sees, and so what the change feed may show, waits
+ * for transactions of the whole server, including those that a test in another database holds open.
  */
 export default async function setup(project: TestProject): Promise<() => Promise<void>> {
   const workers = project.config.maxWorkers ?? project.vitest.config.maxWorkers ?? 1;

@@ -7,14 +7,14 @@ export interface IdentityProvider {
   readonly issuer: string;
   readonly clientId: string;
   readonly clientSecret: string;
-  /** Whoever comes next is this person. */
+  /** From now on, everyone who signs in is this person. */
   signIn(claims: { sub: string; email?: string; email_verified?: boolean; groups?: string[] }): void;
   close(): Promise<void>;
 }
 
 const CLIENT = { clientId: "order-mirror", clientSecret: "a secret of the client, of the issuer's making" };
 
-/** A real provider of OpenID Connect, at which everybody is who `signIn` said, without a form. */
+/** A real provider of OpenID Connect that signs everybody in, without a form, as the person that `signIn` set. */
 export async function startIdentityProvider(redirectUri: string): Promise<IdentityProvider> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));

@@ -1,7 +1,7 @@
 import { BaseSequencer } from "vitest/node";
 import type { TestSpecification } from "vitest/node";
 
-/** Files that take minutes. Begun last, they would let all workers but one wait at the end of a run. */
+/** Files that take minutes. If they began last, all workers but one would wait at the end of a run. */
 const LONG = [
   "test/integration/proofSchedules.test.ts",
   "test/integration/proofSchedulesRest.test.ts",
@@ -11,7 +11,7 @@ const LONG = [
   "test/unit/poll/convergence.test.ts",
 ];
 
-/** Vitest's own sequence, which without a cache of durations goes by the size of the files, after those that take long. */
+/** Long files first, then Vitest's own sequence, which is by file size when there is no cache of durations. */
 export class LongestFirst extends BaseSequencer {
   override async sort(files: TestSpecification[]): Promise<TestSpecification[]> {
     const sorted = await super.sort(files);

@@ -14,18 +14,18 @@ export interface ListRead {
   readonly atMs: number;
 }
 
-/** A provider in memory, behind the interface of a source: for what happens around the requests, not in them. */
+/** A provider in memory, behind the interface of a source: for tests of what happens around requests, not in them. */
 export interface MemoryProvider extends OrderSource {
   readonly reads: readonly ListRead[];
   readonly singleReads: readonly string[];
   /** Puts an order, or changes it. */
   put(reference: string, updatedAt: Instant, more?: Record<string, unknown>): void;
   remove(reference: string): void;
-  /** An element of every list page that is no order. */
+  /** An element of every list page that is not an order. */
   serveToo(raw: string): void;
   /** Runs before each answer of listWindow and getOrder; what it throws is the answer. */
   before: (signal: AbortSignal | undefined) => Promise<void> | void;
-  /** At most so many orders on a page. */
+  /** Maximum number of orders on a page. */
   limitMax: number;
 }
 
@@ -93,7 +93,7 @@ export function makeMemoryProvider(): MemoryProvider {
   return provider;
 }
 
-/** So many seconds ago, cut to a microsecond. */
+/** That many seconds ago, truncated to a microsecond. */
 export function secondsAgo(seconds: number): Instant {
   return parseInstant(formatInstant(systemClock.now() - BigInt(Math.round(seconds * 1e9)), 6));
 }

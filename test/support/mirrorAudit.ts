@@ -4,14 +4,14 @@ import { expect } from "vitest";
 import { compareKeys } from "../../src/domain/order/observation.ts";
 import type { OrderKey } from "../../src/domain/order/observation.ts";
 
-/** Looks at the mirror past every proxy, with a memory of its own. */
+/** Observes the mirror directly, without proxies, and remembers what it saw. */
 export interface MirrorAudit {
   readonly pool: pg.Pool;
-  /** One look at every order and at safe_through; skips a mirror that is away. Returns false then. */
+  /** Checks every order and safe_through once. Returns false, without a check, when the mirror is away. */
   look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean>;
-  /** What was seen that must never be: an order that went back, safe_through without a recorded breach, a claim that was not true. */
+  /** Violations: an order that went back, safe_through that went back without a recorded breach, or a false claim. */
   readonly violations: readonly string[];
-  /** Waits until every one of these events is decided, exactly once each, and nothing else waits. */
+  /** Waits until each of these events is decided, exactly once, and nothing else waits. */
   expectDecided(eventIds: ReadonlySet<string>): Promise<void>;
   /** Waits until the mirror holds exactly these orders, member for member. */
   expectEqual(readTruth: () => Promise<ReadonlyMap<string, unknown>>): Promise<void>;
@@ -117,7 +117,7 @@ export function makeMirrorAudit(url: string): MirrorAudit {
   };
 }
 
-/** A breach on record explains that the claim went back. */
+/** A recorded breach explains why the claim went back. */
 async function isBreach(pool: pg.Pool, from: bigint, to: bigint): Promise<boolean> {
   const { rowCount } = await pool.query(
     "select from mirror.coverage_breaches where safe_through_before >= $1 and safe_through_after <= $2",

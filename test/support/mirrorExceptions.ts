@@ -3,8 +3,8 @@ import { beforeEach } from "vitest";
 import { passMinute } from "./contractMirror.ts";
 
 /**
- * Where the mirror does not answer as the provider does, and why: all of it. Each row names a file of the contract
- * suite and the full names of its tests.
+ * All cases in which the mirror does not answer as the provider does, with the reasons. Each row names a file of the
+ * contract suite and the full names of its tests.
  */
 const EXCEPTIONS: readonly { file: string; tests: RegExp; why: string }[] = [
   {

@@ -20,7 +20,7 @@ export function orderText(fields: Record<string, unknown>): string {
   });
 }
 
-/** Puts an order into the mirror's table as a read of ours would have, past the code that applies. */
+/** Puts an order into the mirror's table as a read would, without the code that applies. */
 export async function insertOrder(pool: pg.Pool, sourceId: string, raw: string): Promise<void> {
   const snapshot = readSnapshot(raw, JSON.parse(raw));
   const { fields, version } = snapshot;

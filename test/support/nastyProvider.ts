@@ -2,7 +2,7 @@ import { floorTo } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import { makeRandom } from "./random.ts";
 
-/** How this provider differs from the one that everybody imagines. Times in seconds of its own clock. */
+/** How this provider differs from an ideal one. Times in seconds of its own clock. */
 export interface NastyBehaviour {
   readonly seed: number;
   /** `byReference` and `byReferenceDown` are orders of creation, `shuffled` is another one at every request. */
@@ -11,11 +11,11 @@ export interface NastyBehaviour {
   readonly ties: "stable" | "random";
   readonly sinceInclusive: boolean;
   readonly untilInclusive: boolean;
-  /** It cuts the bounds that it is asked for to whole seconds. */
+  /** It truncates requested bounds to whole seconds. */
   readonly cutsBounds: boolean;
   /** Resolution of the timestamps that it shows, in nanoseconds. */
   readonly granule: bigint;
-  /** It keeps, filters and sorts by microseconds, and cuts them only to show them. */
+  /** It stores, filters and sorts by microseconds, and truncates them only in answers. */
   readonly keepsFiner: boolean;
   /** It lowers the limit to this. */
   readonly limitMax: number;
@@ -55,7 +55,7 @@ export interface ServedPage {
 export const START: Instant = 1_790_000_000n * 1_000_000_000n;
 const MICRO = 1_000n;
 
-/** A pure stand-in for the provider in a time of its own: nothing happens in it but by `advance` and `list`. */
+/** A pure replacement for the provider in its own time: only `advance` and `list` make anything happen. */
 export class NastyProvider {
   readonly #behaviour: NastyBehaviour;
   readonly #rows: Row[];
@@ -66,7 +66,7 @@ export class NastyProvider {
   #owed = 0;
   #quiet = false;
   requests = 0;
-  /** Orders whose timestamp once was later than it is: an order by timestamps cannot follow those. */
+  /** Orders whose timestamp was once later than it is now: sorting by timestamps cannot follow those. */
   readonly wentBack = new Set<string>();
 
   constructor(behaviour: NastyBehaviour) {
@@ -85,12 +85,12 @@ export class NastyProvider {
     return this.#now;
   }
 
-  /** What a client can know of the time: the `Date` header has whole seconds, so a second may have gone by. */
+  /** What a client can know about the time: the `Date` header has whole seconds, so up to a second may have passed. */
   get providerNow(): Instant {
     return floorTo(this.#now, 1_000_000_000n) - 1_000_000_000n;
   }
 
-  /** From now on nothing changes, apart from what is late already. */
+  /** From now on nothing changes, except what is already late. */
   calmDown(): void {
     this.#quiet = true;
   }
@@ -149,7 +149,7 @@ export class NastyProvider {
     };
   }
 
-  /** The order that changed last of those that can be seen, as shown. */
+  /** Of the visible orders, the one that changed last, as shown. */
   newest(): ServedRow | undefined {
     const row = this.#rows.reduce<Row | undefined>(
       (last, each) => (last === undefined || each.stamp > last.stamp ? each : last),
@@ -160,7 +160,7 @@ export class NastyProvider {
     return { reference, revision, updatedAt: floorTo(stamp, this.#behaviour.granule) };
   }
 
-  /** Everything that can be seen now. */
+  /** Everything that is visible now. */
   visible(): { reference: string; revision: number; stamp: Instant }[] {
     return this.#rows.map(({ reference, revision, stamp }) => ({ reference, revision, stamp }));
   }

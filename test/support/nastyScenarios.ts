@@ -17,7 +17,7 @@ type Arbitraries<Member extends keyof NastyScenario> = {
   [Name in Member]: fc.Arbitrary<NastyScenario[Name]>;
 };
 
-/** Its ways, whatever its size. No change becomes visible later than an overlap of `overlapSeconds` allows for. */
+/** Its behaviour at any size. No change becomes visible later than an overlap of `overlapSeconds` allows. */
 export function arbitraryBehaviour(overlapSeconds: number): Arbitraries<Exclude<keyof NastyScenario, Size>> {
   return {
     seed: fc.nat(),

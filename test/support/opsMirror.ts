@@ -12,8 +12,8 @@ const MODES = new Map([["live", "live"]] as const);
 export const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(Date.now() - seconds * 1_000));
 
 /**
- * A mirror with a past: the order ORD-1001, of which one event was lost and found by a poll, one came twice and one
- * too late; twenty others; what is in quarantine; windows that were read, with a gap.
+ * A mirror with a history: the order ORD-1001, with one event lost and found by a poll, one that came twice and one that
+ * came too late; twenty other orders; input in quarantine; windows that were read, with a gap.
  */
 export async function fillMirror(pool: Pool): Promise<void> {
   await addSource(pool, "live");

@@ -10,7 +10,7 @@ import { serve } from "./serve.ts";
 
 export const PASSWORDS = { operator: "operate at night", viewer: "only look" } as const;
 
-/** The ops pages as web serves them, with both passwords set, over a mirror with a past. */
+/** The ops pages as web serves them, with both passwords set, over a mirror with a history. */
 export async function serveOpsPages() {
   const database = await makeTestDatabase();
   const pool: Pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });

@@ -12,7 +12,7 @@ import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 import { TEMPLATE_DATABASE } from "./database.ts";
 
-/** A migrated server of a test's own, to stop, kill and freeze. */
+/** A migrated server for one test, to stop, kill and freeze. */
 export interface OwnPostgres {
   readonly url: string;
   readonly dataDir: string;
@@ -21,9 +21,9 @@ export interface OwnPostgres {
   stop(): Promise<void>;
   /** On the same port, with the same data. */
   start(): Promise<void>;
-  /** Ends the server at once, as the system does when memory runs out; resolves when nothing of it is left. */
+  /** Kills the server, as the system does when memory runs out; resolves when all its processes have ended. */
   kill(): Promise<void>;
-  /** Stops every process of the server in its tracks: connections stay open and nothing answers. */
+  /** Freezes every process of the server: connections stay open and nothing answers. */
   freeze(): Promise<void>;
   thaw(): void;
   /** Stops the server and removes its data. */
@@ -94,7 +94,7 @@ export async function openOwnPostgres({
   };
 }
 
-/** Copies the data folder of a stopped server, with owners and rights: a set-up and all migrations in a moment. */
+/** Copies the data folder of a stopped server, with owners and rights: much faster than a setup and all migrations. */
 export async function copyCluster(from: string, to: string): Promise<void> {
   await promisify(execFile)("cp", ["-a", from, to]);
 }

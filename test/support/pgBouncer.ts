@@ -9,7 +9,7 @@ import { withDatabase } from "./createDatabase.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 20;
-/** Debian puts it where only root looks. */
+/** Debian installs it in a folder that only root's PATH has. */
 const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(runs);
 
 export const canStartPgBouncer = BINARY !== undefined;
@@ -27,7 +27,7 @@ export interface PgBouncer {
   stop(): Promise<void>;
 }
 
-/** A pooler in transaction mode before `databaseUrl`, with fewer connections to the server than any client opens. */
+/** A pooler in transaction mode in front of `databaseUrl`, with fewer connections to the server than any client opens. */
 export async function startPgBouncer(databaseUrl: string): Promise<PgBouncer> {
   const target = new URL(databaseUrl);
   const port = await findFreePort();
@@ -48,7 +48,7 @@ pool_mode = transaction
 default_pool_size = 2
 `,
   );
-  // Under root it wants to be another account, which then reads the file.
+  // Under root it switches to another account, which must be able to read the file.
   await chmod(dir, 0o755);
   const asOther = process.getuid?.() === 0 ? ["-u", "nobody"] : [];
   const server = spawn(BINARY ?? "", [...asOther, config], { stdio: "ignore" });

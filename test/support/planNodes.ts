@@ -1,4 +1,4 @@
-/** A node of a plan, as `explain (format json)` gives it; what was carried out is there with `analyze` only. */
+/** A node of a plan, as `explain (format json)` gives it; actual figures are present with `analyze` only. */
 export interface PlanNode {
   readonly "Node Type": string;
   readonly "Relation Name"?: string;

@@ -1,7 +1,7 @@
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 
 /**
- * A process of its own that uses an embedded Postgres. Argument: the data folder. Prints one line of JSON with the
+ * A separate process that uses an embedded Postgres. Argument: the data folder. Prints one line of JSON with the
  * connection, and stops using the server when its stdin ends.
  */
 const [dataDir = ""] = process.argv.slice(2);

@@ -5,12 +5,12 @@ import path from "node:path";
 
 export const ROOT = path.resolve(import.meta.dirname, "../..");
 const MAIN = path.join(ROOT, "dist/cli/main.js");
-/** Variables of the machine that a program needs; none of the product's own. */
+/** Variables of the machine that a program needs, without those of the product. */
 const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
-/** On a machine that does much else; alone it starts in a second. */
+/** For a busy machine; otherwise it starts in a second. */
 const START_TIMEOUT_MS = 180_000;
 
-/** The built program's file; throws what the build said when it failed. */
+/** The built program's file; throws the build's output when the build failed. */
 export function findProgram(): string {
   const failure = process.env["BUILD_FAILURE"];
   if (failure !== undefined) throw new Error(`the program was not built:\n${failure}`);
@@ -26,7 +26,7 @@ export interface Ending {
 
 export interface RunningProgram {
   readonly child: ChildProcess;
-  /** What it has written so far. */
+  /** Its output so far. */
   output(): string;
   /** Resolves with the match when stdout or stderr shows it; rejects when the program ends before. */
   waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
@@ -37,8 +37,8 @@ export interface RunningProgram {
 const running = new Set<RunningProgram>();
 
 /**
- * Starts the built program with exactly these variables, on a machine whose programs are trusted (LOCAL_TRUST) unless they
- * say otherwise; what it says goes to the file `stderrTo`, if given.
+ * Starts the built program with exactly these variables. Unless they say otherwise, requests from this machine are trusted
+ * (LOCAL_TRUST). Its messages go to the file `stderrTo`, if given.
  */
 export function startProgram(
   args: readonly string[],
@@ -46,7 +46,7 @@ export function startProgram(
   options: {
     stderrTo?: string;
     nodeOptions?: readonly string[];
-    /** Another program than the built one: its main file. */
+    /** Main file of a program other than the built one. */
     program?: string;
   } = {},
 ): RunningProgram {
@@ -56,7 +56,7 @@ export function startProgram(
     INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
   );
   const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
-    // A folder without a .env file of somebody's.
+    // A folder without anybody's .env file.
     cwd: path.join(ROOT, "dist"),
     env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
     stdio: ["ignore", "pipe", stderrFile ?? "pipe"],
@@ -119,7 +119,7 @@ export function runProgram(args: readonly string[], env: Record<string, string> 
   return startProgram(args, env).ended;
 }
 
-/** Ends whatever a test left running; call it in afterEach. */
+/** Ends everything that a test left running; call it in afterEach. */
 export async function stopPrograms(): Promise<void> {
   await Promise.all([...running].map((program) => program.stop("SIGKILL")));
 }

@@ -12,10 +12,10 @@ import type { Lane } from "./scheduledWorld.ts";
  */
 const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 2_000);
 const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
-/** Test files that share the schedules, each in a process and with a Postgres of its own. */
+/** Test files that share the schedules, each in its own process with its own Postgres. */
 const SHARES = 2;
 const SHARE = Math.ceil(SCHEDULES / SHARES);
-/** Side by side in one process, each with a database and a clock of its own: one computes while another waits for Postgres. */
+/** In parallel in one process, each with its own database and clock: one computes while another waits for Postgres. */
 const LANES = Math.min(3, SHARE);
 
 async function runSchedule(lane: Lane, as: Make, steps: readonly Step[]): Promise<void> {

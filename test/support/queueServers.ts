@@ -4,7 +4,7 @@ import type { TestDatabase } from "./database.ts";
 import { redisAvailable, startRedis } from "./redis.ts";
 import type { TestRedis } from "./redis.ts";
 
-/** Where the queue may be kept, and whether that can be tested here. */
+/** Places for the queue, and whether they can be tested here. */
 export const QUEUE_BACKENDS = [
   { backend: "Postgres", runs: true },
   { backend: "Redis", runs: redisAvailable },
@@ -14,7 +14,7 @@ interface QueueServers {
   readonly database: TestDatabase;
   /** Undefined where no Redis is found. */
   readonly redis: TestRedis | undefined;
-  /** What the queue is given to be kept in this one. */
+  /** The queue's settings for this place. */
   readonly redisUrls: (backend: "Postgres" | "Redis") => readonly string[];
 }
 

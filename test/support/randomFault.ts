@@ -11,7 +11,7 @@ interface Stage {
   readonly supervisor: Supervisor;
 }
 
-/** A fault from its beginning to its end. */
+/** A fault from start to end. */
 interface Fault {
   readonly name: string;
   readonly run: () => Promise<void>;
@@ -20,7 +20,7 @@ interface Fault {
 const ROLES: readonly Role[] = ["web", "worker", "poller"];
 const SPAN_MAX_MS = 4_000;
 
-/** The next fault by the dice: what, where and for how long follow from `random` alone. */
+/** The next random fault: its kind, place and duration depend only on `random`. */
 export function chooseFault({ world, provider, supervisor }: Stage, random: () => number): Fault {
   const pick = <Value>(values: readonly Value[]): Value => values[Math.floor(random() * values.length)]!;
   const spanMs = 200 + Math.floor(random() * SPAN_MAX_MS);
@@ -107,7 +107,7 @@ function chooseWeather(
   ]);
 }
 
-/** Not the refusals that it makes up: the run counts refusals to see that none was deserved. */
+/** Does not include refusals that the fault makes up: the run counts refusals to check that none was deserved. */
 const PROVIDER_FLAWS: readonly FaultsPatch[] = [
   { loseShare: 0.5 },
   { duplicateShare: 0.5 },

@@ -8,17 +8,17 @@ export interface RawAnswer {
   readonly body: string;
 }
 
-/** A connection on which a test says exactly what it wants, and when. */
+/** A connection on which a test sends exactly what it wants, when it wants. */
 export interface RawConnection {
   write(bytes: string | Buffer): void;
   /** The next answer on this connection. Rejects when the connection closes before it is complete. */
   readAnswer(): Promise<RawAnswer>;
-  /** Resets the connection, as a sender that gave up. */
+  /** Resets the connection, as a sender that gives up does. */
   abort(): void;
   readonly closed: Promise<void>;
 }
 
-/** `reads: false`: a client that takes none of its answers. */
+/** `reads: false`: a client that reads none of its answers. */
 export async function openRaw(port: number, { reads = true } = {}): Promise<RawConnection> {
   const socket = connect(port, "127.0.0.1");
   await once(socket, "connect");
@@ -58,7 +58,7 @@ export async function openRaw(port: number, { reads = true } = {}): Promise<RawC
   };
 }
 
-/** Sends one request as it stands and returns the answer. */
+/** Sends one request unchanged and returns the answer. */
 export async function sendRaw(port: number, ...parts: readonly (string | Buffer)[]): Promise<RawAnswer> {
   const connection = await openRaw(port);
   for (const part of parts) connection.write(part);

@@ -12,7 +12,7 @@ const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
 export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
 
-/** Whether tests can start a Redis of their own: needed to kill, freeze and restart it. */
+/** Whether tests can start their own Redis: needed to kill, freeze and restart it. */
 export const canStartRedis = runs(REDIS_BINARY);
 /** Whether tests have any Redis: their own, or one at TEST_REDIS_URL whose data they may destroy. */
 export const redisAvailable = canStartRedis || process.env["TEST_REDIS_URL"] !== undefined;
@@ -29,11 +29,11 @@ if (!redisAvailable) {
 
 export interface TestRedis {
   readonly url: string;
-  /** Ends the server as a power cut would, but for what the system still writes. */
+  /** Ends the server as a power failure would, except for what the system still writes. */
   kill(): Promise<void>;
   /** Starts it again on the same port and data. */
   restart(): Promise<void>;
-  /** Stops it in its tracks: connections stay open and nothing answers. */
+  /** Freezes it: connections stay open and nothing answers. */
   freeze(): void;
   thaw(): void;
   flush(): Promise<void>;

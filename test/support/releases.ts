@@ -13,11 +13,11 @@ const RELEASES = path.join(ROOT, "test/upgrade/releases");
 export interface Release {
   /** SQL that fills an empty database, as the release left one. */
   readonly dump: string;
-  /** Its file to run; undefined where its tag cannot be had. */
+  /** Its main file; undefined when its tag is not available. */
   readonly program: string | undefined;
 }
 
-/** Versions of which a dump is kept, oldest first. */
+/** Versions that have a dump, oldest first. */
 export async function listReleases(): Promise<readonly string[]> {
   const files = existsSync(RELEASES) ? await readdir(RELEASES) : [];
   const versions = files.filter((file) => file.endsWith(".sql.gz")).map((file) => file.slice(0, -7));
@@ -30,7 +30,7 @@ export async function loadRelease(version: string, home: string): Promise<Releas
   return { dump, program: await buildTag(`v${version}`, path.join(home, version)) };
 }
 
-/** The program as it is built now, with a dump of its own: before the first release there is nothing else to come from. */
+/** The current build, with its own dump: before the first release, there is nothing else to upgrade from. */
 export async function makeBaseline(home: string): Promise<Release> {
   const program = findProgram();
   const file = path.join(home, "baseline.sql.gz");

@@ -1,5 +1,5 @@
-// Renders a Helm chart as `helm template mirror CHART --values FILE` does, with what Helm is made of: Go's templates and the
-// functions of sprig. For machines without helm, since Debian has these libraries and not helm.
+// Renders a Helm chart as `helm template mirror CHART --values FILE` does, with the libraries that Helm uses: Go's templates
+// and the functions of sprig. For machines without Helm: Debian has these libraries, but not Helm.
 package main
 
 import (

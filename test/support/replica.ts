@@ -28,7 +28,7 @@ export async function startReplicatedPostgres(): Promise<ReplicatedPostgres> {
   };
 }
 
-/** A hot standby of a running server. Promoted, it waits for no standby of its own. */
+/** A hot standby of a running server. After its promotion, it does not wait for a standby. */
 export async function startStandby(primary: OwnPostgres): Promise<OwnPostgres> {
   const home = await mkdtemp(path.join(tmpdir(), "order-mirror-standby-"));
   const { hostname, port, username, password } = new URL(primary.url);

@@ -37,7 +37,7 @@ export interface ReportServer {
   close(): Promise<void>;
 }
 
-/** The read API, open to this machine, over a database of its own. */
+/** The read API, open to this machine, over its own database. */
 export async function startTestReport(): Promise<ReportServer> {
   const database = await makeTestDatabase();
   const pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });

@@ -6,7 +6,7 @@ const ROOT = path.resolve(import.meta.dirname, "../..");
 /** The document that describes the schema reporting. */
 export const REPORTING_DOCUMENT = path.join(ROOT, "docs/reporting.md");
 
-/** Blocks of that document by what stands behind their fence. */
+/** Blocks of that document by the text after their fence. */
 export function readBlocks(fence: string): string[] {
   const text = readFileSync(REPORTING_DOCUMENT, "utf8");
   return [...text.matchAll(new RegExp(`^\`\`\`${fence}\\n(.*?)^\`\`\``, "gms"))].map(
@@ -40,7 +40,7 @@ export function readDashboard(): { panels: Panel[]; sourceQuery: string } {
   };
 }
 
-/** What Grafana makes of its macros. */
+/** Replacements for Grafana's macros. */
 function expand(sql: string): string {
   return sql
     .replaceAll("${source:sqlstring}", "'live','test'")

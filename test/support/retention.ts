@@ -7,7 +7,7 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 
 export const DAY_MS = 86_400_000;
 
-/** One pass of each rule, without the pauses between its steps; returns what all of them looked at and removed. */
+/** One pass of each rule, without the pauses between its steps; returns what all of them examined and removed. */
 export async function removeOlder(
   pool: Pool,
   rules: readonly RetentionRule[],

@@ -13,7 +13,7 @@ export const PROCESSES = ["web", "worker", "poller"] as const;
 export type ProcessName = (typeof PROCESSES)[number];
 export type Login = ProcessName | "owner" | "reader";
 
-/** A server whose mirror has an owner without any right beyond its own, and a login for each process. */
+/** A server whose mirror has an owner without further rights, and a login for each process. */
 export interface RoleLogins {
   urlOf(who: Login): string;
   query(who: Login, sql: string): Promise<Record<string, unknown>[]>;
@@ -50,7 +50,7 @@ export async function makeRoleLogins(): Promise<RoleLogins> {
   await runProgram(["migrate"], { DATABASE_URL: urlOf("owner") });
   const grants = await readRolesFile();
   const rights = parseRights(grants);
-  // Twice, as it is run again after every migration.
+  // Twice, because it runs again after every migration.
   for (let time = 1; time <= 2; time += 1) await query("owner", grants);
   await administer(`alter system set log_line_prefix = '${LOG_PREFIX}'`);
   await administer("select pg_reload_conf()");
@@ -77,7 +77,7 @@ export async function makeRoleLogins(): Promise<RoleLogins> {
     },
     async listUnusedWrites(who) {
       const entries = (await readEntries(who)).join("\n");
-      // What a function does with its caller's rights stands in no log.
+      // No log shows what a function does with its caller's rights.
       const functions = await query(
         "owner",
         "select proname as name, prosrc as body from pg_proc where pronamespace = 'mirror'::regnamespace and not prosecdef",

@@ -6,7 +6,7 @@ import type { Reporter, TestModule } from "vitest/node";
 interface RunReport {
   readonly passed: number;
   readonly skipped: number;
-  /** Whatever makes vitest's exit code non-zero, each with the first line of its error. */
+  /** Everything that makes vitest's exit code non-zero, each with the first line of its error. */
   readonly failures: readonly string[];
   readonly files: readonly { readonly file: string; readonly ms: number }[];
 }
@@ -61,7 +61,7 @@ function listFailures(module: TestModule): string[] {
   return failures;
 }
 
-/** An error outside tests names the file that was running, and where it comes from. */
+/** An error outside tests names the file that was running, and its origin. */
 function describeUnhandled(error: TestError): string {
   const file = error["VITEST_TEST_PATH"];
   const running = typeof file === "string" ? path.relative(process.cwd(), file) : "no test file";

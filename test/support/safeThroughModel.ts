@@ -3,8 +3,8 @@ import { merge } from "../../src/domain/window/coverage.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 
 /**
- * Exclusive end of the unbroken run of `proved` windows that holds `reached`; `reached` itself where there is none.
- * It never lies before `reached` and never passes a gap.
+ * Exclusive end of the unbroken run of `proved` windows that contains `reached`; `reached` itself when there is none.
+ * Never before `reached`, and never past a gap.
  */
 export function safeThrough(reached: Instant, proved: readonly Window[]): Instant {
   const run = merge(proved).find(({ since, until }) => since <= reached && reached < until);

@@ -1,4 +1,4 @@
-/** What the dashboard and the fleet do at a real provider, done through the sandbox's own interface. */
+/** Does through the sandbox's control interface what the dashboard and the fleet do at a real provider. */
 export interface SandboxControl {
   setPlan(organization: Organization, plan: "none" | "standard" | "advanced"): Promise<void>;
   setSubscription(organization: Organization, subscription: Subscription): Promise<void>;
@@ -21,7 +21,7 @@ export interface SandboxControl {
     mode: "live" | "test";
     url: string;
     secret: string;
-    /** Another name, another endpoint beside it. */
+    /** A different name creates another endpoint. */
     name?: string;
   }): Promise<void>;
 }

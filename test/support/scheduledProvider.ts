@@ -13,23 +13,23 @@ export interface Shown {
 }
 
 interface State extends Shown {
-  /** When the provider made the change; what it dates it to may lie before that. */
+  /** When the provider made the change; its timestamp may be earlier. */
   readonly since: Instant;
 }
 
-/** What the spec leaves open, and this provider does so. */
+/** This provider's choices where the spec leaves them open. */
 export interface Make {
   readonly sort: "updatedAt" | "creation";
   readonly descending: boolean;
-  /** Bounds are cut to whole seconds. */
+  /** Bounds are truncated to whole seconds. */
   readonly cutsBounds: boolean;
   /** Orders on a page. */
   readonly limit: number;
 }
 
-/** A provider in virtual time whose answers may lag, whose stamps may fall, and that can be taken back to an earlier moment. */
+/** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
 export interface ScheduledProvider extends OrderSource {
-  /** Its answers show what it was so long ago. */
+  /** Its answers show its state of that long ago. */
   lagSeconds: number;
   /** Orders that cannot be read singly. */
   readonly poisoned: Set<string>;
@@ -38,9 +38,9 @@ export interface ScheduledProvider extends OrderSource {
   /** Runs before each answer to a list request. */
   before: () => Promise<void> | void;
   change(reference: string, skewSeconds: number): Shown;
-  /** As restored from a backup: what was changed since then never happened. */
+  /** As restored from a backup: changes since then never happened. */
   goBack(seconds: number): void;
-  /** What it shows now, whatever the lag. */
+  /** Its current state, regardless of the lag. */
   truth(): Map<string, Shown>;
 }
 

@@ -22,7 +22,7 @@ export const arbitraryStep = fc.oneof(
     fc.record({
       kind: fc.constant("change" as const),
       orders: fc.uniqueArray(order, { minLength: 1, maxLength: 5 }),
-      // In a minute at most: what a provider may date back that keeps its word.
+      // At most a minute: how far a provider that keeps its promises may backdate.
       skew: fc.constantFrom(0, 0, -0.25, -40),
       told: fc.boolean(),
     }),
@@ -63,7 +63,7 @@ const WORD_LAG_SECONDS = 20;
 const breaksWord = (one: Step) =>
   one.kind === "goBack" || one.kind === "fall" || (one.kind === "lag" && one.seconds > WORD_LAG_SECONDS);
 
-/** What the proof speaks of and the mirror has otherwise, apart from exceptions. */
+/** Orders covered by the proof that differ in the mirror, except for exceptions. */
 function listFalse(world: ScheduledWorld, { safeThrough, served, excepted }: Look): string[] {
   const truth = world.provider.truth();
   const missed = [...truth].filter(([reference, { updatedAt }]) => {
@@ -160,7 +160,7 @@ export class ScheduledRun {
     }
   }
 
-  /** The process is gone, and its lease has run out. */
+  /** The process has ended, and its lease has expired. */
   async #succeed(): Promise<Poller> {
     const former = this.#poller;
     await this.#world.endLease();
@@ -168,7 +168,7 @@ export class ScheduledRun {
     return former;
   }
 
-  /** Another one leads, and the former goes on as if it still did. */
+  /** Another process leads, and the former leader continues as if it still led. */
   async #takeOver(): Promise<void> {
     const former = await this.#succeed();
     await this.cycle();
@@ -182,7 +182,7 @@ export class ScheduledRun {
     const world = this.#world;
     const { provider } = world;
     await world.advance(INTERVAL_SECONDS);
-    // The cycle itself has begun by the first request, so its commits since are what is lost.
+    // By the first request the cycle itself has begun, so the commits since then are lost.
     let requests = 0;
     let forgets = false;
     if (kind === "restoreAmid") await world.keep();
@@ -204,12 +204,12 @@ export class ScheduledRun {
     if (kind !== "killAmid") await polled;
     provider.before = () => undefined;
     if (kind === "killAmid" && requests >= request) await this.#succeed();
-    // What the database has forgotten it does not claim any more, and it records no breach of that.
+    // The database no longer claims what it has forgotten, and records no breach of it.
     if (forgets) this.#look = undefined;
     await this.#judge();
   }
 
-  /** Whatever happened, when it is over the mirror is the provider's. */
+  /** Whatever happened, at the end the mirror equals the provider. */
   async end(): Promise<void> {
     const world = this.#world;
     const { provider } = world;
@@ -217,7 +217,7 @@ export class ScheduledRun {
     provider.lagSeconds = 0;
     provider.poisoned.clear();
     provider.garbled.clear();
-    // What was late teaches a longer margin by the next cycle at the latest.
+    // Late changes lengthen the margin by the next cycle at the latest.
     await world.advance(TUNED_EVERY_SECONDS);
     await this.cycle();
     // Claims may be dated five minutes ahead.

@@ -20,7 +20,7 @@ export const INTERVAL_SECONDS = 30;
 const DAY_SECONDS = 86_400;
 export const nanos = (seconds: number) => BigInt(seconds) * 1_000_000_000n;
 
-/** What the mirror says of itself and of its orders, in one look. */
+/** What the mirror reports about itself and its orders at one instant. */
 export interface Look {
   readonly safeThrough: Instant;
   readonly breaches: number;
@@ -30,32 +30,32 @@ export interface Look {
   readonly excepted: ReadonlySet<string | null>;
 }
 
-/** One source of a mirror, in virtual time, with a provider of its own. */
+/** One source of a mirror, in virtual time, with its own provider. */
 export interface ScheduledWorld {
   readonly provider: ScheduledProvider;
   now(): Instant;
   advance(seconds: number): Promise<void>;
-  /** A poller as in a process of its own. */
+  /** A poller as in a separate process. */
   startPoller(): Poller;
-  /** Takes the lease away from whoever holds it, as time does from a process that was killed. */
+  /** Ends the lease of its holder, as time does when a process was killed. */
   endLease(): Promise<void>;
   /** Applies an event of such a change. */
   deliver(reference: string, change: Shown): Promise<void>;
   requestVerification(): Promise<void>;
   look(): Promise<Look>;
-  /** Keeps what the database holds of the source, for `restore`. */
+  /** Saves the source's part of the database, for `restore`. */
   keep(): Promise<void>;
-  /** The database is as it was at the last `keep`: a failover has lost the commits since, or a backup was put in place. */
+  /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
   restore(): Promise<void>;
 }
 
-/** A database with a clock of its own, for one schedule after another; each has a source of its own. */
+/** A database with its own clock, for one schedule after another; each has its own source. */
 export interface Lane {
   begin(make: Make): Promise<ScheduledWorld>;
   close(): Promise<void>;
 }
 
-/** What belongs to a source goes into one table, and comes back from it without waking a trigger. */
+/** Saves the rows of a source in one table, and restores them from it without firing triggers. */
 const KEEPING = `
 create table virtual.kept (source_id text, place text, content jsonb);
 create function virtual.places() returns setof text language sql stable as $$
@@ -124,7 +124,7 @@ export async function openLane(name: string): Promise<Lane> {
   };
 }
 
-/** Prepares each statement once per connection: to plan them anew each time costs more than to carry them out. */
+/** Prepares each statement once per connection: planning them each time costs more than executing them. */
 function makeLanePool(url: string): Pool {
   const planning = { keepsPlans: true, plansForAnyValues: true };
   const pool = makePool({ url, purpose: "poll", max: 2, statementTimeoutMs: 30_000, ...planning });
@@ -147,7 +147,7 @@ interface LaneTime {
   advance(seconds: number): Promise<void>;
 }
 
-/** Time stands still but for `advance`. */
+/** Time moves only by `advance`. */
 function makeLaneTime(pool: Pool): LaneTime {
   let instant = START;
   let sleepers: { readonly until: bigint; readonly wake: () => void }[] = [];
@@ -204,7 +204,7 @@ function makeWorld(lane: { pool: Pool; time: LaneTime; sourceId: string; make: M
         pace: "cycle",
         holder: `process ${(processes += 1)}`,
         rateWindowMs: 0,
-        // Time passes in steps, between which nobody renews; a process that ends gives the lease up.
+        // Time passes in steps without renewals between them; a process that ends releases the lease.
         leaseTtlMs: 30 * DAY_SECONDS * 1_000,
       }),
     endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),

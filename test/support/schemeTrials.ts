@@ -43,7 +43,7 @@ export function arbitraryTrial(algorithms: readonly string[]): fc.Arbitrary<Tria
         signed,
         timestamp: before.includes("{timestamp}") ? { ...timeIn, unit } : null,
         idHeader: before.includes("{id}") ? "x-event-id" : null,
-        // A lead without parts would be told as a prefix.
+        // A lead without parts would be reported as a prefix.
         lead: rest.separator === "" ? "" : rest.lead,
       };
       return { text: JSON.stringify(scheme), body: Buffer.from(JSON.stringify({ value: json })) };

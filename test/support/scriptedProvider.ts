@@ -28,7 +28,7 @@ export interface ScriptedProvider {
   close(): Promise<void>;
 }
 
-/** A server that does what a test tells it, on the level of HTTP. */
+/** A server that does what a test scripts, at the level of HTTP. */
 export async function startScriptedProvider(): Promise<ScriptedProvider> {
   const requests: ReceivedRequest[] = [];
   let steps: readonly Step[] = [];

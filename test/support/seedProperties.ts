@@ -1,4 +1,4 @@
 import fc from "fast-check";
 
-/** Each run tries the same random values, so that what fails is the change. PROPERTY_SEED=2 and so on try others. */
+/** Each run tries the same random values, so that a failure comes from the change. PROPERTY_SEED=2 etc. try others. */
 fc.configureGlobal({ seed: Number(process.env["PROPERTY_SEED"] ?? 1) });

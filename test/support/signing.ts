@@ -35,7 +35,7 @@ function keyPair(kind: string) {
   return made;
 }
 
-/** A secret to sign with and the one to verify with, of the format that the scheme asks for. */
+/** A secret to sign with and the one to verify with, in the format that the scheme requires. */
 export function makeSecrets(scheme: Scheme, bytes: Uint8Array): SecretPair {
   const same = (secret: string) => ({ signing: secret, verifying: secret });
   const base64 = Buffer.from(bytes).toString("base64");

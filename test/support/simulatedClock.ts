@@ -2,7 +2,7 @@ import { NANOS_PER_SECOND } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import type { Clock } from "../../src/runtime/lifecycle/clock.ts";
 
-/** A clock whose time stands still until a test moves it: an hour passes in a moment, and always the same way. */
+/** A clock that only a test moves: an hour passes in a moment, and always in the same way. */
 export interface SimulatedClock extends Clock {
   /** Moves to `ms` after the start, waking every sleeper at its time, with all that follows from it. */
   runUntil(ms: number): Promise<void>;
@@ -13,11 +13,11 @@ interface Sleeper {
   readonly wake: () => void;
 }
 
-/** What a clock waits for, beside the code that its sleepers run. */
+/** What a clock waits for, in addition to the code that its sleepers run. */
 export interface Surroundings {
   /** Resolves when everything that was set free has come to rest. */
   readonly rest: () => Promise<void>;
-  /** Time has moved; nobody is awake yet. */
+  /** Called when time has moved and nobody is awake yet. */
   readonly move: (nowMs: number) => Promise<void>;
 }
 

@@ -40,7 +40,7 @@ export interface Scenario extends NastyScenario {
   readonly answerSecondsMax: number;
 }
 
-/** How a poller goes about it. The flawed ones replace a part. */
+/** The behaviour of a poller. Flawed pollers replace a part. */
 export interface Rules {
   readonly read: (ask: (request: WalkRequest) => ServedPage, window: Window) => { readonly proved: boolean };
   readonly overlapSeconds: number;
@@ -50,15 +50,15 @@ export interface Rules {
 }
 
 export interface Ending {
-  /** Orders that the mirror has otherwise than the provider, after the quiet, by live polls alone. */
+  /** Orders that differ from the provider after the quiet period, with live polls only. */
   readonly staleAfterPolls: string[];
-  /** The same with one delayed sweep more. */
+  /** The same after one more delayed sweep. */
   readonly stale: string[];
-  /** Of all orders, those that the mirror has otherwise after one margin and one more read of everything. */
+  /** Of all orders, those that differ after one margin and one more read of everything. */
   readonly different: string[];
-  /** Orders whose change the poller had vouched for without having it. */
+  /** Orders whose change the poller had claimed without having it. */
   readonly falseClaims: string[];
-  /** What the mirror vouches for does not reach to the last sweep. */
+  /** The mirror's claim does not reach the last sweep. */
   readonly gap: boolean;
   /** Writes of a second pass over everything. */
   readonly secondWrites: number;
@@ -86,7 +86,7 @@ function readByWalk(ask: (request: WalkRequest) => ServedPage, window: Window): 
   return { proved: walk.outcome?.kind === "read" && walk.outcome.proved };
 }
 
-/** What survives the death of the process. */
+/** State that survives the death of the process. */
 class SimulatedMirror {
   readonly keys = new Map<string, OrderKey>();
   readonly proved: Window[] = [];
@@ -118,10 +118,10 @@ interface Travelling {
 }
 
 const snapshotOf = ({ reference, revision, updatedAt }: ServedRow): Snapshot =>
-  // Of a snapshot only these parts take part in the order of observations.
+  // Only these parts of a snapshot determine the order of observations.
   ({ fields: { reference, status: "picked_up" }, version: updatedAt, hash: hashOf(revision) }) as Snapshot;
 
-/** No order of hashes may follow that of revisions. */
+/** The order of hashes must not follow that of revisions. */
 const hashOf = (revision: number) => String((revision * 7_919) % 10_007);
 
 /** Polls a nasty provider through a scenario and the quiet after it, then sweeps once, then reads all again. */
@@ -175,7 +175,7 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
     }
   }
 
-  /** An event of the last change, or an answer that shows it, sets out. */
+  /** Sends an event of the last change, or an answer that shows it. */
   function send(): void {
     const row = provider.newest();
     if (row === undefined) return;
@@ -274,12 +274,12 @@ export function simulatePolling(scenario: Scenario, rules: Rules = sound): Endin
   const staleAfterPolls = listStale();
   provider.advance(SETTLE_SECONDS + OVERLAP_SECONDS + futureSecondsMax);
   let until = undefined as Instant | undefined;
-  // A sweep that the process did not survive is made again.
+  // A sweep during which the process died is repeated.
   for (let tries = 0; until === undefined && tries < 2; tries += 1) {
     surviving(() => void (until = sweepDelayed()));
   }
   const stale = listStale();
-  // A margin later a read tells what every claim was worth, also of orders whose updatedAt fell.
+  // One margin later, a read decides every claim, also for orders whose updatedAt decreased.
   provider.advance(HORIZON_SECONDS_MIN);
   const everything = { since: HISTORY_SINCE, until: addSeconds(provider.now, futureSecondsMax) };
   let isRead = false;

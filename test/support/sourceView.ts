@@ -3,7 +3,7 @@ import { makeSourceFacts } from "./facts.ts";
 
 type Parts = Partial<Omit<SourceView, "standing">> & { standing?: Partial<SourceView["standing"]> };
 
-/** What the overview is given of a source with which all is well; `parts` replaces some of that. */
+/** The overview's input for a healthy source; `parts` replaces some of it. */
 export function makeSourceView({ standing = {}, ...parts }: Parts = {}): SourceView {
   return {
     standing: makeSourceFacts(standing),

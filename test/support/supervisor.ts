@@ -2,17 +2,17 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import type { FaultWorld, Role } from "./faultWorld.ts";
 import type { RunningProgram } from "./program.ts";
 
-/** Keeps roles running as an orchestrator does: whatever ends is started again. */
+/** Keeps roles running as an orchestrator does: restarts each process that ends. */
 export interface Supervisor {
   /** The process of the role that runs now. */
   current(role: Role): RunningProgram | undefined;
-  /** Ends of the program that nobody asked for and that it has no excuse for. */
+  /** Exits of the program that nobody requested and nothing excuses. */
   readonly crashes: readonly string[];
   stop(): Promise<void>;
 }
 
 const RESTART_MS = 300;
-/** Postgres is away at the start: try again later. */
+/** Exit code when Postgres is away at the start: try again later. */
 const EXCUSED_CODE = 75;
 
 export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Supervisor {

@@ -23,14 +23,14 @@ import { makeMetrics } from "../../src/runtime/telemetry/metrics.ts";
 import { checkScheme } from "../../src/signature/checkScheme.ts";
 import { WEBHOOK_SECRET } from "./webhooks.ts";
 
-/** What a surface says holds: "critical OrderMirrorNoLeader", sorted. */
+/** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
 type Said = readonly string[];
 
 export interface Surfaces {
   /** Address of the web process. */
   readonly url: string;
   readonly health: HealthReader;
-  /** What page, status, doctor, readiness and metrics say now, each by itself. */
+  /** What page, status, doctor, readiness and metrics show now, each separately. */
   look(): Promise<Record<"page" | "status" | "doctor" | "readyz" | "metrics", Said>>;
   /** What the alerts' receiver was told by now, after one more turn of the alerter. */
   tell(): Promise<Said>;
@@ -39,7 +39,7 @@ export interface Surfaces {
   close(): Promise<void>;
 }
 
-/** The real web process over a database, with everything else that says how the mirror is. */
+/** The real web process over a database, with everything else that shows the mirror's state. */
 export async function openSurfaces(env: Record<string, string>): Promise<Surfaces> {
   const whole = { ...env, PORT: String(await findFreePort()) };
   const config = loadConfig(whole, { checkScheme, envFile: null });
@@ -47,7 +47,7 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
   const shutdown = makeShutdown({ logger: silentLogger });
   const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger: silentLogger });
   shutdown.onShutdown("queue", () => queue.close());
-  // What was held for some seconds is old at the next look.
+  // Cached readings are outdated at the next look.
   let heldBackMs = 0;
   const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
   const metrics = makeMetrics({ version: "0" });

@@ -17,9 +17,9 @@ const BYTES_MIN = 4e9;
 const NAME = /^order-mirror-tests-(\d+)$/;
 
 /**
- * Sets TMPDIR to a folder in memory, where the system has one with room: a test's database, about a thousand small files, is
- * made there in a thirtieth of the time. A TMPDIR that is set already stays. The folder goes with this process; what an
- * earlier run left behind when it was killed goes now.
+ * Sets TMPDIR to a folder in memory if the system has one with enough room: creating a test's database, about a thousand
+ * small files, takes a thirtieth of the time there. Keeps a TMPDIR that is already set. The folder is removed with this
+ * process; folders of earlier runs that were killed are removed now.
  */
 export function keepTemporaryFilesInMemory(): void {
   if (process.env["TMPDIR"] !== undefined || !hasRoom()) return;
@@ -29,7 +29,7 @@ export function keepTemporaryFilesInMemory(): void {
   }
   const folder = path.join(MEMORY, `order-mirror-tests-${process.pid}`);
   mkdirSync(folder, { recursive: true });
-  // The server's own user has to get through.
+  // The server's own user must be able to enter.
   chmodSync(folder, 0o1777);
   if (!canExecute(folder)) {
     remove(folder);

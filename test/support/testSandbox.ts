@@ -37,7 +37,7 @@ export interface AskOptions {
   readonly headers?: Record<string, string>;
 }
 
-/** A sandbox in a database of its own, on a free port; rate limits off and the fleet at rest unless asked for. */
+/** A sandbox in its own database, on a free port; rate limits off and the fleet at rest unless requested. */
 export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Promise<TestSandbox> {
   const database = await makeTestDatabase();
   const sandbox = await startSandbox({
@@ -128,7 +128,7 @@ export interface EventReceiver {
   close(): Promise<void>;
 }
 
-/** A webhook endpoint that keeps what it gets; closed by itself at the end of the test. */
+/** A webhook endpoint that keeps what it receives; closed automatically at the end of the test. */
 export async function receiveEvents(): Promise<EventReceiver> {
   const received: ReceivedEvent[] = [];
   const receiver: EventReceiver = {

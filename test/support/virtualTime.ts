@@ -26,9 +26,9 @@ export interface SentRequest {
   readonly status: number;
 }
 
-/** A poller in a process of its own, as far as a clock can make one. */
+/** A poller in a separate process, as far as a clock can simulate one. */
 export interface PollerProcess {
-  /** It never wakes again, and gives nothing back. */
+  /** It never wakes again, and releases nothing. */
   kill(): void;
   /** As by SIGSTOP and SIGCONT. */
   freeze(): void;
@@ -41,7 +41,7 @@ export interface VirtualWorld {
   readonly pool: Pool;
   readonly apply: Apply;
   readonly sandbox: Sandbox;
-  /** To look at what the sandbox holds. */
+  /** For queries of the sandbox's state. */
   readonly provider: TestDatabase["pool"];
   readonly sent: readonly SentRequest[];
   /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
@@ -158,8 +158,8 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
 }
 
 /**
- * The database's own clock follows a sequence: its values are seen at once by all, whatever transaction they are in. The
- * function holds no select, so that statements have it inlined.
+ * The database's own clock follows a sequence: every transaction sees its values immediately. The function contains no
+ * select, so that Postgres can inline it.
  */
 export async function makeClockVirtual(pool: Pool): Promise<void> {
   await pool.query(`
@@ -207,7 +207,7 @@ function makeTraffic(): Traffic {
     },
     async rest() {
       for (let quiet = 0; quiet < QUIET_TURNS; quiet = underWay === 0 ? quiet + 1 : 0) {
-        // Turning until then would take the processor from what is waited for.
+        // Spinning until then would take the processor from the code that this waits for.
         await ended;
         await new Promise((resolve) => setImmediate(resolve));
       }
@@ -215,7 +215,7 @@ function makeTraffic(): Traffic {
   };
 }
 
-/** Answers are handed on whole, so that reading a body takes no time that nobody counts. */
+/** Forwards complete answers, so that reading a body takes no uncounted time. */
 function watchFetch(traffic: Traffic, note: (request: { url: URL; status: number }) => void): void {
   const plain = globalThis.fetch;
   vi.stubGlobal("fetch", (input: string, init?: RequestInit) =>
