@@ -27,27 +27,27 @@ const writes = (incoming: string, stored: string, present?: string) => `
       and ${stored}.horizon is not distinct from ${incoming}.horizon)`;
 
 /*
- * The parts, in the order in which they matter:
+ * The parts, in the order of their importance:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
  *   worker decides them, or the sweep does.
- * - subject: what is left to decide, with what is stored of an order (kept) or put into quarantine (quarantined_raw): each is
- *   made once, since reading JSON is dear. Of an order whose personal data was erased it is only the redacted rest, and
- *   the event's body in the inbox goes too (blanked); so does input without an order that names such a one.
- *   eraseOrder shuts this statement out meanwhile.
- * - stored: the orders as the statement began, for the wording of verdicts. The limit has each looked up by its key: a
- *   join planned while the table was empty would read all of it, until the next analysis.
- * - contender: leaves out what has lost already (keys only grow), because an upsert that loses still locks its row,
- *   which is a write.
+ * - subject: what remains to decide, with the content to store for an order (kept) or in quarantine (quarantined_raw). Each
+ *   is computed once, because reading JSON is expensive. For an order whose personal data was erased, only the redacted
+ *   content is kept, and the event's body in the inbox is blanked (blanked). The same applies to input without an order
+ *   that names an erased one. While eraseOrder runs, its lock excludes this statement.
+ * - stored: the orders at the start of the statement, for the wording of verdicts. The limit makes Postgres look up each by
+ *   its key: a join planned while the table was empty would read the whole table, until the next analysis.
+ * - contender: leaves out observations that have already lost (keys only grow), because an upsert that loses still locks
+ *   its row, which is a write.
  * - upserted: the guard of domain/order/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
- *   The state before an update is carried in the row (previous_*), because only the locked row knows it for sure.
- *   Positions in the feed are taken after it (announced), so those of one order are in the order of its changes.
- * - a read that changes nothing leaves no trace; an event always leaves its verdict.
- * - lost: to a writer that came in between: whether the two contradict each other, only a read can tell.
- * - is_new: a change that a proof may have missed; the same state again means that the order was taken for gone. Nearly every
- *   change is younger than all that is proved, which one look tells, after the orders were written: a proof may have been
- *   committed meanwhile.
- * - what rarely follows from a decision is done by a function, in this statement and only when it is needed: as parts of the
- *   statement, quarantine, erasure, new reads and breaches took a fifth of a single event, to be started and to do nothing.
+ *   The row carries the state before an update (previous_*), because only the locked row is certain to have it.
+ *   Positions in the feed are taken afterwards (announced), so those of one order are in the order of its changes.
+ * - a read that changes nothing leaves no row; an event always leaves its verdict.
+ * - lost: to a concurrent writer. Only a read can tell whether the two contradict each other.
+ * - is_new: a change that a proof may have missed; with the same state, the order had been considered gone. Nearly every
+ *   change is younger than everything that is proved. One check shows this, after the orders were written, because a proof
+ *   may have been committed in between.
+ * - a function does what rarely follows from a decision, in this statement and only when needed: as parts of the statement,
+ *   quarantine, erasure, new reads and breaches took a fifth of the time of a single event, only to start and do nothing.
  */
 const STATEMENT = `
 with incoming as materialized (

@@ -60,7 +60,7 @@ export interface BatchDecision {
   readonly revision: number | null;
   /** Of the order after the decision. */
   readonly stored_version: string | null;
-  /** How many decisions of the batch had consequences that are rare; null for none, as nearly always. */
+  /** How many decisions of the batch had rare consequences; null for none, which is nearly always the case. */
   readonly followed_up: number | null;
 }
 

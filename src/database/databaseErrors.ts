@@ -27,7 +27,7 @@ export function sqlState(error: unknown): string | undefined {
   return typeof code === "string" && /^(?=.*\d)[0-9A-Z]{5}$/.test(code) ? code : undefined;
 }
 
-/** Whether an error says that the database is down, busy or read-only: such a state passes without anybody's help. */
+/** Whether an error says that the database is down, busy or read-only: a state that ends without intervention. */
 export function isDatabaseAway(error: unknown): boolean {
   return !(error instanceof OrderMirrorError) && classifyDatabaseError(error) === "transient";
 }

@@ -11,9 +11,9 @@ const BY_ID = `
   limit 1`;
 
 /*
- * The provider lists open branches only, so one that was closed before we began is known from its orders alone. Those
- * are looked at branch by branch, the last order of each: a walk over the index from one branch to the next, where a
- * search by reference would read all orders.
+ * The provider lists only open branches, so a branch that was closed before we began is known only from its orders. This
+ * reads the last order of each branch: a walk over the index from one branch to the next, while a search by reference
+ * would read all orders.
  */
 const BY_REFERENCE = `
   with recursive known as (

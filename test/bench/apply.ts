@@ -27,7 +27,7 @@ const OVERWRITE = ORDER_COLUMNS.split(",")
   .map((name) => `${name.trim()} = excluded.${name.trim()}`)
   .join(", ");
 
-/** Times come as those of the product do: microseconds since 1970. */
+/** Times have the product's form: microseconds since 1970. */
 function timeOf(column: string): string {
   return `timestamptz 'epoch' + ${column} * interval '1 microsecond' as ${column}`;
 }
@@ -151,7 +151,7 @@ async function drain(
   return { value: rows.length / (elapsedMs / 1_000), errors: rows.length - written };
 }
 
-/** What the server's process takes, whatever else the machine does: so it tells two versions apart on a busy one. */
+/** Processor time of the server, independent of other work: it distinguishes two versions even on a busy machine. */
 async function measureWork(pool: Pool, rows: readonly BatchRow[], size: number): Promise<Sample> {
   const client = await pool.connect();
   try {

@@ -24,8 +24,8 @@ export interface ComparedFigure {
 }
 
 /**
- * Measures the sections with the version `ref` and with the checkout as it stands, in turn, each by its own bench, so that
- * drift of the machine meets both alike. Figures that only one of them has are left out.
+ * Measures the sections alternately with the version `ref` and with the current checkout, each with its own bench, so that
+ * drift of the machine affects both equally. Figures that only one of them has are left out.
  *
  * Rejects when git does not know `ref`, or when a version could not be measured.
  */
@@ -56,7 +56,7 @@ async function compareSection(section: string, former: string): Promise<Compared
   const rounds: { before: Figure[]; now: Figure[] }[] = [];
   for (let round = 1; round <= RUNS; round += 1) {
     process.stderr.write(`${section} · round ${round} of ${RUNS}\n`);
-    // Each goes first as often: the second one finds the machine warmer.
+    // Each goes first equally often, because the second one finds the machine warmer.
     const before = round % 2 === 1 ? await measure(former, section) : undefined;
     const now = await measure(ROOT, section);
     rounds.push({ before: before ?? (await measure(former, section)), now });
@@ -86,7 +86,7 @@ function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedF
   };
 }
 
-/** One counted run; a version whose bench does not know `--runs` makes all of its own. */
+/** One counted run; a version whose bench does not know `--runs` makes all its own runs. */
 async function measure(tree: string, section: string): Promise<Figure[]> {
   const quick = process.argv.includes("--quick") ? ["--quick"] : [];
   const options = ["--section", section, "--json", "--runs=1", ...quick];

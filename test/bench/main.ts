@@ -54,7 +54,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
 const POOL_CONNECTIONS = 10;
 const STATEMENT_TIMEOUT_MS = 60_000;
 
-/** What can be compared between versions without being asked for by name. */
+/** Sections that are compared between versions by default. */
 const COMPARED = ["apply", "receive", "end-to-end", "read"];
 
 const compareAt = process.argv.indexOf("--compare");
@@ -97,7 +97,7 @@ function printJson(figures: readonly unknown[]): void {
   process.stdout.write(`${JSON.stringify(figures, null, 2)}\n`);
 }
 
-/** On a durable server of the section's own: what is measured includes the fsync of every commit. */
+/** On a separate durable server: the measurement includes the fsync of every commit. */
 async function runSection(bench: Bench): Promise<Figure[]> {
   const endings: (() => Promise<void>)[] = [];
   const onEnd = (stop: () => Promise<void>) => void endings.unshift(stop);

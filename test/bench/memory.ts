@@ -63,7 +63,7 @@ export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
   };
   const subjects = ROLES.map((role): Subject => {
     const run = async (): Promise<Sample> => {
-      // One load shows all roles; the first of them sets it off.
+      // One load measures all roles; the first of them starts it.
       if (role === ROLES[0]) await runLoad();
       return { value: peaks[role], errors };
     };

@@ -21,9 +21,9 @@ const ATTACKS = [
 ];
 
 /**
- * Shedding: how long genuine events wait for their 200 during a flood of forged ones, beside connections that never read,
- * that send a byte a second and that only open; against without all that. And what the attack costs meanwhile. The web
- * process is the built program, started as the Procfile does.
+ * Shedding: how long genuine events wait for their 200 during a flood of forged ones, with connections that never read,
+ * that send a byte a second and that only open, compared with no attack; and what the attack costs meanwhile. The web
+ * process is the built program, started as in the Procfile.
  */
 export const benchShed: Bench = async ({ databaseUrl, pool, onEnd }) => {
   await buildProgram();

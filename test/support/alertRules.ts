@@ -56,9 +56,9 @@ export function listRules(): Rule[] {
 
 /** The file config/prometheus/alerts.yml. Quoted strings are JSON, which YAML includes. */
 export function renderRules(): string {
-  const head = `# Alert rules for order-mirror, made of the list of conditions in src/health by \`npm run alerts\`: do not edit.
+  const head = `# Alert rules for order-mirror, generated from the list of conditions in src/health by \`npm run alerts\`: do not edit.
 # Load with \`rule_files: [alerts.yml]\`; tested by \`promtool test rules alerts.test.yml\`.
-# order_mirror_condition is judged from moments in Postgres, so an alert fires too when the process that moves one has died.
+# order_mirror_condition is judged by times in Postgres, so an alert also fires when the process that updates one has died.
 groups:
   - name: order-mirror
     rules:
