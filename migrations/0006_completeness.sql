@@ -8,7 +8,7 @@ create table mirror.event_delays (
   events        bigint not null,
   primary key (source_id, hour, late, up_to_seconds)
 );
-comment on table  mirror.event_delays               is 'How long after their changes events arrived, counted by the hour in which the mirror learned of the change.';
+comment on table  mirror.event_delays               is 'Delays between changes and their events, counted by the hour in which the mirror learned of the change.';
 comment on column mirror.event_delays.late          is 'True when a read had found the change before the event came.';
 comment on column mirror.event_delays.up_to_seconds is 'Longest delay counted here, in seconds from updatedAt; 2147483647: any longer one.';
 comment on column mirror.event_delays.events        is 'How many changes of status were announced with this delay.';

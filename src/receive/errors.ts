@@ -9,7 +9,7 @@ export class InboxUnavailableError extends OrderMirrorError {
   override readonly retry = "later";
 }
 
-/** Postgres refuses this one event for what is in it or for our set-up; trying again would not help. */
+/** Postgres refuses this one event because of its content or our setup; trying again would not help. */
 export class EventRefusedError extends OrderMirrorError {
   override readonly name = "EventRefusedError";
   override readonly retry = "never";
