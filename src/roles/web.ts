@@ -88,6 +88,7 @@ export async function startWeb(
     clock,
     logger,
   });
+  shutdown.onShutdown("change announcements", () => announcements.close());
   const receive = traceReceiver(deps.tracing, meterReceiver(metrics, clock, receiver));
   meterQueue(metrics, deps.queue);
   if (deps.outgoingQueue) meterQueue(metrics, deps.outgoingQueue);
@@ -105,7 +106,6 @@ export async function startWeb(
   });
   // Before the server, which waits for its requests to end: a stream of changes never ends on its own.
   shutdown.onShutdown("change streams", async () => {
-    await announcements.close();
     orderWait.close();
     await hub.close();
   });

@@ -1,4 +1,4 @@
-import { EventEmitter, once } from "node:events";
+import { EventEmitter } from "node:events";
 import { expect, it, onTestFinished } from "vitest";
 import { makePool } from "../../src/database/database.ts";
 import { inTransaction } from "../../src/database/transaction.ts";
@@ -12,7 +12,10 @@ it("a transaction whose connection ends between two statements fails, and the pr
   const broken = inTransaction(pool, async (client) => {
     const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
     if (!(client instanceof EventEmitter)) throw new TypeError("a client of pg emits events");
-    const ended = once(client, "end");
+    // Not `once` of node:events: its promise rejects at the connection's error, which comes first.
+    const ended = new Promise<void>((resolve) => {
+      client.once("end", () => resolve());
+    });
     await database.pool.query("select pg_terminate_backend($1)", [rows[0]?.pid]);
     await ended;
     expect(client.listenerCount("error")).toBeGreaterThan(0);
