@@ -1,7 +1,9 @@
 import knex from "knex";
 import type { Knex } from "knex";
 import pg from "pg";
-import { ConfigurationError } from "../../domain/errors.ts";
+import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { classifyDatabaseError } from "../databaseErrors.ts";
+import { explainDatabaseError } from "../explainDatabaseError.ts";
 import { VERSION } from "../../runtime/version.ts";
 import { readMigrations } from "./migrationFiles.ts";
 import type { Migration } from "./migrationFiles.ts";
@@ -23,12 +25,40 @@ function makeSource(migrations: readonly Migration[]): Knex.MigrationSource<Migr
   return {
     getMigrations: () => Promise.resolve([...migrations]),
     getMigrationName: ({ name }) => name,
-    getMigration: ({ sql }) =>
+    getMigration: (migration) =>
       Promise.resolve({
-        up: (connection) => connection.raw(escapeBindings(sql)),
+        up: (connection) => runSql(connection, migration),
         down: () => Promise.reject(new Error("migrations only run forward")),
       }),
   };
+}
+
+async function runSql(connection: Knex, { name, sql }: Migration): Promise<void> {
+  try {
+    await connection.raw(escapeBindings(sql));
+  } catch (error) {
+    const reported =
+      classifyDatabaseError(error) === "transient" || explainDatabaseError(error) !== undefined;
+    throw reported ? error : new MigrationFailedError(name, error);
+  }
+}
+
+/** Postgres refused a statement of a migration. Each migration is one transaction, so nothing of it remains. */
+export class MigrationFailedError extends OrderMirrorError {
+  override readonly name = "MigrationFailedError";
+  override readonly retry = "never";
+
+  constructor(migration: string, cause: unknown) {
+    // knex puts the whole file before what Postgres says.
+    const reason =
+      String((cause as Error).message)
+        .split(" - ")
+        .at(-1) ?? "";
+    super(`The migration ${migration} failed and was rolled back: ${reason}.`, {
+      cause,
+      fix: "Correct what Postgres names, then run `order-mirror migrate` again.",
+    });
+  }
 }
 
 const makeConfig = (migrations: readonly Migration[]): Knex.MigratorConfig => ({
