@@ -65,7 +65,6 @@ try {
     { file: "overview.png", url: ops, screen: DESK },
     { file: "overview-phone-dark.png", url: ops, screen: PHONE },
     { file: "order.png", url: `${ops}/orders/live/${reference}`, screen: DESK },
-    { file: "queues.png", url: `${ops}/queues`, screen: DESK },
     { file: "sandbox.png", url: `http://127.0.0.1:${sandboxPort}/_sandbox`, screen: DESK },
   ]);
 } finally {
