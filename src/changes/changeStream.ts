@@ -105,7 +105,7 @@ async function runStream(
       if (hub.isClosed()) break;
       const last = entries.at(-1);
       if (last !== undefined) after = last.place;
-      chunk = last === undefined ? ": heartbeat\n\n" : entries.map(writeFrame).join("");
+      chunk = last === undefined ? ": heartbeat\n\n" : entries.map(frameOf).join("");
     }
     response.end();
   } catch (error) {
@@ -144,6 +144,17 @@ async function writeChunk(
 class StalledClientError extends OrderMirrorError {
   override readonly name = "StalledClientError";
   override readonly retry = "never";
+}
+
+/** All readers share the entries that the hub keeps, so each frame is written once. */
+const frames = new WeakMap<FeedEntry, string>();
+
+function frameOf(entry: FeedEntry): string {
+  const known = frames.get(entry);
+  if (known !== undefined) return known;
+  const frame = writeFrame(entry);
+  frames.set(entry, frame);
+  return frame;
 }
 
 /** The lines of an order's text are lines of the event; the client joins them again. */
