@@ -1,5 +1,5 @@
 import { execFile, spawn } from "node:child_process";
-import { mkdtemp, readFile, rm, symlink } from "node:fs/promises";
+import { chmod, mkdtemp, readFile, rm, symlink } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { text } from "node:stream/consumers";
@@ -31,6 +31,8 @@ export interface ComparedFigure {
  */
 export async function compareVersions(ref: string, sections: readonly string[]): Promise<ComparedFigure[]> {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-compare-"));
+  // An older program's embedded Postgres runs under an account that must reach the modules below it.
+  await chmod(folder, 0o755);
   const former = path.join(folder, "former");
   try {
     await checkOut(ref, former);
