@@ -44,7 +44,7 @@ async function runSql(connection: Knex, { name, sql }: Migration): Promise<void>
 }
 
 /** Postgres refused a statement of a migration. Each migration is one transaction, so nothing of it remains. */
-export class MigrationFailedError extends OrderMirrorError {
+class MigrationFailedError extends OrderMirrorError {
   override readonly name = "MigrationFailedError";
   override readonly retry = "never";
 
