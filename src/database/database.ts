@@ -101,6 +101,22 @@ export async function withPool<Result>(
   }
 }
 
+/** Runs `use` with a single connection that ends with it. */
+export async function withClient<Result>(
+  place: string | pg.ClientConfig,
+  use: (client: pg.Client) => Promise<Result>,
+): Promise<Result> {
+  const client = new pg.Client(place);
+  // The next query reports a broken connection; without a listener, the error would end the process.
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    return await use(client);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
 /** Makes each connection renew its statement plans from time to time, before its next use. */
 function forgetPlans(pool: Pool): void {
   const plannedAtMs = new WeakMap<pg.PoolClient, number>();

@@ -1,3 +1,4 @@
+import { beginSnapshot, readInBatches } from "../database/snapshot.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { ORDER_COLUMN_LIST } from "../domain/order/orderColumns.ts";
 import { writeOrderFilter } from "./orderFilter.sql.ts";
@@ -69,21 +70,12 @@ async function* readByCursor<Row extends unknown[]>(
   const ignore = () => undefined;
   client.on("error", ignore);
   try {
-    await client.query("begin isolation level repeatable read read only");
+    await beginSnapshot(client);
     // By default cursors are planned for their first tenth: an export of a few orders would then scan all of them.
     // Planned for all rows, an export of everything would sort on disk before the first row.
     await client.query("set local time zone 'UTC'; set local cursor_tuple_fraction = 0.5");
-    await client.query(
-      `declare orders no scroll cursor for
-       select ${columns} from ${table} where ${conditions.join(" and ")} order by version, reference`,
-      values,
-    );
-    for (;;) {
-      const fetch = { text: `fetch ${FETCH_ROWS} from orders`, rowMode: "array" as const };
-      const { rows } = await client.query<Row>(fetch);
-      if (rows.length > 0) yield rows;
-      if (rows.length < FETCH_ROWS) break;
-    }
+    const text = `select ${columns} from ${table} where ${conditions.join(" and ")} order by version, reference`;
+    yield* readInBatches<Row>(client, { text, values, rowMode: "array" }, FETCH_ROWS);
     await client.query("commit");
     finished = true;
   } finally {

@@ -1,7 +1,6 @@
 import { randomBytes } from "node:crypto";
 import { insertEvents } from "../../src/receive/commit/inbox.sql.ts";
-import { makeApply } from "../../src/apply/apply.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { canStartRedis, startRedis } from "../support/redis.ts";
 import type { Bench, BenchDeps } from "./bench.ts";
@@ -14,7 +13,6 @@ import type { Figure, Sample, Subject } from "./measure.ts";
 import { makeEnvironment, startRole, webhookAddress } from "./roles.ts";
 import { nextRound, sendAndAwait, timeEvents } from "./timeEvents.ts";
 import type { UnderLoad } from "./timeEvents.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const CONNECTIONS = 64;
 /** For some five seconds: what begins and ends a run must not count. */
@@ -118,12 +116,7 @@ async function countEvents(under: UnderLoad): Promise<Sample> {
 
 /** The two commits that an event cannot do without, one event at a time, with no network, queue or process between. */
 function makeDirect({ pool }: BenchDeps): Subject {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   return {
     name: "limit: the two commits of one event, nothing between",
     async run() {

@@ -1,16 +1,14 @@
-import { makeApply } from "../../src/apply/apply.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { FEED_BEGINNING, readChanges, readFeedFence } from "../../src/changes/changeFeed.sql.ts";
 import type { FeedCursor } from "../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
 import type { Sample } from "./measure.ts";
 import { makeEnvironment, startRole } from "./roles.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(5_000);
 const CHANGES_PER_ORDER = 4;
@@ -32,12 +30,7 @@ export const benchFeed: Bench = async ({ pool, databaseUrl, onEnd }) => {
 };
 
 async function makeChanges(pool: Pool): Promise<void> {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   for (let change = 0; change < CHANGES_PER_ORDER; change += 1) {
     const updatedAt = at(change + 1);
     const snapshots = Array.from({ length: ORDERS }, (_, order) =>

@@ -1,4 +1,3 @@
-import { makeApply } from "../../src/apply/apply.ts";
 import { NANOS_PER_SECOND } from "../../src/domain/order/instant.ts";
 import type { Instant } from "../../src/domain/order/instant.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -8,6 +7,7 @@ import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { LIVE } from "../support/testSandbox.ts";
 import type { Bench } from "./bench.ts";
 import { startChild } from "./children.ts";
@@ -15,7 +15,6 @@ import { amount } from "./effort.ts";
 import { compare, median } from "./measure.ts";
 import type { Figure, Sample } from "./measure.ts";
 import { makeEnvironment } from "./roles.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(6_000);
 const PAGE = 200;
@@ -202,12 +201,7 @@ function makeBenchPoller(
       logger: silentLogger,
     }),
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
+    apply: makeLiveApply(pool),
     clock: systemClock,
     logger: silentLogger,
     intervalSeconds,

@@ -1,13 +1,11 @@
 import { createHash } from "node:crypto";
-import { makeApply } from "../../src/apply/apply.ts";
 import { insertEvents } from "../../src/receive/commit/inbox.sql.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import type { Bench } from "./bench.ts";
 import { amount } from "./effort.ts";
 import { compare } from "./measure.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ORDERS = amount(2_000);
 const EVENTS_PER_ORDER = 5;
@@ -45,12 +43,7 @@ export const benchVolume: Bench = async ({ pool }) => {
 
 async function writeOrders(pool: Pool): Promise<Volume> {
   round += 1;
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const before = await measure(pool);
   let rawBytes = 0;
   for (let step = 0; step < EVENTS_PER_ORDER; step += 1) {

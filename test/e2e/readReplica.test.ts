@@ -1,15 +1,13 @@
 import { afterEach, expect, it, onTestFinished, vi } from "vitest";
 import pg from "pg";
 import { makePool } from "../../src/database/database.ts";
-import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant, parseInstant } from "../../src/domain/order/instant.ts";
 import { findFreePort } from "../../src/runtime/postgres/freePort.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeSnapshot, readAt } from "../support/orders.ts";
 import { startProgram, stopPrograms } from "../support/program.ts";
 import { startReplicatedPostgres } from "../support/replica.ts";
 import { WEBHOOK_SECRET } from "../support/webhooks.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 afterEach(stopPrograms);
 
@@ -33,12 +31,7 @@ it("a replica that lags answers with old orders and the old X-Safe-Through, and 
   const replica = new pg.Client(postgres.replicaUrl);
   await replica.connect();
   onTestFinished(() => replica.end());
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool: primary,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(primary);
   /** As a sweep does: first the order, then what may be claimed of it. */
   const put = async (reference: string, safeThrough: string) => {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];

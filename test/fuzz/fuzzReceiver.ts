@@ -1,14 +1,12 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
-import { makeApply } from "../../src/apply/apply.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeEventBody } from "../support/orders.ts";
 import { makeHead, openRaw } from "../support/rawHttp.ts";
 import { post, signHeaders, startReceiving } from "../support/receiving.ts";
 import type { Receiving } from "../support/receiving.ts";
 import { makeRandom, mutateBytes, mutateJson } from "./mutate.ts";
 import type { Random } from "./mutate.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const SENDERS = 16;
 /** Shots between two looks at the database. */
@@ -151,12 +149,7 @@ async function checkRound(run: Run): Promise<void> {
   if (unsigned.length > 0) throw new FuzzFinding(`${unsigned.length} bodies are stored that nobody signed`);
   if (stored.rows.length !== receiving.notified.length)
     throw new FuzzFinding("a stored event was not notified");
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   for (const { verdict } of await apply.applyEvents(receiving.notified.slice(run.applied))) {
     verdicts[verdict] = (verdicts[verdict] ?? 0) + 1;
   }

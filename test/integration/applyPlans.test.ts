@@ -1,14 +1,12 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { openApplyPool } from "../../src/roles/role.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { listPlanNodes } from "../support/planNodes.ts";
 import type { PlanNode } from "../support/planNodes.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 /**
  * How the statements that apply are planned while the tables grow, as they do in an hour of many events: on connections
@@ -26,12 +24,7 @@ beforeAll(async () => {
   const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
   const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
   pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   await addSource(pool, "live");
   for (let round = 0; round < ROUNDS; round += 1) {
     await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));

@@ -1,21 +1,18 @@
 import { describe, expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import type { Window } from "../../src/domain/window/window.ts";
 import { cancelRequest, readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { PollDeps } from "../../src/poll/cycle/deps.ts";
 import { PollerClosedError } from "../../src/poll/cycle/errors.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { ProviderUnavailableError } from "../../src/provider/errors.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
 import { startVirtualWorld } from "../support/virtualTime.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 100_000, interval: 50 };
 const DAY = 86_400;
@@ -30,25 +27,11 @@ async function startWorld(more: Partial<PollDeps> = {}) {
   await addSource(pool, "live");
   const provider = makeMemoryProvider();
   const startPoller = (own: Partial<PollDeps> = {}) => {
-    const poller = makePoller({
-      source: { sourceId: "live" },
+    const poller = makeLivePoller({
       client: provider,
       pool,
-      apply: makeApply({
-        events: deliveryEvents,
-        pool,
-        logger: silentLogger,
-        modes: new Map([["live", "live"]]),
-      }),
-      clock: systemClock,
-      logger: silentLogger,
       intervalSeconds: 0.05,
-      settleSeconds: 1,
-      overlapSeconds: 2,
       backfillSince: "PT1M",
-      pace: "cycle",
-      holder: `test-${Math.random()}`,
-      rateWindowMs: 0,
       ...more,
       ...own,
     });

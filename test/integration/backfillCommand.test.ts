@@ -1,16 +1,12 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -34,25 +30,12 @@ const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
 function startPoller() {
   const provider = makeMemoryProvider();
   provider.put("old", secondsAgo(3 * 86_400));
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.1,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1M",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   poller.start();
   return poller;

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
@@ -10,13 +9,13 @@ import { requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
 import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
+import { makeLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -39,8 +38,7 @@ beforeEach(async () => {
     mirror.pending, mirror.inbox, mirror.period_requests, mirror.arrivals`);
 });
 
-const apply = () =>
-  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+const apply = () => makeLiveApply(pool);
 
 const lines: string[] = [];
 const logger = makeLogger({

@@ -1,17 +1,15 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { readEventStream } from "../support/eventStream.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { makeTestReport } from "../support/report.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** The suite runs often; FEED_CHANGES=125000 gives more than 100,000 changes, in some minutes. */
 const CHANGES = Number(process.env["FEED_CHANGES"] ?? 5_000);
@@ -58,12 +56,7 @@ async function write(versions: { next: number }): Promise<void> {
       return result;
     },
   } as unknown as Pool;
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool: slow,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(slow);
   while (versions.next < CHANGES) {
     const snapshots = Array.from({ length: BATCH }, () => {
       versions.next += 1;

@@ -1,6 +1,5 @@
 import express from "express";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import type { Decision } from "../../src/apply/applySubjects.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
@@ -21,11 +20,11 @@ import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { readEventStream } from "../support/eventStream.ts";
 import type { StreamedEvent } from "../support/eventStream.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import type { OrderSketch } from "../support/orders.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const common = { clock: systemClock, logger: silentLogger };
 
@@ -86,12 +85,7 @@ async function openStream(server: TestServer, query = "", headers: Record<string
 }
 
 async function see(...orders: OrderSketch[]): Promise<readonly Decision[]> {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool: database.pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(database.pool);
   const snapshots = orders.map(makeSnapshot);
   const requestedAt = parseInstant(at(10_000));
   return apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
@@ -138,12 +132,7 @@ describe("a stream of changes", () => {
 
   it("carries orders with line ends within, as the client puts them together again", async () => {
     const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
-    const apply = makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    });
+    const apply = makeLiveApply(pool);
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     const requestedAt = parseInstant(at(9));
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });

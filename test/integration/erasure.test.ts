@@ -1,19 +1,17 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import type { Via } from "../../src/domain/order/observation.ts";
 import { instantFromMillis } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { eraseOrder } from "../../src/retention/erase.ts";
 import { countQuarantined, replayQuarantined } from "../../src/quarantine/replay.sql.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
 import { findAnywhere } from "../support/findAnywhere.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -33,8 +31,7 @@ beforeEach(async () => {
 });
 
 const SETTLE_SECONDS = 5;
-const apply = () =>
-  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes: new Map([["live", "live"]]) });
+const apply = () => makeLiveApply(pool);
 
 /** What must go of an order: in fields that the provider's document names, and in one that it may add some day. */
 const secretOf = (reference: string) => `personal-${reference}-data`;
@@ -218,12 +215,7 @@ describe("an erased order", () => {
     const client = await pool.connect();
     await client.query("begin");
     const under = { query: client.query.bind(client) } as unknown as Pool;
-    const { applyReads } = makeApply({
-      events: deliveryEvents,
-      pool: under,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    });
+    const { applyReads } = makeLiveApply(under);
     await applyReads({
       sourceId: "live",
       via: "poll",

@@ -1,11 +1,10 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
+import type { Apply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { countQuarantined, replayQuarantined } from "../../src/quarantine/replay.sql.ts";
 import { eraseOrder, previewErasure } from "../../src/retention/erase.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
@@ -19,22 +18,17 @@ import {
   putIntoInbox,
   readAt,
 } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 
 let database: TestDatabase;
 let pool: Pool;
-let apply: ReturnType<typeof makeApply>;
+let apply: Apply;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
   await addSource(pool, "live");
-  apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  apply = makeLiveApply(pool);
 });
 afterAll(async () => {
   await pool.end();

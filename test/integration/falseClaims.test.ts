@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
@@ -12,9 +11,9 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { setPaused } from "../../src/sources/sources.sql.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const MILLI = 1_000_000n;
@@ -51,12 +50,7 @@ async function startWorld({
     [tailSeconds],
   );
   const provider = makeMemoryProvider();
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
   const poller = makePoller({
     source: { sourceId: "live" },

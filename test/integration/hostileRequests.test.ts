@@ -1,9 +1,8 @@
 import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { at, makeEventBody, makeOrder } from "../support/orders.ts";
 import { makeHead, openRaw, sendRaw } from "../support/rawHttp.ts";
 import type { RawConnection } from "../support/rawHttp.ts";
@@ -19,7 +18,6 @@ import {
   TEST_SECRET,
 } from "../support/receiving.ts";
 import type { Receiving } from "../support/receiving.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 // What senders do stands in receive.test.ts; here is what only attackers do.
 
@@ -278,12 +276,7 @@ describe("an authenticated body made to hurt whoever reads it", () => {
     expect((await post(receiving.port, event, { id: "msg_1" })).status).toBe(200);
     const good = makeEventBody({ id: "evt_good", order: { reference: "GOOD", updatedAt: at(1) } });
     expect((await post(receiving.port, good)).status).toBe(200);
-    const apply = makeApply({
-      events: deliveryEvents,
-      pool: database.pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    });
+    const apply = makeLiveApply(database.pool);
     const decisions = await apply.applyEvents(receiving.notified);
     const { rows: pending } = await database.pool.query("select seq from mirror.pending");
     expect(pending).toEqual([]);

@@ -1,14 +1,13 @@
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
+import type { Apply } from "../../src/apply/apply.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { advanceLostEvents } from "../../src/poll/ledger/lostEvents.sql.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
 const BASE = "2200-01-01T00:00:00Z";
@@ -16,18 +15,13 @@ const when = (seconds: number) => at(seconds, BASE);
 
 let database: TestDatabase;
 let pool: Pool;
-let apply: ReturnType<typeof makeApply>;
+let apply: Apply;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
   await addSource(pool, "live");
-  apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  apply = makeLiveApply(pool);
 });
 afterAll(async () => {
   await pool.end();

@@ -1,6 +1,5 @@
 import type { Browser } from "playwright-core";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { makeOpsRouter } from "../../src/ops/opsRouter.ts";
@@ -9,11 +8,11 @@ import { openBoardQueue } from "../support/boardQueue.ts";
 import { NO_BROWSER, openBrowser, openTab } from "../support/browser.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { secondsAgo } from "../support/opsMirror.ts";
 import { addSource, makeEventBody, putIntoInbox } from "../support/orders.ts";
 import { serve } from "../support/serve.ts";
 import type { TestServer } from "../support/serve.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 // The attacks on the login itself (fixation, guessing, other sites) stand in opsLogin.test.ts and opsAccess.test.ts.
 
@@ -57,12 +56,7 @@ afterAll(async () => {
 async function fillWithEvil(): Promise<string[]> {
   await addSource(pool, "live");
   await pool.query("update mirror.sources set base_url = $1", [SNEAKY]);
-  const { applyEvents } = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const { applyEvents } = makeLiveApply(pool);
   const more = {
     externalOrderId: EVIL,
     fleet: { name: EVIL },

@@ -1,19 +1,17 @@
 import { afterEach, beforeEach, expect, it, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
 import type { OrderSource } from "../../src/domain/source/orderSource.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { recordConfiguredSources } from "../../src/roles/start/recordSources.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { LIVE, makeTestSandbox } from "../support/testSandbox.ts";
 
@@ -37,25 +35,12 @@ afterEach(async () => {
 });
 
 function startPoller(client: OrderSource): Poller {
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client,
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "P1D",
-    pace: "cycle",
     holder: `poller ${cleanUps.length}`,
-    rateWindowMs: 0,
   });
   cleanUps.push(() => poller.close());
   return poller;

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { readFeedFence } from "../../src/changes/changeFeed.sql.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -10,9 +9,9 @@ import { makeRemoveChanges } from "../../src/retention/retention.sql.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeSnapshot, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const ERP = { endpointId: "erp", sourceId: "live", types: ["order.new" as const], statuses: ["created"] };
 const WAIT_DAYS = 7;
@@ -37,12 +36,7 @@ beforeEach(async () => {
 });
 
 async function see(...references: string[]): Promise<void> {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   for (const reference of references) {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
     await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n, 0) });

@@ -1,5 +1,4 @@
 import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { LeaseLostError } from "../../src/database/leases.sql.ts";
@@ -13,12 +12,12 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { startFaultProxy } from "../support/faultProxy.ts";
 import { portOf, through } from "../support/faultWorld.ts";
 import { addSource } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -43,12 +42,7 @@ const INTERVAL_SECONDS = 0.05;
 
 /** A poller in a hurry; closed at the end of the test. */
 function makeSut(more: Partial<PollDeps> = {}): Poller {
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const poller = makePoller({
     source: { sourceId: "live" },
     client: provider,

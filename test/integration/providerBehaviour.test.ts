@@ -1,10 +1,8 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
 import { readBehaviour } from "../../src/poll/ledger/providerBehaviour.sql.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import { makeBudget } from "../../src/provider/rate/budget.ts";
 import { makeProviderClient } from "../../src/provider/client.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
@@ -12,9 +10,9 @@ import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { addSource } from "../support/orders.ts";
 import { LIVE, speakTo } from "../support/testSandbox.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR_NANOS = 3_600n * 10n ** 9n;
@@ -41,8 +39,7 @@ async function startWorld(faults: SandboxOptions["faults"]) {
     [((sandbox.now() - HOUR_NANOS) / 1_000_000_000n) * 1_000_000_000n],
   );
   await addSource(pool, "live");
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: makeProviderClient({
       baseUrl: sandbox.url,
       apiKey: LIVE,
@@ -58,21 +55,9 @@ async function startWorld(faults: SandboxOptions["faults"]) {
       logger: silentLogger,
     }),
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.3,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT3H",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   poller.start();

@@ -1,14 +1,11 @@
 import { expect, it, onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import { requestRefetches } from "../../src/poll/ledger/refetches.sql.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const UNDER_WAY_NANOS = 200_000_000n;
 
@@ -33,25 +30,12 @@ it("stamps what it reads with the instant of the request, however long the answe
     if (!askedAt.has(name)) askedAt.set(name, now);
     await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });
   };
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: provider,
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 60,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1M",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   expect(await poller.runOnce()).toMatchObject({ outcome: "polled", refetches: 1 });

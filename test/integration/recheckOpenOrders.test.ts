@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import { requestOverdueRefetches } from "../../src/poll/ledger/openOrders.sql.ts";
@@ -7,9 +6,9 @@ import { makePoller } from "../../src/poll/leader/poller.ts";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const HOUR = 3_600;
 
@@ -19,12 +18,7 @@ it("reads open orders again that should long have changed, once a day, and no ot
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const provider = makeMemoryProvider();
   const put = async (reference: string, hours: number, status: string, deliveryHours = hours) => {
     const updatedAt = secondsAgo(hours * HOUR);

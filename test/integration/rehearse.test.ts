@@ -3,8 +3,10 @@ import pg from "pg";
 import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
 import { applyAbsence } from "../../src/apply/absence.sql.ts";
 import { makeApply } from "../../src/apply/apply.ts";
-import { beginRehearsal, readKeptOrders } from "../../src/cli/rehearse/keptOrders.sql.ts";
+import type { Apply } from "../../src/apply/apply.ts";
+import { readKeptOrders } from "../../src/cli/rehearse/keptOrders.sql.ts";
 import { rehearseOrder } from "../../src/cli/rehearse/rehearseOrder.ts";
+import { beginSnapshot } from "../../src/database/snapshot.sql.ts";
 import { parseInstant } from "../../src/domain/order/instant.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../src/wire/events.ts";
@@ -14,7 +16,7 @@ import type { TestDatabase } from "../support/database.ts";
 import { addSource, at, makeEventBody, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 
 let database: TestDatabase;
-let apply: ReturnType<typeof makeApply>;
+let apply: Apply;
 beforeAll(async () => {
   database = await makeTestDatabase();
   await addSource(database.pool, "live");
@@ -81,7 +83,7 @@ async function findDifferences() {
   const client = new pg.Client(database.url);
   await client.connect();
   try {
-    await beginRehearsal(client);
+    await beginSnapshot(client);
     const found = [];
     for await (const batch of readKeptOrders(client)) found.push(...batch.map((kept) => rehearseOrder(kept)));
     return found.filter((difference) => difference !== undefined);

@@ -1,32 +1,26 @@
 import fc from "fast-check";
 import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
+import type { Apply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { acquireLease, renewLease } from "../../src/database/leases.sql.ts";
 import { removeHistory, removeSuperseded, removeUnannounced } from "../../src/retention/retention.sql.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../support/orders.ts";
 import { removeOlder } from "../support/retention.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
-let apply: ReturnType<typeof makeApply>;
+let apply: Apply;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
   await addSource(pool, "live");
-  apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  apply = makeLiveApply(pool);
 });
 afterAll(async () => {
   await pool.end();

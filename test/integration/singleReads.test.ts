@@ -1,16 +1,14 @@
 import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { requestRefetches } from "../../src/poll/ledger/refetches.sql.ts";
 import { readRequest, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../support/database.ts";
 import type { TestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
 import {
@@ -23,7 +21,6 @@ import {
   text,
 } from "../support/scriptedProvider.ts";
 import type { ScriptedProvider, Step } from "../support/scriptedProvider.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 let database: TestDatabase;
 let pool: Pool;
@@ -67,25 +64,11 @@ const countReads = (reference: string) =>
   provider.requests.filter(({ url }) => url === `/v1/orders/${reference}`).length;
 
 function makeSut(intervalSeconds = 0.2): Poller {
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     client: makeHastyClient({ baseUrl: provider.url }),
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "PT1M",
-    pace: "cycle",
-    holder: `test-${Math.random()}`,
-    rateWindowMs: 0,
   });
   onTestFinished(() => poller.close());
   return poller;
@@ -327,12 +310,7 @@ describe("a comparison that meets an order that cannot be read singly", () => {
     ["of a sample", 10],
     ["of a period", null],
   ])("%s goes on with the others, and says so", async (_, sample) => {
-    const apply = makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    });
+    const apply = makeLiveApply(pool);
     const snapshots = ["A", "BAD", "C"].map((reference) =>
       makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),
     );

@@ -1,21 +1,17 @@
 import { afterEach, beforeEach, describe, expect, it } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import { ConfigurationError, UnavailableError } from "../../src/domain/errors.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
-import { makePoller } from "../../src/poll/leader/poller.ts";
 import type { Poller } from "../../src/poll/leader/poller.ts";
 import { assertOurs, recordConfiguredSources } from "../../src/roles/start/recordSources.ts";
 import type { SourceConfig } from "../../src/runtime/config/config.ts";
-import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLivePoller } from "../support/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { serve } from "../support/serve.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const FORMER = "https://api.former.example";
 const PATIENCE = { timeout: 60_000 };
@@ -58,26 +54,13 @@ async function notePolled(): Promise<void> {
 }
 
 function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () => Promise.resolve()): Poller {
-  const poller = makePoller({
-    source: { sourceId: "live" },
+  const poller = makeLivePoller({
     assertOurs: mayPoll,
     client,
     pool,
-    apply: makeApply({
-      events: deliveryEvents,
-      pool,
-      logger: silentLogger,
-      modes: new Map([["live", "live"]]),
-    }),
-    clock: systemClock,
-    logger: silentLogger,
     intervalSeconds: 0.05,
-    settleSeconds: 1,
-    overlapSeconds: 2,
     backfillSince: "P1D",
-    pace: "cycle",
     holder: "test",
-    rateWindowMs: 0,
   });
   cleanUps.push(() => poller.close());
   return poller;

@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { formatInstant } from "../../src/domain/order/instant.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readRequest, requestNightly, requestPeriod } from "../../src/poll/ledger/periodRequests.sql.ts";
@@ -9,9 +8,9 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../support/command.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import { addSource, makeSnapshot, readAt } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR = 3_600;
@@ -26,12 +25,7 @@ async function startWorld() {
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
   const provider = makeMemoryProvider();
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const mirror = (reference: string, updatedAt: bigint, more: Record<string, unknown> = {}) =>
     apply.applyReads({
       sourceId: "live",

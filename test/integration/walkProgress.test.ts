@@ -1,7 +1,6 @@
 import { setTimeout as sleep } from "node:timers/promises";
 import pg from "pg";
 import { expect, it, onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
 import type { PollDeps } from "../../src/poll/cycle/deps.ts";
@@ -11,10 +10,10 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { runOnServer } from "../support/createDatabase.ts";
 import { findTestServer, makeTestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { makeMemoryProvider, secondsAgo } from "../support/memoryProvider.ts";
 import type { MemoryProvider } from "../support/memoryProvider.ts";
 import { addSource } from "../support/orders.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const REFERENCES = ["R0", "R1", "R2", "R3", "R4"];
 const LEASE_MS = 1_500;
@@ -60,12 +59,7 @@ async function makeWorld(): Promise<World> {
     pool,
     provider,
     makeSut(more = {}) {
-      const apply = makeApply({
-        events: deliveryEvents,
-        pool,
-        logger: silentLogger,
-        modes: new Map([["live", "live"]]),
-      });
+      const apply = makeLiveApply(pool);
       const poller = makePoller({
         source: { sourceId: "live" },
         client: provider,

@@ -1,5 +1,4 @@
 import { expect, it, onTestFinished } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import { judgeWebhooks } from "../../src/domain/order/lostEvents.ts";
 import { makePool } from "../../src/database/database.ts";
 import { readStandings } from "../../src/health/standing.sql.ts";
@@ -10,9 +9,9 @@ import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
 import { makeLogger, silentLogger } from "../../src/runtime/telemetry/logger.ts";
 import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "../support/database.ts";
+import { makeLiveApply } from "../support/liveApply.ts";
 import { addSource, putIntoInbox } from "../support/orders.ts";
 import { LIVE, receiveEvents, SANDBOX_SECRET, speakTo } from "../support/testSandbox.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 const WAIT = { timeout: 60_000, interval: 50 };
 
@@ -32,12 +31,7 @@ async function startWorld(webhooksConfigured: boolean) {
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
   onTestFinished(() => pool.end());
   await addSource(pool, "live");
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const lines: { msg: string; webhooks?: string }[] = [];
   const poller = makePoller({
     source: { sourceId: "live" },

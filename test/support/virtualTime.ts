@@ -1,5 +1,4 @@
 import { onTestFinished, vi } from "vitest";
-import { makeApply } from "../../src/apply/apply.ts";
 import type { Apply } from "../../src/apply/apply.ts";
 import { makePool } from "../../src/database/database.ts";
 import type { Pool } from "../../src/database/database.ts";
@@ -13,11 +12,11 @@ import { startSandbox } from "../../src/sandbox/startSandbox.ts";
 import type { Sandbox, SandboxOptions } from "../../src/sandbox/startSandbox.ts";
 import { makeTestDatabase } from "./database.ts";
 import type { TestDatabase } from "./database.ts";
+import { makeLiveApply } from "./liveApply.ts";
 import { addSource } from "./orders.ts";
 import { makeSimulatedClock } from "./simulatedClock.ts";
 import type { SimulatedClock } from "./simulatedClock.ts";
 import { LIVE, speakTo } from "./testSandbox.ts";
-import { deliveryEvents } from "../../src/wire/events.ts";
 
 /** A request of a poller to the provider, at a virtual time. */
 export interface SentRequest {
@@ -92,12 +91,7 @@ export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): 
   closePool.close = () => plainPool.end();
   const pool = watchPool(traffic, plainPool);
   await addSource(pool, "live");
-  const apply = makeApply({
-    events: deliveryEvents,
-    pool,
-    logger: silentLogger,
-    modes: new Map([["live", "live"]]),
-  });
+  const apply = makeLiveApply(pool);
   const startPoller: VirtualWorld["startPoller"] = (holder, more = {}) => {
     const { clock: own, ...life } = makeMortalClock(clock);
     const client = makeProviderClient({

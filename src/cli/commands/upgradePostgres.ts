@@ -12,7 +12,7 @@ import { createWorld, readWorld } from "../../sandbox/world/world.sql.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
 import { readConfig } from "../input/session.ts";
-import { makeProgressLine } from "../output/progressLine.ts";
+import { formatRate, makeProgressLine } from "../output/progressLine.ts";
 import type { ProgressLine } from "../output/progressLine.ts";
 import { printJson, printLine, printNotice } from "../output/terminal.ts";
 
@@ -82,8 +82,8 @@ async function copyMirror(work: {
     signal,
     onProgress({ rows, estimated }) {
       const elapsedMs = systemClock.monotonicMs() - startedMs;
-      const rate = `${Math.round((rows * 1_000) / Math.max(1, elapsedMs))} rows/s`;
-      line.show({ share: Math.min(1, rows / Math.max(1, estimated)), elapsedMs, done: `${rows} rows`, rate });
+      const share = Math.min(1, rows / Math.max(1, estimated));
+      line.show({ share, elapsedMs, done: `${rows} rows`, rate: formatRate(rows, "rows", elapsedMs) });
     },
   });
 }

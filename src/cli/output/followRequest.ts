@@ -10,7 +10,7 @@ import { chooseSource } from "../input/sourceChoice.ts";
 import type { Progress } from "./progressLine.ts";
 import { printJson, printLine, printNotice } from "./terminal.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
-import { makeProgressLine } from "./progressLine.ts";
+import { formatRate, makeProgressLine } from "./progressLine.ts";
 import { BOUND_GRANULE } from "../../domain/window/window.ts";
 import type { Window } from "../../domain/window/window.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
@@ -131,7 +131,7 @@ function nameOf(kind: RequestKind): string {
 
 function toProgress({ since, until, readDownTo, sample, orders, elapsedMs }: PeriodRequest): Progress {
   const read = Number(until - readDownTo) / Number(until - since);
-  const rate = elapsedMs > 0 ? `${Math.round((orders * 1_000) / elapsedMs)} orders/s` : "";
+  const rate = elapsedMs > 0 ? formatRate(orders, "orders", elapsedMs) : "";
   return { share: sample === null ? read : orders / sample, elapsedMs, done: `${orders} orders`, rate };
 }
 

@@ -25,6 +25,11 @@ export function describeProgress(
   return [...cells, percent, done, rate, left].join("  ").trimEnd();
 }
 
+/** For example `90 orders/s`. */
+export function formatRate(count: number, unit: string, elapsedMs: number): string {
+  return `${Math.round((count * 1_000) / Math.max(1, elapsedMs))} ${unit}/s`;
+}
+
 export interface ProgressLine {
   show(progress: Progress): void;
   /** Moves the terminal to a new line. */

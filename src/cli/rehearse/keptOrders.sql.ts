@@ -1,4 +1,5 @@
 import type pg from "pg";
+import { readInBatches } from "../../database/snapshot.sql.ts";
 import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
 
 /** One observation that the history keeps; bigints as decimal text, the hash as hex. */
@@ -15,18 +16,22 @@ export interface KeptObservation {
   readonly raw: string | null;
 }
 
+/** The key of an observation; bigints as decimal text, the hash as hex. */
+export interface KeptKey {
+  readonly horizon: string | null;
+  readonly gone: boolean;
+  readonly version: string;
+  readonly settled: boolean;
+  readonly observedAt: string;
+  readonly rank: number;
+  readonly hash: string;
+}
+
 /** An order as the mirror holds it, with its kept history. */
 export interface KeptOrder {
   readonly sourceId: string;
   readonly reference: string;
-  readonly stored: {
-    readonly horizon: string | null;
-    readonly gone: boolean;
-    readonly version: string;
-    readonly settled: boolean;
-    readonly observedAt: string;
-    readonly rank: number;
-    readonly hash: string;
+  readonly stored: KeptKey & {
     readonly raw: string;
     /** The columns of its fields; times in microseconds since 1970, as decimal text. */
     readonly columns: Readonly<Record<string, string | boolean | null>>;
@@ -58,11 +63,6 @@ const ORDERS = `
         and h.verdict not in ('ignored', 'quarantined')), '[]') as observations
   from mirror.orders o`;
 
-/** Begins a read-only transaction that sees one state of the mirror. */
-export async function beginRehearsal(client: pg.ClientBase): Promise<void> {
-  await client.query("begin transaction isolation level repeatable read, read only");
-}
-
 export async function countOrders(client: pg.ClientBase): Promise<number> {
   const { rows } = await client.query<{ orders: number }>(
     "select count(*)::int as orders from mirror.orders",
@@ -71,13 +71,8 @@ export async function countOrders(client: pg.ClientBase): Promise<number> {
 }
 
 /** All orders in batches. Within a transaction. */
-export async function* readKeptOrders(client: pg.ClientBase): AsyncGenerator<readonly KeptOrder[]> {
-  await client.query(`declare kept no scroll cursor for ${ORDERS}`);
-  for (;;) {
-    const { rows } = await client.query<KeptOrder>(`fetch ${BATCH} from kept`);
-    if (rows.length === 0) return;
-    yield rows;
-  }
+export function readKeptOrders(client: pg.ClientBase): AsyncGenerator<readonly KeptOrder[]> {
+  return readInBatches<KeptOrder>(client, { text: ORDERS }, BATCH);
 }
 
 /** Orders that the mirror does not have, although the history keeps a decision that changed them. */

@@ -1,17 +1,19 @@
 import type { Command } from "commander";
-import pg from "pg";
+import type pg from "pg";
+import { withClient } from "../../database/database.ts";
 import { examineSchema } from "../../database/schema/migrations.ts";
+import { beginSnapshot } from "../../database/snapshot.sql.ts";
 import { findObstacle } from "../../database/schema/schemaState.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
-import { openDatabase } from "../../roles/start/openDatabase.ts";
+import { withDatabase } from "../../roles/start/openDatabase.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { configureHere } from "../demo/demoFolder.ts";
 import { ProblemsFoundError } from "../input/failure.ts";
 import { runUntilInterrupted } from "../input/interrupts.ts";
 import { readConfig } from "../input/session.ts";
-import { makeProgressLine } from "../output/progressLine.ts";
+import { formatRate, makeProgressLine } from "../output/progressLine.ts";
 import { alignColumns, formatSpan, printJson, printLine } from "../output/terminal.ts";
-import { beginRehearsal, countOrders, readKeptOrders, readMissingOrders } from "./keptOrders.sql.ts";
+import { countOrders, readKeptOrders, readMissingOrders } from "./keptOrders.sql.ts";
 import { rehearseOrder } from "./rehearseOrder.ts";
 import type { Difference } from "./rehearseOrder.ts";
 
@@ -42,26 +44,15 @@ export function addRehearseCommand(program: Command): void {
 
 /** Accepts an older schema: a release is rehearsed before it migrates. */
 async function rehearse(signal: AbortSignal): Promise<Rehearsal> {
-  const database = await openDatabase(await configureHere(readConfig()));
-  try {
-    const obstacle = findObstacle(await examineSchema(database.url));
+  return withDatabase(await configureHere(readConfig()), async ({ url }) => {
+    const obstacle = findObstacle(await examineSchema(url));
     if (obstacle !== undefined) throw new ConfigurationError(obstacle.sentence, { fix: obstacle.fix });
-    const client = new pg.Client({
-      connectionString: database.url,
-      application_name: "order-mirror rehearse",
+    const place = { connectionString: url, application_name: "order-mirror rehearse" };
+    return withClient(place, async (client) => {
+      await beginSnapshot(client);
+      return foldAll(client, signal);
     });
-    // The next query reports a broken connection; without a listener, the error would end the process.
-    client.on("error", () => undefined);
-    await client.connect();
-    try {
-      await beginRehearsal(client);
-      return await foldAll(client, signal);
-    } finally {
-      await client.end().catch(() => undefined);
-    }
-  } finally {
-    await database.close();
-  }
+  });
 }
 
 async function foldAll(client: pg.ClientBase, signal: AbortSignal): Promise<Rehearsal> {
@@ -82,8 +73,13 @@ async function foldAll(client: pg.ClientBase, signal: AbortSignal): Promise<Rehe
       }
       orders += batch.length;
       const elapsedMs = systemClock.monotonicMs() - startedMs;
-      const rate = `${Math.round((orders * 1_000) / Math.max(1, elapsedMs))} orders/s`;
-      line.show({ share: orders / Math.max(orders, total), elapsedMs, done: `${orders} orders`, rate });
+      const share = orders / Math.max(orders, total);
+      line.show({
+        share,
+        elapsedMs,
+        done: `${orders} orders`,
+        rate: formatRate(orders, "orders", elapsedMs),
+      });
     }
   } finally {
     line.end();

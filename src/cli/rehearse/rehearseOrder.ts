@@ -5,7 +5,7 @@ import { lifeCycleRank } from "../../domain/order/order.ts";
 import type { Snapshot } from "../../domain/order/order.ts";
 import { ORDER_COLUMN_LIST } from "../../domain/order/orderColumns.ts";
 import { readSnapshot } from "../../wire/order.ts";
-import type { KeptObservation, KeptOrder } from "./keptOrders.sql.ts";
+import type { KeptKey, KeptObservation, KeptOrder } from "./keptOrders.sql.ts";
 
 /** An order that this program would store differently from the mirror. */
 export interface Difference {
@@ -80,16 +80,7 @@ function readKey(
   });
 }
 
-function toKey(kept: {
-  readonly horizon: string | null;
-  readonly gone: boolean;
-  readonly version: string;
-  readonly settled: boolean;
-  readonly observedAt: string;
-  readonly rank: number;
-  readonly hash: string;
-}): OrderKey {
-  const { horizon, gone, version, settled, observedAt, rank, hash } = kept;
+function toKey({ horizon, gone, version, settled, observedAt, rank, hash }: KeptKey): OrderKey {
   return {
     horizon: horizon === null ? null : BigInt(horizon),
     gone,

@@ -1,5 +1,6 @@
-import pg from "pg";
+import type pg from "pg";
 import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
+import { withClient } from "../database.ts";
 import { readMigrations } from "../schema/migrationFiles.ts";
 import { examineSchema, migrate } from "../schema/migrations.ts";
 import { findObstacle } from "../schema/schemaState.ts";
@@ -49,27 +50,24 @@ export async function copyDatabase(
   options: CopyOptions,
 ): Promise<DatabaseCopy> {
   await runSameMigrations(fromUrl, toUrl);
-  const old = new pg.Client(fromUrl);
-  const fresh = new pg.Client(toUrl);
-  // The next query reports a broken connection; without a listener, the error would end the process.
-  for (const client of [old, fresh]) client.on("error", () => undefined);
-  try {
-    await old.connect();
-    await fresh.connect();
-    const without = await options.prepare(old, fresh);
-    await beginReading(old);
-    await beginFilling(fresh);
-    const leftBehind = await findStrange({ old, fresh, without });
-    if (leftBehind.length > 0 && !options.leavesBehind) throw refuseStrange(leftBehind);
-    await copyRoles(old, fresh);
-    const tables = await fillTables({ old, fresh, without, options });
-    options.signal?.throwIfAborted();
-    await fresh.query("commit");
-    return { tables, leftBehind };
-  } finally {
-    await old.end().catch(() => undefined);
-    await fresh.end().catch(() => undefined);
-  }
+  return withClient(fromUrl, (old) => withClient(toUrl, (fresh) => copyAll(old, fresh, options)));
+}
+
+async function copyAll(
+  old: pg.ClientBase,
+  fresh: pg.ClientBase,
+  options: CopyOptions,
+): Promise<DatabaseCopy> {
+  const without = await options.prepare(old, fresh);
+  await beginReading(old);
+  await beginFilling(fresh);
+  const leftBehind = await findStrange({ old, fresh, without });
+  if (leftBehind.length > 0 && !options.leavesBehind) throw refuseStrange(leftBehind);
+  await copyRoles(old, fresh);
+  const tables = await fillTables({ old, fresh, without, options });
+  options.signal?.throwIfAborted();
+  await fresh.query("commit");
+  return { tables, leftBehind };
 }
 
 async function runSameMigrations(fromUrl: string, toUrl: string): Promise<void> {

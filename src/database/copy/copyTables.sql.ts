@@ -1,4 +1,5 @@
 import pg from "pg";
+import { beginSnapshot, readInBatches } from "../snapshot.sql.ts";
 
 /** A table, by its quoted name with its schema. */
 export interface Table {
@@ -62,9 +63,8 @@ export async function listOtherDatabases(client: pg.ClientBase): Promise<string[
   return rows.map(({ name }) => name);
 }
 
-/** Begins a read-only transaction that sees one state of everything. */
 export async function beginReading(client: pg.ClientBase): Promise<void> {
-  await client.query("begin transaction isolation level repeatable read, read only");
+  await beginSnapshot(client);
   // So that listed names include their schema.
   await client.query("set local search_path = ''");
 }
@@ -83,13 +83,10 @@ export async function emptyTables(client: pg.ClientBase, tables: readonly Table[
 
 /** All rows of a table as text, in batches. Within a transaction. */
 export async function* readRows(client: pg.ClientBase, { name }: Table): AsyncGenerator<readonly string[]> {
-  await client.query(`declare copied no scroll cursor for select t::text as row from ${name} t`);
-  for (;;) {
-    const { rows } = await client.query<{ row: string }>(`fetch ${BATCH} from copied`);
-    if (rows.length === 0) break;
+  const text = `select t::text as row from ${name} t`;
+  for await (const rows of readInBatches<{ row: string }>(client, { text }, BATCH)) {
     yield rows.map(({ row }) => row);
   }
-  await client.query("close copied");
 }
 
 /** Inserts rows as readRows gives them. */

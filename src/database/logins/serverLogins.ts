@@ -1,5 +1,6 @@
 import { createHmac } from "node:crypto";
 import pg from "pg";
+import { withClient } from "../database.ts";
 import type { Group } from "./loginRights.ts";
 
 /** Any number that nothing else in the database locks. */
@@ -18,19 +19,14 @@ export async function prepareLogin(
   const password = createHmac("sha256", decodeURIComponent(url.password)).update(name).digest("base64url");
   const granted = groups.includes("order_mirror_worker") ? [...groups, ...TO_END_LONG_READS] : groups;
   const login = pg.escapeIdentifier(name);
-  const client = new pg.Client(ownerUrl);
-  client.on("error", () => undefined);
-  await client.connect();
-  try {
+  await withClient(ownerUrl, async (client) => {
     await client.query("select pg_advisory_lock($1)", [LOCK_KEY]);
     const { rowCount } = await client.query("select from pg_catalog.pg_roles where rolname = $1", [name]);
     await client.query(
       `${rowCount === 0 ? "create" : "alter"} role ${login} login password ${pg.escapeLiteral(password)}`,
     );
     await client.query(`grant ${granted.map((group) => pg.escapeIdentifier(group)).join(", ")} to ${login}`);
-  } finally {
-    await client.end();
-  }
+  });
   url.username = name;
   url.password = password;
   return url.href;

@@ -1,7 +1,8 @@
 import knex from "knex";
 import type { Knex } from "knex";
-import pg from "pg";
+import type pg from "pg";
 import { ConfigurationError, OrderMirrorError } from "../../domain/errors.ts";
+import { withClient } from "../database.ts";
 import { classifyDatabaseError } from "../databaseErrors.ts";
 import { explainDatabaseError } from "../explainDatabaseError.ts";
 import { VERSION } from "../../runtime/version.ts";
@@ -163,21 +164,6 @@ export async function planPending(databaseUrl: string): Promise<MigrationPlan> {
   const tables = migrations.flatMap(({ locks }) => locks.map(({ table }) => table));
   const sizes = await withClient(databaseUrl, (client) => readTableSizes(client, tables));
   return { migrations, sizes, findings };
-}
-
-async function withClient<Result>(
-  databaseUrl: string,
-  use: (client: pg.Client) => Promise<Result>,
-): Promise<Result> {
-  const client = new pg.Client(databaseUrl);
-  // The query rejects with the error; without a listener, a late error would end the process.
-  client.on("error", () => undefined);
-  await client.connect();
-  try {
-    return await use(client);
-  } finally {
-    await client.end();
-  }
 }
 
 /** knex treats ? and :name in raw SQL as bindings; migrations have none. */

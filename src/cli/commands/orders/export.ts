@@ -20,7 +20,7 @@ import { resolveSince } from "../../../runtime/config/duration.ts";
 import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { audited } from "../../input/audit.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
-import { makeProgressLine } from "../../output/progressLine.ts";
+import { formatRate, makeProgressLine } from "../../output/progressLine.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { openOutput, formatSpan, printJson, printNotice } from "../../output/terminal.ts";
@@ -174,7 +174,7 @@ async function writeOrders(work: {
     if (nowMs - shownMs < PROGRESS_EVERY_MS) return;
     shownMs = nowMs;
     const elapsedMs = nowMs - startedMs;
-    const rate = `${Math.round((count * 1_000) / elapsedMs)} orders/s`;
+    const rate = formatRate(count, "orders", elapsedMs);
     line.show({ share: Math.min(1, count / total), elapsedMs, done: `${count} orders`, rate });
   };
   try {
