@@ -4,10 +4,9 @@ import type { Snapshot } from "../domain/order/order.ts";
 import type { EventReader, Mode, UnreadableOrder } from "../domain/source/orderSource.ts";
 import { readPendingEvents } from "./inboxReads.sql.ts";
 import { namesIn } from "../retention/mentions.ts";
-import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import { applySubjects } from "./applySubjects.ts";
 import type { Alongside, ApplyDeps, Decision } from "./applySubjects.ts";
-import { ApplyInterruptedError } from "./errors.ts";
+import { toInterrupted } from "./errors.ts";
 import { interpretEvent } from "./interpretEvent.ts";
 import type { Subject } from "./subject.ts";
 
@@ -53,8 +52,7 @@ export function makeApply(
   return {
     async applyEvents(seqs) {
       const events = await readPendingEvents(deps.pool, seqs).catch((error: unknown) => {
-        if (classifyDatabaseError(error) !== "transient") throw error;
-        throw new ApplyInterruptedError("Postgres could not read the inbox now.", { cause: error });
+        throw toInterrupted(error, "Postgres could not read the inbox now.");
       });
       // An event of an unconfigured source waits in the inbox until the source is configured again.
       const known = events.filter((event) => deps.modes.has(event.sourceId));

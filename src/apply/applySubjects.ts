@@ -2,15 +2,17 @@ import type { Via } from "../domain/order/observation.ts";
 import { applyBatch } from "./applyBatch.sql.ts";
 import type { BatchDecision, BatchRow, Verdict } from "./batchRow.sql.ts";
 import type { Pool, Queryable } from "../database/database.ts";
-import { atSavepoint, inTransaction, undone } from "../database/transaction.ts";
+import { atSavepoint, inTransaction, onConnection, undone } from "../database/transaction.ts";
 import { classifyDatabaseError, sqlState } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { toBatchRows } from "./batchRows.ts";
-import { ApplyInterruptedError } from "./errors.ts";
+import { toInterrupted } from "./errors.ts";
 import type { Subject } from "./subject.ts";
 
 /** Maximum rows per statement: more bring no gain (measured) and hold locks longer. */
 export const BATCH_ROWS_MAX = 200;
+
+const NOT_NOW = "Postgres could not apply a batch now.";
 
 /** The decision on one observation or event. */
 export interface Decision {
@@ -64,9 +66,14 @@ export async function applySubjects(
     rehearses = false,
   }: { alongside?: Alongside | undefined; rehearses?: boolean | undefined } = {},
 ): Promise<Decision[]> {
+  if (subjects.length === 0 && alongside === undefined) return [];
   const decisions =
     alongside === undefined && !rehearses
-      ? await applyAll({ ...deps, runBatch: (rows) => applyBatch(deps.pool, rows) }, subjects)
+      ? await onConnection(deps.pool, (client) =>
+          applyAll({ ...deps, runBatch: (rows) => applyBatch(client, rows) }, subjects),
+        ).catch((error: unknown) => {
+          throw toInterrupted(error, NOT_NOW);
+        })
       : await inTransaction(deps.pool, async (client) => {
           const runBatch: RunBatch = (rows) => atSavepoint(client, () => applyBatch(client, rows));
           const decide = () => applyAll({ ...deps, runBatch }, subjects);
@@ -96,12 +103,8 @@ async function applyOrSplit(run: Run, subjects: readonly Subject[]): Promise<Dec
   try {
     decided = await run.runBatch(rows);
   } catch (error) {
-    const fault = classifyDatabaseError(error);
-    if (fault === "transient") {
-      throw new ApplyInterruptedError("Postgres could not apply a batch now.", { cause: error });
-    }
-    if (fault === "other") throw error;
-    return splitOrQuarantine(run, subjects, error);
+    if (classifyDatabaseError(error) === "refused-content") return splitOrQuarantine(run, subjects, error);
+    throw toInterrupted(error, NOT_NOW);
   }
   return decided.map((decision) => toDecision(decision, rows));
 }

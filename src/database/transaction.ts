@@ -1,28 +1,41 @@
 import type { Pool, Queryable } from "./database.ts";
 
 /**
- * Runs `work` in a new transaction and commits it; if anything fails, nothing is written. If the commit itself fails,
- * its outcome is unknown. Rejects with the error of `work` or of the database.
+ * Runs `work` on one connection of the pool. A statement that is refused still holds its locks for a moment after its
+ * error has arrived: on another connection, the next statement would find them. Here it waits until they are released.
+ * Rejects with the error of `work` or of the database.
  */
-export async function inTransaction<Result>(
+export async function onConnection<Result>(
   pool: Pool,
   work: (client: Queryable) => Promise<Result>,
 ): Promise<Result> {
   const client = await pool.connect();
   let failure: Error | undefined;
   try {
+    return await work(client);
+  } catch (error) {
+    failure = error instanceof Error ? error : new Error("the work on a connection failed", { cause: error });
+    throw error;
+  } finally {
+    // After a failure the connection may still be busy, so it is destroyed together with its transaction.
+    client.release(failure);
+  }
+}
+
+/**
+ * Runs `work` in a new transaction and commits it; if anything fails, nothing is written. If the commit itself fails,
+ * its outcome is unknown. Rejects with the error of `work` or of the database.
+ */
+export function inTransaction<Result>(
+  pool: Pool,
+  work: (client: Queryable) => Promise<Result>,
+): Promise<Result> {
+  return onConnection(pool, async (client) => {
     await client.query("begin");
     const result = await work(client);
     await client.query("commit");
     return result;
-  } catch (error) {
-    failure = error instanceof Error ? error : new Error("the transaction failed", { cause: error });
-    throw error;
-  } finally {
-    // A connection that failed inside a transaction may still be busy, so it is destroyed together with its
-    // transaction.
-    client.release(failure);
-  }
+  });
 }
 
 /** Runs `work` inside a transaction; if it fails, only its own writes are undone. Rejects with its error. */

@@ -66,9 +66,6 @@ async function* readByCursor<Row extends unknown[]>(
   const conditions = writeOrderFilter(filter, (value) => `$${values.push(value)}`);
   const client = await pool.connect();
   let finished = false;
-  // No query is pending while rows are used, so the next one reports a broken connection.
-  const ignore = () => undefined;
-  client.on("error", ignore);
   try {
     await beginSnapshot(client);
     // By default cursors are planned for their first tenth: an export of a few orders would then scan all of them.
@@ -79,7 +76,6 @@ async function* readByCursor<Row extends unknown[]>(
     await client.query("commit");
     finished = true;
   } finally {
-    client.off("error", ignore);
     // A connection with an open transaction is closed, not returned to the pool.
     client.release(!finished);
   }
