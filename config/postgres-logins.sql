@@ -38,11 +38,18 @@ alter role order_mirror_reader set search_path = reporting;
 create database order_mirror owner order_mirror_owner;
 \connect order_mirror
 
--- Other roles of this server cannot connect. Only administrators can create large objects. Temporary tables can be created
--- by the owner and by the roles that config/postgres-roles.sql allows, because the queue in Postgres needs them.
+-- Other roles of this server cannot connect. Only administrators can create large objects. Temporary tables, advisory locks
+-- and messages in the write-ahead log are for the owner and for the roles that config/postgres-roles.sql names: with them a
+-- stranger could fill the disk and hold up who applies.
 revoke all on database order_mirror from public;
 grant connect on database order_mirror
   to order_mirror_web, order_mirror_worker, order_mirror_poller, order_mirror_reader;
-revoke execute on function pg_catalog.lo_creat(integer), pg_catalog.lo_create(oid), pg_catalog.lo_from_bytea(oid, bytea)
-  from public;
+select format('revoke execute on function %s from public', oid::regprocedure) from pg_catalog.pg_proc
+where pronamespace = 'pg_catalog'::regnamespace
+  and proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+\gexec
+select format('grant execute on function %s to order_mirror_owner with grant option', oid::regprocedure)
+from pg_catalog.pg_proc
+where pronamespace = 'pg_catalog'::regnamespace and proname ~ '^(pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+\gexec
 grant create on schema public to order_mirror_owner;

@@ -124,6 +124,25 @@ begin
   execute pg_catalog.format('grant temporary on database %I to order_mirror_web, order_mirror_worker', pg_catalog.current_database());
 end
 $$;
+-- The change feed and the queue take advisory locks, and the answer to a repeated event waits for a message in the log. An
+-- administrator has revoked both from all other roles.
+do $$
+declare
+  ours regprocedure;
+begin
+  for ours in
+    select oid from pg_catalog.pg_proc
+    where pronamespace = 'pg_catalog'::regnamespace
+      and proname ~ '^(pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+      and not (has_function_privilege('order_mirror_web', oid, 'execute')
+        and has_function_privilege('order_mirror_worker', oid, 'execute')
+        and has_function_privilege('order_mirror_poller', oid, 'execute'))
+  loop
+    execute pg_catalog.format(
+      'grant execute on function %s to order_mirror_web, order_mirror_worker, order_mirror_poller', ours);
+  end loop;
+end
+$$;
 grant usage on schema bullmq to order_mirror_web, order_mirror_worker;
 grant select, insert, update, delete on all tables in schema bullmq to order_mirror_web, order_mirror_worker;
 grant usage on all sequences in schema bullmq to order_mirror_web, order_mirror_worker;

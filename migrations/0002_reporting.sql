@@ -524,6 +524,10 @@ comment on function reporting.orders_as_of is 'The orders as they were at an ins
 
 create procedure mirror.prepare_reader()
 language plpgsql as $$
+declare
+  open_function regprocedure;
+  is_ours boolean;
+  may_revoke boolean;
 begin
   if not exists (select from pg_catalog.pg_roles where rolname = 'order_mirror_reader') then
     begin
@@ -539,15 +543,26 @@ begin
   grant usage on schema reporting to order_mirror_reader;
   grant select on all tables in schema reporting to order_mirror_reader;
   alter default privileges in schema reporting grant select on tables to order_mirror_reader;
-  -- Every session has these rights by default, and can fill the disk with them. Only the database's owner can revoke
-  -- the first, and only an administrator the second; config/postgres-logins.sql does so as an administrator.
+  -- Every session has these rights by default. With temporary tables, large objects and messages in the log it can fill the
+  -- disk; with an advisory lock that a writer needs it can hold up all who apply. Only the database's owner can revoke the
+  -- first, and only an administrator the others; config/postgres-logins.sql does so as an administrator.
   execute pg_catalog.format('revoke temporary on database %I from public', pg_catalog.current_database());
-  begin
-    revoke execute on function pg_catalog.lo_creat(integer), pg_catalog.lo_create(oid), pg_catalog.lo_from_bytea(oid, bytea)
-      from public;
-  exception when insufficient_privilege then
-    raise notice 'Readers may make large objects (%). Have an administrator run: call mirror.prepare_reader()', sqlerrm;
-  end;
+  for open_function, is_ours, may_revoke in
+    select p.oid::regprocedure, p.proname !~ '^lo_', pg_catalog.pg_has_role(p.proowner, 'usage') from pg_catalog.pg_proc p
+    where p.pronamespace = 'pg_catalog'::regnamespace
+      and p.proname ~ '^(lo_creat|lo_create|lo_from_bytea|pg_logical_emit_message|pg_(try_)?advisory_(xact_)?lock(_shared)?)$'
+      and (p.proacl is null or exists (select from pg_catalog.aclexplode(p.proacl) as granted where granted.grantee = 0))
+  loop
+    if not may_revoke then
+      raise notice 'Readers may fill the disk and hold up who applies. Have an administrator run: call mirror.prepare_reader()';
+      exit;
+    end if;
+    execute pg_catalog.format('revoke execute on function %s from public', open_function);
+    if is_ours then
+      execute pg_catalog.format('grant execute on function %s to %s with grant option', open_function,
+        (select nspowner::regrole from pg_catalog.pg_namespace where nspname = 'mirror'));
+    end if;
+  end loop;
   begin
     call mirror.limit_reader('order_mirror_reader');
   exception when insufficient_privilege then

@@ -87,7 +87,8 @@ $$;
 comment on function mirror.enter_feed is 'Locks the last position before those that the statement will take.';
 create trigger changes_enter_feed before insert on mirror.changes for each statement execute function mirror.enter_feed();
 
--- A login that cannot write changes can hold such a lock, but its lock is ignored.
+-- A login that cannot write changes holds such a lock only where no administrator has revoked advisory locks
+-- (mirror.prepare_reader). Its lock is ignored here, but an exclusive one makes writers wait.
 create function mirror.feed_writers() returns table (pid integer, after_position_bits bigint)
 language sql volatile security definer set search_path = pg_catalog, pg_temp as $$
   select l.pid, l.objid::bigint

@@ -93,9 +93,15 @@ describe("a process on the embedded server", () => {
     ]) {
       await expect(pool.query(statement)).rejects.toMatchObject({ code: "42501" });
     }
-    // The queue in Postgres needs temporary tables, though readers may not make any.
+    const elsewhere = new URL(urls[0] ?? "");
+    elsewhere.pathname = "/postgres";
+    const stranger = makePool({ url: elsewhere.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+    await expect(stranger.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "42501" });
+    await stranger.end();
+    // The processes need what readers may not do.
     await administrator.query("call mirror.prepare_reader()");
     await pool.query("create temporary table moved (a int)");
+    await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
     await pool.end();
   });
 });

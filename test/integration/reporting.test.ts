@@ -493,6 +493,17 @@ describe("a reader", () => {
     expect(row).toEqual({ rolconnlimit: 5 });
   });
 
+  it("holds up nobody who applies, and writes no messages to the log", async () => {
+    for (const statement of [
+      "select pg_advisory_lock((select oid from pg_class where relname = 'changes')::integer, n) from generate_series(0, 99) n",
+      "select pg_try_advisory_lock_shared(1)",
+      "select pg_advisory_xact_lock(1)",
+      "select pg_logical_emit_message(false, 'x', repeat('x', 1000))",
+    ]) {
+      await expect(reader.query(statement)).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+
   it("is stopped after a minute, in a statement, in a transaction or before a lock", async () => {
     const client = await reader.connect();
     const show = async (name: string) => (await client.query(`show ${name}`)).rows[0] as unknown;

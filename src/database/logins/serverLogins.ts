@@ -26,10 +26,21 @@ export async function prepareLogin(
       `${rowCount === 0 ? "create" : "alter"} role ${login} login password ${pg.escapeLiteral(password)}`,
     );
     await client.query(`grant ${granted.map((group) => pg.escapeIdentifier(group)).join(", ")} to ${login}`);
+    await closeOtherDatabases(client);
   });
   url.username = name;
   url.password = password;
   return url.href;
+}
+
+/** Every login could fill the disk there: with temporary tables, for example. */
+async function closeOtherDatabases(client: pg.Client): Promise<void> {
+  const { rows } = await client.query<{ revoke: string }>(
+    `select format('revoke connect on database %I from public', datname) as revoke from pg_catalog.pg_database
+     where datname <> current_database() and datallowconn
+       and (datacl is null or exists (select from aclexplode(datacl) as granted where granted.grantee = 0))`,
+  );
+  for (const { revoke } of rows) await client.query(revoke);
 }
 
 /** The worker ends reports that run too long. */

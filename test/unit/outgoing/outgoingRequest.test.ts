@@ -21,6 +21,11 @@ const PRIVATE = [
   "::ffff:10.0.0.1",
   "::ffff:169.254.169.254",
   "64:ff9b::a00:1",
+  "64:ff9b:1::a00:1",
+  "::10.0.0.1",
+  "::ffff:a9fe:a9fe",
+  "2001:0:a9fe:a9fe::1",
+  "2002:a9fe:a9fe::1",
   "not an address",
 ];
 
