@@ -1,8 +1,8 @@
 import { availableParallelism } from "node:os";
 import { configDefaults, defineConfig } from "vitest/config";
-import { LongestFirst } from "./test/support/longestFirst.ts";
-import { listReporters } from "./test/support/runReport.ts";
-import { keepTemporaryFilesInMemory } from "./test/support/temporaryFolder.ts";
+import { LongestFirst } from "./test/support/run/longestFirst.ts";
+import { listReporters } from "./test/support/run/runReport.ts";
+import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.ts";
 
 keepTemporaryFilesInMemory();
 
@@ -22,8 +22,8 @@ const PROPERTIES = [
   "test/unit/poll/convergence.test.ts",
   "test/unit/signature/identifyAnyScheme.test.ts",
 ];
-const setupFiles = ["test/support/seedProperties.ts"];
-const globalSetup = ["test/support/globalSetup.ts"];
+const setupFiles = ["test/support/run/seedProperties.ts"];
+const globalSetup = ["test/support/run/globalSetup.ts"];
 
 export default defineConfig({
   test: {
@@ -63,7 +63,7 @@ export default defineConfig({
           name: "contract",
           include: ["test/e2e/provider-contract/**/*.test.ts"],
           env: { CONTRACT_TARGET: "mirror" },
-          setupFiles: ["test/support/mirrorExceptions.ts"],
+          setupFiles: ["test/support/contract/mirrorExceptions.ts"],
           globalSetup,
           isolate: false,
         },

@@ -1,7 +1,7 @@
 import { configDefaults, defineConfig } from "vitest/config";
-import { isShort } from "./test/support/extent.ts";
-import { listReporters } from "./test/support/runReport.ts";
-import { keepTemporaryFilesInMemory } from "./test/support/temporaryFolder.ts";
+import { isShort } from "./test/support/faults/extent.ts";
+import { listReporters } from "./test/support/run/runReport.ts";
+import { keepTemporaryFilesInMemory } from "./test/support/run/temporaryFolder.ts";
 
 keepTemporaryFilesInMemory();
 
@@ -13,7 +13,7 @@ export default defineConfig({
     environment: "node",
     include: ["test/faults/**/*.test.ts"],
     exclude: [...configDefaults.exclude, ...(isShort ? ["**/*.long.test.ts"] : [])],
-    globalSetup: ["test/support/globalSetup.ts"],
+    globalSetup: ["test/support/run/globalSetup.ts"],
     testTimeout: 300_000,
     hookTimeout: 120_000,
     // Most of the time is spent waiting, for leases to run out and frozen servers: two files fit on two processors, and

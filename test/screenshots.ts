@@ -8,8 +8,8 @@ import { tmpdir } from "node:os";
 import path from "node:path";
 import { setTimeout as sleep } from "node:timers/promises";
 import { findFreePort } from "../src/runtime/postgres/freePort.ts";
-import { NO_BROWSER, openBrowser, openTab } from "./support/browser.ts";
-import { runProgram, startProgram, stopPrograms } from "./support/program.ts";
+import { NO_BROWSER, openBrowser, openTab } from "./support/pages/browser.ts";
+import { runProgram, startProgram, stopPrograms } from "./support/programs/program.ts";
 
 const IMAGES = path.resolve(import.meta.dirname, "../docs/images");
 const WARM_UP_MS = Number(process.argv[2] ?? 540) * 1_000;

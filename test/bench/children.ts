@@ -35,7 +35,7 @@ export async function startChild(
   { args = [], env = {}, nodeOptions = process.execArgv }: ChildOptions = {},
 ): Promise<Child> {
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
-  const child = fork(path.join(import.meta.dirname, script), [...args], {
+  const child = fork(path.join(import.meta.dirname, "processes", script), [...args], {
     execArgv: [...nodeOptions],
     // None of the machine's own settings.
     env: { PATH, HOME, TMPDIR, ...env },

@@ -1,4 +1,4 @@
-import { WEBHOOK_SECRET } from "../support/webhooks.ts";
+import { WEBHOOK_SECRET } from "../support/signing/webhooks.ts";
 import { startChild } from "./children.ts";
 import type { Child } from "./children.ts";
 

@@ -1,8 +1,8 @@
 import type { Child } from "./children.ts";
-import type { LoadAnswer, LoadOrder } from "./load.ts";
+import type { LoadAnswer, LoadOrder } from "./processes/load.ts";
 import { quantile } from "./measure.ts";
 import type { Sample } from "./measure.ts";
-import type { RoundAnswer } from "./roleProcess.ts";
+import type { RoundAnswer } from "./processes/roleProcess.ts";
 import { webhookAddress } from "./roles.ts";
 
 const CONNECTIONS = 64;

@@ -4,10 +4,10 @@ import { rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
 import { afterAll, afterEach, describe, expect, it } from "vitest";
-import { noteFigures } from "../support/extent.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { canStartRedis } from "../support/redis.ts";
+import { noteFigures } from "../support/faults/extent.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { canStartRedis } from "../support/servers/redis.ts";
 
 const PATIENCE = { timeout: 90_000, interval: 20 };
 const MEGABYTE = 1_048_576;

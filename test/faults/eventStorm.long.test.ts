@@ -1,10 +1,10 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { noteFigures, seed } from "../support/extent.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { at, makeEventBody } from "../support/orders.ts";
-import { makeRandom } from "../support/random.ts";
-import { sendEvent } from "../support/webhooks.ts";
+import { noteFigures, seed } from "../support/faults/extent.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { at, makeEventBody } from "../support/mirror/orders.ts";
+import { makeRandom } from "../support/faults/random.ts";
+import { sendEvent } from "../support/signing/webhooks.ts";
 
 const EVENTS = 50_000;
 const ORDERS = 2_000;

@@ -1,9 +1,9 @@
 import { afterEach, beforeEach, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { isShort, noteFigures, seed } from "../support/extent.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { makeRandom } from "../support/random.ts";
+import { isShort, noteFigures, seed } from "../support/faults/extent.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { makeRandom } from "../support/faults/random.ts";
 
 const ROUNDS = isShort ? 1 : 5;
 const FROZEN_MS = isShort ? 5_000 : 60_000;

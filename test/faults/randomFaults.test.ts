@@ -1,16 +1,16 @@
 import { afterAll, beforeAll, describe, expect, it, vi } from "vitest";
-import { noteFigures, randomSeconds, seed } from "../support/extent.ts";
-import { startEventRelay } from "../support/eventRelay.ts";
-import type { EventRelay } from "../support/eventRelay.ts";
-import { startFaultProvider } from "../support/faultProvider.ts";
-import type { FaultProvider } from "../support/faultProvider.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { makeRandom } from "../support/random.ts";
-import { chooseFault } from "../support/randomFault.ts";
-import { canStartRedis } from "../support/redis.ts";
-import { superviseRoles } from "../support/supervisor.ts";
-import type { Supervisor } from "../support/supervisor.ts";
+import { noteFigures, randomSeconds, seed } from "../support/faults/extent.ts";
+import { startEventRelay } from "../support/faults/eventRelay.ts";
+import type { EventRelay } from "../support/faults/eventRelay.ts";
+import { startFaultProvider } from "../support/providers/faultProvider.ts";
+import type { FaultProvider } from "../support/providers/faultProvider.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { makeRandom } from "../support/faults/random.ts";
+import { chooseFault } from "../support/faults/randomFault.ts";
+import { canStartRedis } from "../support/servers/redis.ts";
+import { superviseRoles } from "../support/faults/supervisor.ts";
+import type { Supervisor } from "../support/faults/supervisor.ts";
 
 const MINUTE_MS = 60_000;
 

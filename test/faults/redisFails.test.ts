@@ -1,10 +1,10 @@
 import { Redis } from "ioredis";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { systemClock } from "../../src/runtime/lifecycle/clock.ts";
-import { isShort, noteFigures } from "../support/extent.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { canStartRedis } from "../support/redis.ts";
+import { isShort, noteFigures } from "../support/faults/extent.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { canStartRedis } from "../support/servers/redis.ts";
 
 const ROUNDS = isShort ? 1 : 5;
 const FROZEN_MS = isShort ? 5_000 : 60_000;

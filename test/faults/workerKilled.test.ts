@@ -1,9 +1,9 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { isShort, noteFigures } from "../support/extent.ts";
-import type { HoldPoint } from "../support/faultProxy.ts";
-import { startFaultWorld } from "../support/faultWorld.ts";
-import type { FaultWorld } from "../support/faultWorld.ts";
-import { canStartRedis } from "../support/redis.ts";
+import { isShort, noteFigures } from "../support/faults/extent.ts";
+import type { HoldPoint } from "../support/faults/faultProxy.ts";
+import { startFaultWorld } from "../support/faults/faultWorld.ts";
+import type { FaultWorld } from "../support/faults/faultWorld.ts";
+import { canStartRedis } from "../support/servers/redis.ts";
 
 const ROUNDS = isShort ? 1 : 3;
 const EVENTS = 20;

@@ -1,10 +1,10 @@
 import { createHash } from "node:crypto";
 import type pg from "pg";
-import { makeLiveApply } from "../support/liveApply.ts";
-import { at, makeEventBody } from "../support/orders.ts";
-import { makeHead, openRaw } from "../support/rawHttp.ts";
-import { post, signHeaders, startReceiving } from "../support/receiving.ts";
-import type { Receiving } from "../support/receiving.ts";
+import { makeLiveApply } from "../support/mirror/liveApply.ts";
+import { at, makeEventBody } from "../support/mirror/orders.ts";
+import { makeHead, openRaw } from "../support/http/rawHttp.ts";
+import { post, signHeaders, startReceiving } from "../support/signing/receiving.ts";
+import type { Receiving } from "../support/signing/receiving.ts";
 import { makeRandom, mutateBytes, mutateJson } from "./mutate.ts";
 import type { Random } from "./mutate.ts";
 

@@ -29,7 +29,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/receive.test.ts",
+      file: "test/integration/receive/receive.test.ts",
       test: "called by http.createServer accepts the same event again with 200, without a second row or notification",
     },
   },
@@ -62,7 +62,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/apply.test.ts",
+      file: "test/integration/apply/apply.test.ts",
       test: "the guard in SQL agrees with domain/observation decide on any sequence of observations",
     },
   },
@@ -109,7 +109,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/walkProgress.test.ts",
+      file: "test/integration/poll/walkProgress.test.ts",
       test: "reads a page again that a failover has lost, though the poller had read it",
     },
   },
@@ -124,7 +124,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/proofSchedules.test.ts",
+      file: "test/integration/proof/proofSchedules.test.ts",
       test: "ends as the provider on",
     },
   },
@@ -138,7 +138,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/otherOrganization.test.ts",
+      file: "test/integration/poll/otherOrganization.test.ts",
       test: "takes no offence at a list without branches, at a request that fails, and at branches that come and go",
     },
   },
@@ -152,7 +152,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/receiveOutage.test.ts",
+      file: "test/integration/receive/receiveOutage.test.ts",
       test: "while the inbox cannot be written answers 200 only once the event is committed",
     },
   },
@@ -251,7 +251,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/poll.test.ts",
+      file: "test/integration/poll/poll.test.ts",
       test: "a row stamped in the future moves no cursor, and is read when its time has come",
     },
   },
@@ -312,7 +312,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/receive.test.ts",
+      file: "test/integration/receive/receive.test.ts",
       test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and a worker notified",
     },
   },
@@ -326,7 +326,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/changeFeed.test.ts",
+      file: "test/integration/changes/changeFeed.test.ts",
       test: "a transaction that is still open hides its own change and what came after it, and nothing from before",
     },
   },
@@ -340,7 +340,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/leaseModel.test.ts",
+      file: "test/integration/poll/leaseModel.test.ts",
       test: "has one holder at a time and lets nobody else renew, write or release, whatever happens in which order",
     },
   },
@@ -354,7 +354,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/readInstants.test.ts",
+      file: "test/integration/poll/readInstants.test.ts",
       test: "stamps what it reads with the instant of the request, however long the answer is under way",
     },
   },
@@ -368,7 +368,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/leadership.test.ts",
+      file: "test/integration/poll/leadership.test.ts",
       test: "is trusted from before its renewal was asked for",
     },
   },
@@ -382,7 +382,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/receive.test.ts",
+      file: "test/integration/receive/receive.test.ts",
       test: "logs a flood of bad signatures once, with names of headers and never a value",
     },
   },
@@ -396,7 +396,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/retention.test.ts",
+      file: "test/integration/retention/retention.test.ts",
       test: "of the feed, and every reader within what went in one step must start again",
     },
   },
@@ -404,7 +404,7 @@ export const VARIANTS: readonly Variant[] = [
     name: "lost events that are looked for beyond the fence",
     edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
     caughtBy: {
-      file: "test/integration/lostEvents.test.ts",
+      file: "test/integration/apply/lostEvents.test.ts",
       test: "reads each change once, and waits for writers that are still open",
     },
   },
@@ -418,7 +418,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/outgoing.test.ts",
+      file: "test/integration/changes/outgoing.test.ts",
       test: "are not planned by a second process before the first has committed its plan",
     },
   },
@@ -432,7 +432,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/outgoingMissed.test.ts",
+      file: "test/integration/changes/outgoingMissed.test.ts",
       test: "are named in one message when they are removed after that, and later ones are told as ever",
     },
   },
@@ -447,7 +447,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/retention.test.ts",
+      file: "test/integration/retention/retention.test.ts",
       test: "of the history, but the observation that each order shows",
     },
   },
@@ -461,7 +461,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/erasureSearch.test.ts",
+      file: "test/integration/retention/erasureSearch.test.ts",
       test: "finds what was decided while it searched, and while it searched that",
     },
   },
@@ -475,7 +475,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/synchronousStandby.test.ts",
+      file: "test/integration/receive/synchronousStandby.test.ts",
       test: "a standby that stands still costs no more connections than a pool has",
     },
   },
@@ -489,7 +489,7 @@ export const VARIANTS: readonly Variant[] = [
       },
     ],
     caughtBy: {
-      file: "test/integration/synchronousStandby.test.ts",
+      file: "test/integration/receive/synchronousStandby.test.ts",
       test: "a standby that stands still costs no more connections than a pool has",
     },
   },

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
-import type { ContractTarget, RawAnswer } from "../../support/contractTarget.ts";
+import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Errors": one row each. 429: limits.test.ts. */
 let target: ContractTarget;

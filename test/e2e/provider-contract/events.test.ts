@@ -7,8 +7,8 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { envelopeSchema } from "../../../src/wire/envelope.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
-import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { Caller, ContractTarget } from "../../support/contractTarget.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Events". Endpoints are added in the dashboard, so only a sandbox can be asked. */
 let target: ContractTarget;

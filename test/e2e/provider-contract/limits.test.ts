@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
-import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { Caller, ContractTarget, RawAnswer } from "../../support/contractTarget.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { Caller, ContractTarget, RawAnswer } from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.

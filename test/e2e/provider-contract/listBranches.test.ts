@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { ContractTarget } from "../../support/contractTarget.ts";
+import { FOREIGN, openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/branches : list branches" and "Branch object". */
 let target: ContractTarget;

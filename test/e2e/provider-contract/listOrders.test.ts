@@ -2,8 +2,8 @@ import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
 import type { ListOrdersQuery } from "../../../src/provider/client.ts";
 import type { WireOrder } from "../../../src/wire/order.ts";
-import { openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { ContractTarget } from "../../support/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */
 let target: ContractTarget;

@@ -1,7 +1,13 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { countOrders, FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
-import type { ContractTarget } from "../../support/contractTarget.ts";
+import {
+  countOrders,
+  FOREIGN,
+  openTarget,
+  orderFor,
+  orderTo,
+} from "../../support/contract/contractTarget.ts";
+import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/orders/quote : preview an order". */
 let target: ContractTarget;

@@ -1,7 +1,7 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { tryParseInstant } from "../../../src/domain/order/instant.ts";
-import { openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { ContractTarget } from "../../support/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Resources and their fields": the order object, however it is returned. Branches: listBranches.test.ts. */
 let target: ContractTarget;

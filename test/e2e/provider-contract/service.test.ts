@@ -1,6 +1,6 @@
 import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
-import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contractTarget.ts";
-import type { Caller, ContractTarget } from "../../support/contractTarget.ts";
+import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contract/contractTarget.ts";
+import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /**
  * The spec, "What the service does" 4 and 7 to 10, and "Limits", "Subscription effects": all of it is set in the

@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { countOrders, FOREIGN, openTarget, orderTo } from "../../support/contractTarget.ts";
-import type { ContractTarget, World } from "../../support/contractTarget.ts";
+import { countOrders, FOREIGN, openTarget, orderTo } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget, World } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "POST /v1/addresses/validate : check an address". */
 let target: ContractTarget;

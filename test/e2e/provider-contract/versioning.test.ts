@@ -1,6 +1,6 @@
 import { afterAll, beforeAll, expect, it } from "vitest";
-import { openTarget, orderFor } from "../../support/contractTarget.ts";
-import type { ContractTarget } from "../../support/contractTarget.ts";
+import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
+import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "Versioning". */
 let target: ContractTarget;

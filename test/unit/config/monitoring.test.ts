@@ -4,7 +4,7 @@ import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { CONDITIONS } from "../../../src/health/conditions.ts";
 import { METRICS } from "../../../src/runtime/telemetry/metricCatalogue.ts";
-import { listRules, renderRules, OUTSIDE_CONDITIONS } from "../../support/alertRules.ts";
+import { listRules, renderRules, OUTSIDE_CONDITIONS } from "../../support/mirror/alertRules.ts";
 
 const FOLDER = path.resolve(import.meta.dirname, "../../../config");
 const RULES = path.join(FOLDER, "prometheus/alerts.yml");

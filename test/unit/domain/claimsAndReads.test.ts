@@ -4,7 +4,7 @@ import { compareKeys, decide, observeEvent, observeRead } from "../../../src/dom
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { NANOS_PER_SECOND } from "../../../src/domain/order/instant.ts";
 import type { Snapshot } from "../../../src/domain/order/order.ts";
-import { makeSnapshot, readAt } from "../../support/orders.ts";
+import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 
 /**
  * One order whose provider changes it, sometimes to an earlier updatedAt, and loses what it said in between; reads that are

@@ -1,7 +1,7 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { gaps, merge } from "../../../src/domain/window/coverage.ts";
-import { safeThrough } from "../../support/safeThroughModel.ts";
+import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
 
 const span = (since: number, until: number): Window => ({ since: BigInt(since), until: BigInt(until) });

@@ -4,7 +4,7 @@ import { fold } from "../../../src/domain/order/fold.ts";
 import { compareKeys, decide, observeEvent, observeRead } from "../../../src/domain/order/observation.ts";
 import type { Observation, OrderKey } from "../../../src/domain/order/observation.ts";
 import { isFinal, lifeCycleRank } from "../../../src/domain/order/order.ts";
-import { at, makeSnapshot, readAt } from "../../support/orders.ts";
+import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 
 const hash = fc.constantFrom("00".repeat(32), "7f".repeat(32), "80".repeat(32), "ff".repeat(32));

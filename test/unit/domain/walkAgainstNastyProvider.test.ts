@@ -1,15 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
-import { safeThrough } from "../../support/safeThroughModel.ts";
+import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
 import { addSeconds } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 import { nextWindow, settledUntil } from "../../../src/domain/window/window.ts";
 import type { Window } from "../../../src/domain/window/window.ts";
-import { NastyProvider, seconds, START } from "../../support/nastyProvider.ts";
-import type { ServedRow } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
-import type { NastyScenario } from "../../support/nastyScenarios.ts";
+import { NastyProvider, seconds, START } from "../../support/providers/nastyProvider.ts";
+import type { ServedRow } from "../../support/providers/nastyProvider.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/providers/nastyScenarios.ts";
+import type { NastyScenario } from "../../support/providers/nastyScenarios.ts";
 
 const SETTLE_SECONDS = 5;
 const OVERLAP_SECONDS = 60;

@@ -4,8 +4,8 @@ import { addSeconds } from "../../../src/domain/order/instant.ts";
 import { decodeWalk, encodeWalk } from "../../../src/domain/window/walkState.ts";
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 import type { Walk } from "../../../src/domain/window/walk.ts";
-import { NastyProvider } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
+import { NastyProvider } from "../../support/providers/nastyProvider.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/providers/nastyScenarios.ts";
 
 const behaviour = arbitraryBehaviour(60);
 const scenarios = fc.oneof(

@@ -2,7 +2,7 @@ import { expect, it } from "vitest";
 import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
 import { CONDITIONS } from "../../../src/health/conditions.ts";
 import { judge } from "../../../src/health/judge.ts";
-import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/facts.ts";
+import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/facts.ts";
 
 const firing = (source: Partial<SourceFacts>, change: Partial<Facts> = {}) =>
   judge(makeFacts(source, change)).holding.map(({ condition }) => condition.name);

@@ -4,8 +4,8 @@ import { judge } from "../../../src/health/judge.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
 import { renderState } from "../../../src/ops/overview/statePanel.ts";
-import { ago, LOOKED_AT, makeFacts } from "../../support/facts.ts";
-import { makeSourceView } from "../../support/sourceView.ts";
+import { ago, LOOKED_AT, makeFacts } from "../../support/pages/facts.ts";
+import { makeSourceView } from "../../support/pages/sourceView.ts";
 
 const NANOS = 1_000_000_000n;
 

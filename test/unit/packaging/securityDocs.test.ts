@@ -8,8 +8,8 @@ const page = read("docs/security.md");
 
 /** Short names that the page explains. */
 const SHORT: Readonly<Record<string, string>> = {
-  receive: "integration/receive",
-  hostile: "integration/hostileRequests",
+  receive: "integration/receive/receive",
+  hostile: "integration/receive/hostileRequests",
   verifier: "unit/signature/verifier",
   scheme: "unit/signature/scheme",
 };

@@ -1,10 +1,15 @@
 import fc from "fast-check";
 import { describe, expect, it } from "vitest";
 import { floorTo } from "../../../src/domain/order/instant.ts";
-import { seconds } from "../../support/nastyProvider.ts";
-import { arbitrarySizes, arbitraryBehaviour } from "../../support/nastyScenarios.ts";
-import { OVERLAP_SECONDS, PAGE_LIMIT, simulatePolling, sound } from "../../support/simulatedPolling.ts";
-import type { Rules, Scenario } from "../../support/simulatedPolling.ts";
+import { seconds } from "../../support/providers/nastyProvider.ts";
+import { arbitrarySizes, arbitraryBehaviour } from "../../support/providers/nastyScenarios.ts";
+import {
+  OVERLAP_SECONDS,
+  PAGE_LIMIT,
+  simulatePolling,
+  sound,
+} from "../../support/virtual/simulatedPolling.ts";
+import type { Rules, Scenario } from "../../support/virtual/simulatedPolling.ts";
 
 const SEED = 20_261_121;
 const SECOND = seconds(1);

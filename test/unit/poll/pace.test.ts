@@ -1,6 +1,6 @@
 import { describe, expect, it } from "vitest";
 import { makeAwaitTurn } from "../../../src/poll/cycle/pace.ts";
-import { makeSimulatedClock } from "../../support/simulatedClock.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 describe("the turn of a list read", () => {
   it("comes no sooner than the gap after the one before", async () => {

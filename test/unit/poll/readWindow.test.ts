@@ -3,7 +3,7 @@ import { addSeconds } from "../../../src/domain/order/instant.ts";
 import { makeReadPage, startReading } from "../../../src/poll/cycle/readWindow.ts";
 import type { Reading } from "../../../src/poll/cycle/readWindow.ts";
 import type { Reads } from "../../../src/apply/apply.ts";
-import { makeMemoryProvider, secondsAgo } from "../../support/memoryProvider.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 
 const { signal } = new AbortController();
 const options = { via: "poll", priority: "poll", signal } as const;

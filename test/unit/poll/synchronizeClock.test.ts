@@ -1,7 +1,7 @@
 import { describe, expect, it } from "vitest";
 import { synchronizeClock } from "../../../src/poll/cycle/synchronizeClock.ts";
 import { InvalidApiKeyError, ProviderRefusedError } from "../../../src/provider/errors.ts";
-import { makeMemoryProvider } from "../../support/memoryProvider.ts";
+import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
 
 const facts = { status: 400, code: "x", requestId: null };
 

@@ -6,8 +6,8 @@ import { PRIORITIES } from "../../../src/domain/source/orderSource.ts";
 import type { Priority } from "../../../src/domain/source/orderSource.ts";
 import type { PolicyName } from "../../../src/provider/rate/policies.ts";
 import type { RateLesson } from "../../../src/provider/rate/rateLedger.ts";
-import { makeSimulatedClock } from "../../support/simulatedClock.ts";
-import type { SimulatedClock } from "../../support/simulatedClock.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
+import type { SimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const WINDOW_MS = 10_000;
 const HOUR_MS = 3_600_000;

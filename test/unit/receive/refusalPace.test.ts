@@ -1,6 +1,6 @@
 import { expect, it } from "vitest";
 import { makeRefusalPace } from "../../../src/receive/endpoint/refusalPace.ts";
-import { makeSimulatedClock } from "../../support/simulatedClock.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 function setUp() {
   const clock = makeSimulatedClock();

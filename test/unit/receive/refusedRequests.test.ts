@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { makeRefusedRequests } from "../../../src/receive/endpoint/refusedRequests.ts";
 import type { RefusedRequest } from "../../../src/receive/endpoint/refusedRequests.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
-import { makeSimulatedClock } from "../../support/simulatedClock.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const DAY_MS = 86_400_000;
 const SIGNED = { host: ["mirror.example"], "x-signature": ["ab".repeat(32)] };

@@ -2,8 +2,8 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { ALGORITHM_NAMES } from "../../../src/signature/algorithms.ts";
 import type { CapturedRequest } from "../../../src/signature/identify/candidates.ts";
-import { arbitraryTrial, NOW, sign, verifierOf } from "../../support/schemeTrials.ts";
-import type { Trial } from "../../support/schemeTrials.ts";
+import { arbitraryTrial, NOW, sign, verifierOf } from "../../support/signing/schemeTrials.ts";
+import type { Trial } from "../../support/signing/schemeTrials.ts";
 
 /** The request with one character or byte changed in what the scheme signs, one for each place. */
 function changeEach({ scheme }: Trial, request: CapturedRequest): CapturedRequest[] {

@@ -3,9 +3,9 @@ import { expect, it } from "vitest";
 import { identifyScheme } from "../../../src/signature/identify/identifyScheme.ts";
 import { algorithmOf, loadScheme } from "../../../src/signature/scheme.ts";
 import type { TemplateScheme } from "../../../src/signature/scheme.ts";
-import { arbitraryTrial, KEY, NOW, sign, verifierOf } from "../../support/schemeTrials.ts";
-import type { Trial } from "../../support/schemeTrials.ts";
-import { ENDPOINT_URL, makeSecrets } from "../../support/signing.ts";
+import { arbitraryTrial, KEY, NOW, sign, verifierOf } from "../../support/signing/schemeTrials.ts";
+import type { Trial } from "../../support/signing/schemeTrials.ts";
+import { ENDPOINT_URL, makeSecrets } from "../../support/signing/signing.ts";
 
 /** A time with colons and a point beside the signature, which can be cut in many ways. */
 const DATED: Trial = {

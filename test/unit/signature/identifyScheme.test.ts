@@ -7,7 +7,7 @@ import { PRESETS } from "../../../src/signature/presets.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import type { Scheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { captureSigned, ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing.ts";
+import { captureSigned, ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
 const BODY = Buffer.from('{"id":"evt_1","type":"order.picked_up","data":{"city":"Köln"}}');

@@ -7,7 +7,7 @@ import { identifyScheme } from "../../../src/signature/identify/identifyScheme.t
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { captureSigned, ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing.ts";
+import { captureSigned, ENDPOINT_URL, makeSecrets, templateScheme } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
 const TEXT = '{"id":"evt_1","type":"order.picked_up","name":"Zoë ☕"}';

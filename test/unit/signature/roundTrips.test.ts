@@ -9,7 +9,7 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import type { TemplateScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { makeSecrets, templateScheme } from "../../support/signing.ts";
+import { makeSecrets, templateScheme } from "../../support/signing/signing.ts";
 
 const nowSeconds = Math.floor(Date.now() / 1_000);
 const URL = "https://merchant.test/webhooks/live";

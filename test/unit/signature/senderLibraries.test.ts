@@ -10,7 +10,7 @@ import type { CapturedRequest } from "../../../src/signature/identify/candidates
 import { identifyScheme } from "../../../src/signature/identify/identifyScheme.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
-import { ENDPOINT_URL } from "../../support/signing.ts";
+import { ENDPOINT_URL } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
 /** Draws of secret and requests for each sender. */

@@ -5,7 +5,7 @@ import { UnreadableSnapshotError } from "../../../src/domain/errors.ts";
 import { readOrderResponse, readSnapshot } from "../../../src/wire/order.ts";
 import { readPage } from "../../../src/wire/page.ts";
 import { rawElements, rawMember, rawMembers, withoutMember } from "../../../src/wire/rawJson.ts";
-import { at, makeOrder } from "../../support/orders.ts";
+import { at, makeOrder } from "../../support/mirror/orders.ts";
 
 const json = fc.jsonValue({ maxDepth: 4 });
 const spaced = fc

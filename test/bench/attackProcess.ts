@@ -1,6 +1,0 @@
-import { attackEdge } from "../support/edgeAttack.ts";
-import type { EdgeAttack } from "../support/edgeAttack.ts";
-
-/** Attacks a port as it is told, and answers how that ended. */
-process.on("message", (order: EdgeAttack) => void attackEdge(order).then((end) => process.send?.(end)));
-process.send?.("ready");

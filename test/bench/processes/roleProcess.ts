@@ -1,0 +1,68 @@
+import type { Decision } from "../../../src/apply/applySubjects.ts";
+import type { RoleDeps } from "../../../src/roles/role.ts";
+import { startWeb } from "../../../src/roles/web.ts";
+import { startWorker } from "../../../src/roles/worker.ts";
+import { readConfig, runService } from "../../../src/cli/input/session.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+
+/**
+ * One role of the product as a process of its own, as its command would start it. Argument: `web`, `worker`, or
+ * `receiver`, which is a web process that wakes nobody. Greets with its address; a worker answers when the events
+ * of a round are in the mirror.
+ */
+export interface RoundOrder {
+  readonly round: number;
+  readonly count: number;
+}
+
+/** When each event of the round was in the mirror, in milliseconds since 1970; 0 for one that never was. */
+export type RoundAnswer = Float64Array;
+
+const PATIENCE_MS = 60_000;
+const LOOK_MS = 5;
+const EVENT_ID = /^evt_(\d+)_(\d+)$/;
+const decided = new Map<number, Map<number, number>>();
+
+/** Called once the batch is committed: from then on everybody sees it. */
+function noteDecisions(decisions: readonly Decision[]): void {
+  const nowMs = performance.timeOrigin + performance.now();
+  for (const { eventId } of decisions) {
+    const [, round = "", index = ""] = EVENT_ID.exec(eventId ?? "") ?? [];
+    const times = decided.get(Number(round)) ?? new Map<number, number>();
+    decided.set(Number(round), times.set(Number(index), nowMs));
+  }
+}
+
+async function awaitRound({ round, count }: RoundOrder): Promise<RoundAnswer> {
+  const giveUpMs = performance.now() + PATIENCE_MS;
+  while ((decided.get(round)?.size ?? 0) < count && performance.now() < giveUpMs) {
+    await new Promise((resolve) => setTimeout(resolve, LOOK_MS));
+  }
+  const times = decided.get(round);
+  decided.delete(round);
+  return Float64Array.from({ length: count }, (_, index) => times?.get(index) ?? 0);
+}
+
+async function start(role: string, deps: RoleDeps): Promise<void> {
+  const { config, databaseUrl, logger, shutdown } = deps;
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger });
+  shutdown.onShutdown("queue", () => queue.close());
+  if (role === "worker") {
+    await startWorker({ ...deps, queue, onDecisions: noteDecisions });
+    process.send?.("ready");
+  } else {
+    const notify = role === "web" ? queue.notify : () => undefined;
+    process.send?.((await startWeb({ ...deps, queue: { ...queue, notify } })).url);
+  }
+}
+
+const [role = "web"] = process.argv.slice(2);
+process.on("message", (order: RoundOrder) => {
+  void awaitRound(order).then((times) => process.send?.(times));
+});
+await runService({
+  service: `bench ${role}`,
+  config: readConfig(),
+  migrates: false,
+  start: (deps) => start(role, deps),
+});

@@ -1,0 +1,14 @@
+import { readConfig, runService } from "../../../src/cli/input/session.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+
+/** The provider as a process of its own, with its real rate limits, at rest. Greets with its address. */
+await runService({
+  service: "bench sandbox",
+  config: readConfig(),
+  migrates: false,
+  async start({ databaseUrl, shutdown }) {
+    const sandbox = await startSandbox({ databaseUrl, port: 0, seed: 1, speed: 0 });
+    shutdown.onShutdown("sandbox", () => sandbox.close());
+    process.send?.(sandbox.url);
+  },
+});

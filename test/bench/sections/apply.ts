@@ -1,0 +1,195 @@
+import { readFile } from "node:fs/promises";
+import { toBatchRows } from "../../../src/apply/batchRows.ts";
+import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
+import type { BatchRow } from "../../../src/apply/batchRow.sql.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { observeRead } from "../../../src/domain/order/observation.ts";
+import { at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { Bench } from "../bench.ts";
+import { amount } from "../effort.ts";
+import { compare } from "../measure.ts";
+import type { Sample, Subject } from "../measure.ts";
+
+const ROWS = amount(10_000);
+const BATCH = 100;
+const CONNECTIONS = 2;
+const SINGLE_ROWS = amount(2_000);
+const SINGLE_CONNECTIONS = 10;
+const ORDERS = 50_000;
+const PRELOAD_BATCH = 1_000;
+const STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "delivered"];
+
+const ORDER_COLUMNS = `version, settled, observed_at, rank, external_order_id, status, livemode, fleet_name, branch_id,
+  branch_reference, schedule_mode, resolved_pickup_time, resolved_delivery_time, resolved_basis, pickup_time,
+  delivery_time, real_pickup_time, real_delivery_time, updated_at, hash, raw, history_id`;
+const OVERWRITE = ORDER_COLUMNS.split(",")
+  .map((name) => `${name.trim()} = excluded.${name.trim()}`)
+  .join(", ");
+
+/** Times have the product's form: microseconds since 1970. */
+function timeOf(column: string): string {
+  return `timestamptz 'epoch' + ${column} * interval '1 microsecond' as ${column}`;
+}
+
+/**
+ * The limit: the same rows into the same kinds of tables, each with all of its indexes, as one plain statement that
+ * claims nothing, compares versions only, and decides nothing.
+ */
+const PLAIN = `
+with rows as materialized (
+  select r.source_id, r.reference, r.via, version, settled, observed_at, rank, external_order_id, status, livemode,
+    fleet_name, branch_id, branch_reference, schedule_mode, ${timeOf("resolved_pickup_time")}, ${timeOf("resolved_delivery_time")},
+    resolved_basis, ${timeOf("pickup_time")}, ${timeOf("delivery_time")}, ${timeOf("real_pickup_time")}, ${timeOf("real_delivery_time")}, ${timeOf("updated_at")},
+    decode(r.hash, 'hex') as hash, r.raw::json as raw, nextval('mirror.history_id') as history_id
+  from json_to_recordset($1::json) as r (
+    source_id text, reference text, via text, version bigint, settled boolean, observed_at bigint, rank smallint,
+    hash text, external_order_id text, status text, livemode boolean, fleet_name text, branch_id text,
+    branch_reference text, schedule_mode text, resolved_pickup_time bigint, resolved_delivery_time bigint,
+    resolved_basis text, pickup_time bigint, delivery_time bigint, real_pickup_time bigint,
+    real_delivery_time bigint, updated_at bigint, raw text)
+), upserted as (
+  insert into bench.orders as o (source_id, reference, first_seen_via, ${ORDER_COLUMNS})
+  select source_id, reference, via, ${ORDER_COLUMNS} from rows order by source_id, reference
+  on conflict (source_id, reference) do update set ${OVERWRITE}, changed_at = excluded.changed_at
+  where excluded.version > o.version
+), recorded as (
+  insert into bench.history (history_id, source_id, reference, via, verdict, version, settled, observed_at, rank, hash,
+    status, previous_status, raw)
+  select history_id, source_id, reference, via, 'applied', version, settled, observed_at, rank, hash,
+    status, status, raw from rows
+)
+insert into bench.changes (source_id, reference, revision, history_id, previous_history_id, status, previous_status,
+  via, version, verdict)
+select source_id, reference, 1, history_id, history_id, status, status, via, version, 'applied' from rows`;
+
+/** Returns how many rows were written. */
+type Write = (rows: readonly BatchRow[]) => Promise<number>;
+
+/** Applying: our one statement per batch, against a plain one that writes the same rows, and single events. */
+export const benchApply: Bench = async ({ pool }) => {
+  await prepare(pool);
+  let step = 0;
+  const nextRows = (count: number): BatchRow[] => {
+    step += 1;
+    return makeRows({ step, first: step * count, count });
+  };
+  const apply: Write = async (rows) => {
+    const outcomes = await applyBatch(pool, rows);
+    return outcomes.filter(({ verdict }) => verdict === "applied").length;
+  };
+  const inBatches = (name: string, write: Write): Subject => ({
+    name,
+    run: () => drain(nextRows(ROWS), { size: BATCH, connections: CONNECTIONS, write }),
+  });
+  return compare({
+    section: "apply",
+    unit: "/s",
+    subjects: [
+      {
+        ...inBatches(`our statement, ${BATCH} rows, two connections`, apply),
+        goal: "at least 0.8 of the limit and 6 times one event each",
+      },
+      {
+        name: "our statement, one event each, ten connections",
+        run: () => drain(nextRows(SINGLE_ROWS), { size: 1, connections: SINGLE_CONNECTIONS, write: apply }),
+      },
+      ...(process.platform === "linux" ? [BATCH, 1] : []).map((size) => ({
+        name: `Postgres' work for an event, ${size === 1 ? "one event each" : `${size} rows`}, one connection`,
+        unit: "µs CPU",
+        run: () => measureWork(pool, nextRows(size === 1 ? SINGLE_ROWS : ROWS), size),
+      })),
+    ],
+    limit: inBatches("limit: a plain statement that writes the same rows", async (rows) => {
+      const { rowCount } = await pool.query({
+        name: "bench-plain",
+        text: PLAIN,
+        values: [JSON.stringify(rows)],
+      });
+      return rowCount ?? 0;
+    }),
+  });
+};
+
+/** Newer states of `count` orders, from the one numbered `first` on. */
+function makeRows({ step, first, count }: { step: number; first: number; count: number }): BatchRow[] {
+  const updatedAt = at(step * 100);
+  const requestedAt = parseInstant(updatedAt);
+  const common = { sourceId: "live", via: "poll" } as const;
+  return toBatchRows(
+    Array.from({ length: count }, (_, index) => {
+      const number = (first + index) % ORDERS;
+      const snapshot = makeSnapshot({
+        reference: `R${number}`,
+        updatedAt,
+        status: STATUSES[step % STATUSES.length] ?? "created",
+        more: { branch: { id: `b-${number % 100}`, reference: null }, note: "x".repeat(300) },
+      });
+      const observation = observeRead({ ...common, snapshot, time: readAt(requestedAt, 5) });
+      return { kind: "observation" as const, ...common, event: null, observation };
+    }),
+  );
+}
+
+async function drain(
+  rows: readonly BatchRow[],
+  options: { size: number; connections: number; write: Write },
+): Promise<Sample> {
+  const batches = Array.from({ length: Math.ceil(rows.length / options.size) }, (_, index) =>
+    rows.slice(index * options.size, (index + 1) * options.size).map((row, n) => ({ ...row, n })),
+  );
+  let written = 0;
+  const startedMs = performance.now();
+  const connection = async () => {
+    for (let batch = batches.pop(); batch; batch = batches.pop()) {
+      const count = await options.write(batch);
+      written += count;
+    }
+  };
+  await Promise.all(Array.from({ length: options.connections }, connection));
+  const elapsedMs = performance.now() - startedMs;
+  return { value: rows.length / (elapsedMs / 1_000), errors: rows.length - written };
+}
+
+/** Processor time of the server, independent of other work: it distinguishes two versions even on a busy machine. */
+async function measureWork(pool: Pool, rows: readonly BatchRow[], size: number): Promise<Sample> {
+  const client = await pool.connect();
+  try {
+    const { rows: processes } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+    const file = `/proc/${processes[0]?.pid}/schedstat`;
+    const readNanos = async () => Number((await readFile(file, "utf8")).split(" ")[0]);
+    let begunNanos = 0;
+    const write: Write = async (batch) => {
+      const outcomes = await applyBatch(client, batch);
+      // The first statement of a connection is planned.
+      if (begunNanos === 0) begunNanos = await readNanos();
+      return outcomes.filter(({ verdict }) => verdict === "applied").length;
+    };
+    const { errors } = await drain(rows, { size, connections: 1, write });
+    const value = ((await readNanos()) - begunNanos) / 1_000 / (rows.length - size);
+    return { value, errors };
+  } finally {
+    client.release();
+  }
+}
+
+/** The same orders in both sets of tables: what is measured are changes of known orders, four events of five. */
+async function prepare(pool: Pool): Promise<void> {
+  for (let first = 0; first < ORDERS; first += PRELOAD_BATCH) {
+    await applyBatch(pool, makeRows({ step: 0, first, count: PRELOAD_BATCH }));
+  }
+  await pool.query("create schema bench");
+  for (const table of ["orders", "history", "changes"]) {
+    const { rows } = await pool.query<{ settings: string | null }>(
+      "select 'with (' || array_to_string(reloptions, ', ') || ')' as settings from pg_class where oid = $1::regclass",
+      [`mirror.${table}`],
+    );
+    await pool.query(
+      `create table bench.${table} (like mirror.${table} including all) ${rows[0]?.settings ?? ""}`,
+    );
+  }
+  await pool.query(
+    "insert into bench.orders select * from mirror.orders; truncate mirror.history, mirror.changes",
+  );
+  await pool.query("vacuum analyze");
+}

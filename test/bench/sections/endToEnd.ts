@@ -1,0 +1,139 @@
+import { randomBytes } from "node:crypto";
+import { insertEvents } from "../../../src/receive/commit/inbox.sql.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { Bench, BenchDeps } from "../bench.ts";
+import { startLoad } from "../children.ts";
+import type { Child } from "../children.ts";
+import { amount } from "../effort.ts";
+import type { LoadAnswer } from "../processes/load.ts";
+import { compare, quantile } from "../measure.ts";
+import type { Figure, Sample, Subject } from "../measure.ts";
+import { makeEnvironment, startRole, webhookAddress } from "../roles.ts";
+import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
+import type { UnderLoad } from "../timeEvents.ts";
+
+const CONNECTIONS = 64;
+/** For some five seconds: what begins and ends a run must not count. */
+const SUSTAINED_EVENTS = amount(30_000);
+const WARM_UP_ROUNDS = 3;
+const DIRECT_EVENTS = amount(1_000);
+const QUEUES = [
+  {
+    queue: "Redis",
+    paces: [
+      { perSecond: 500, events: amount(2_500), goal: "p50 < 4 ms, p99 < 20 ms" },
+      { perSecond: 2_000, events: amount(8_000), goal: "p99 < 50 ms" },
+    ],
+  },
+  {
+    queue: "Postgres",
+    paces: [
+      { perSecond: 500, events: amount(2_500), goal: "p50 < 10 ms, p99 < 40 ms" },
+      { perSecond: 2_000, events: amount(8_000), goal: "p99 < 50 ms" },
+    ],
+  },
+] as const;
+
+/**
+ * From the first byte of an event to its commit in the mirror, with receiver, queue, worker and Postgres as processes
+ * of their own on this machine, and the load generator beside them.
+ */
+export const benchEndToEnd: Bench = async (deps) => {
+  const load = await startLoad();
+  deps.onEnd(load.stop);
+  const figures: Figure[] = [];
+  for (const { queue, paces } of QUEUES) {
+    if (queue === "Redis" && !canStartRedis) {
+      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
+      continue;
+    }
+    // What was written so far becomes files of log for what comes.
+    await deps.pool.query("checkpoint");
+    const redis = queue === "Redis" ? await startRedis() : undefined;
+    const env = makeEnvironment({ databaseUrl: deps.databaseUrl, redisUrl: redis?.url });
+    const [web, worker] = [await startRole("web", env), await startRole("worker", env)];
+    const receiver = await startReceiverAlone(deps, env);
+    const under = { load, web, worker };
+    // As they are after a minute of work: until then Node compiles, on the cores that are measured.
+    for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await countEvents(under);
+    const latency = await compare({
+      section: "end-to-end",
+      unit: "ms",
+      subjects: paces.map(({ perSecond, events, goal }) => ({
+        name: `queue in ${queue}, ${perSecond} events/s`,
+        goal,
+        run: () => timeEvents(under, { requests: events, perSecond }),
+      })),
+      limit: makeDirect(deps),
+    });
+    // As at the start, so that no new file is made meanwhile; the run that warms up writes the full pages.
+    await deps.pool.query("checkpoint");
+    const sustained = await compare({
+      section: "end-to-end",
+      unit: "/s",
+      subjects: [
+        {
+          name: `queue in ${queue}, as many as go through`,
+          goal: "at least 0.45 of the limit",
+          run: () => countEvents(under),
+        },
+      ],
+      limit: {
+        name: "limit: the receiver alone, nobody applies",
+        run: () => sendEvents(load, receiver),
+      },
+    });
+    figures.push(...latency, ...sustained);
+    for (const child of [web, worker, receiver]) await child.stop();
+    await redis?.stop();
+  }
+  return figures;
+};
+
+async function startReceiverAlone({ addDatabase }: BenchDeps, env: Record<string, string>): Promise<Child> {
+  const databaseUrl = await addDatabase(`bench_${randomBytes(4).toString("hex")}`);
+  return startRole("receiver", { ...env, DATABASE_URL: databaseUrl });
+}
+
+function sendEvents(load: Child, web: Child): Promise<Sample> {
+  return load.ask<LoadAnswer>({
+    url: webhookAddress(web),
+    requests: SUSTAINED_EVENTS,
+    connections: CONNECTIONS,
+    round: nextRound(),
+  });
+}
+
+/** From the first event sent to the last one applied: no backlog is left over that would flatter the figure. */
+async function countEvents(under: UnderLoad): Promise<Sample> {
+  const { sent, spansMs, lastAtMs, errors } = await sendAndAwait(under, { requests: SUSTAINED_EVENTS });
+  const seconds = (lastAtMs - (sent.sentAtMs[0] ?? 0)) / 1_000;
+  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
+  return { value: SUSTAINED_EVENTS / seconds, p50Ms, p99Ms, errors };
+}
+
+/** The two commits that an event cannot do without, one event at a time, with no network, queue or process between. */
+function makeDirect({ pool }: BenchDeps): Subject {
+  const apply = makeLiveApply(pool);
+  return {
+    name: "limit: the two commits of one event, nothing between",
+    async run() {
+      const round = nextRound();
+      const spansMs: number[] = [];
+      for (let index = 0; index < DIRECT_EVENTS; index += 1) {
+        const eventId = `direct_${round}_${index}`;
+        const order = { reference: eventId, updatedAt: at(index), more: { note: "x".repeat(300) } };
+        const body = makeEventBody({ id: eventId, order });
+        const startedMs = performance.now();
+        const event = { sourceId: "live", eventId, body, bodyHash: randomBytes(32), secretIndex: 0 };
+        const stored = await insertEvents(pool, [event]);
+        await apply.applyEvents(stored.map(({ seq }) => seq));
+        spansMs.push(performance.now() - startedMs);
+      }
+      const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
+      return { value: p50Ms, p50Ms, p99Ms, errors: 0 };
+    },
+  };
+}

@@ -1,0 +1,73 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+import type { Bench } from "../bench.ts";
+import { startLoad } from "../children.ts";
+import { amount } from "../effort.ts";
+import { compare } from "../measure.ts";
+import { makeEnvironment, startRole } from "../roles.ts";
+import { timeEvents } from "../timeEvents.ts";
+
+const ORGANIZATIONS = 1_000;
+const ORDERS_PER_DAY = 10_000_000;
+const EVENTS_PER_ORDER = 5;
+const DAY_SECONDS = 86_400;
+const MEAN_PER_SECOND = Math.round((ORDERS_PER_DAY * EVENTS_PER_ORDER) / DAY_SECONDS);
+/** Of the busiest hour, when people eat. */
+const PEAK_PER_SECOND = 3 * MEAN_PER_SECOND;
+const RUN_SECONDS = 5;
+
+/**
+ * A day of 1,000 organizations with ten million orders, at its mean and at its peak, on one web, one worker and one
+ * Redis.
+ */
+export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
+  const load = await startLoad();
+  onEnd(load.stop);
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-bench-sources-"));
+  onEnd(() => rm(folder, { recursive: true, force: true }));
+  const file = path.join(folder, "sources.json");
+  await writeFile(file, JSON.stringify(Array.from({ length: ORGANIZATIONS }, (_, n) => makeSource(n))));
+  // What docs/scaling.md adds at this size; its figures are not those of the queue in Postgres.
+  const redis = canStartRedis ? await startRedis() : undefined;
+  if (redis === undefined) process.stderr.write("There is no redis-server: the queue is in Postgres.\n");
+  onEnd(async () => redis?.stop());
+  const env = { ...makeEnvironment({ databaseUrl, redisUrl: redis?.url }), SOURCES_FILE: file };
+  const web = await startRole("web", env);
+  onEnd(web.stop);
+  const worker = await startRole("worker", env);
+  onEnd(worker.stop);
+  const subject = (name: string, perSecond: number, sources?: number) => ({
+    name,
+    run: () =>
+      timeEvents(
+        { load, web, worker },
+        {
+          requests: amount(RUN_SECONDS * perSecond),
+          perSecond,
+          ...(sources === undefined ? {} : { sources }),
+        },
+      ),
+  });
+  return compare({
+    section: "organizations",
+    unit: "ms",
+    subjects: [
+      subject(`the day's mean, ${MEAN_PER_SECOND} events/s`, MEAN_PER_SECOND, ORGANIZATIONS),
+      subject(`its peak, ${PEAK_PER_SECOND} events/s`, PEAK_PER_SECOND, ORGANIZATIONS),
+    ],
+    limit: subject("limit: the mean, all from one organization", MEAN_PER_SECOND),
+  });
+};
+
+function makeSource(n: number) {
+  return {
+    sourceId: `org-${n}`,
+    mode: "live",
+    organization: `organization ${n}`,
+    apiKey: `dos_live_${String(n).padStart(10, "0")}`,
+    webhookSecrets: [WEBHOOK_SECRET],
+  };
+}

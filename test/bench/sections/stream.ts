@@ -1,0 +1,62 @@
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { Bench } from "../bench.ts";
+import { startChild, startLoad } from "../children.ts";
+import type { Child } from "../children.ts";
+import { amount } from "../effort.ts";
+import { compare, quantile } from "../measure.ts";
+import type { Figure, Sample } from "../measure.ts";
+import { makeEnvironment, startRole } from "../roles.ts";
+import type { StreamAnswer } from "../streamReaders.ts";
+import { sendAndAwait, timeEvents } from "../timeEvents.ts";
+import type { UnderLoad } from "../timeEvents.ts";
+
+const READERS = 200;
+/** One event an order: of several in one batch, only the newest is a change that readers see. */
+const PACE = { requests: amount(500), perSecond: 50, eventsPerOrder: 1 };
+
+/** From the first byte of an event to each of many readers of the stream, compared with the way into the mirror. */
+export const benchStream: Bench = async ({ databaseUrl, onEnd }) => {
+  const load = await startLoad();
+  onEnd(load.stop);
+  const readers = await startChild("streamReaders.ts");
+  onEnd(readers.stop);
+  const figures: Figure[] = [];
+  for (const queue of ["Redis", "Postgres"]) {
+    if (queue === "Redis" && !canStartRedis) {
+      process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
+      continue;
+    }
+    const redis = queue === "Redis" ? await startRedis() : undefined;
+    onEnd(async () => redis?.stop());
+    const env = makeEnvironment({ databaseUrl, redisUrl: redis?.url });
+    const [web, worker] = [await startRole("web", env), await startRole("worker", env)];
+    onEnd(web.stop);
+    onEnd(worker.stop);
+    const under = { load, web, worker };
+    figures.push(
+      ...(await compare({
+        section: "stream",
+        unit: "ms",
+        subjects: [
+          {
+            name: `queue in ${queue}, ${PACE.perSecond} events/s to ${READERS} readers of the stream`,
+            goal: "p50 < 10 ms, p99 < 40 ms",
+            run: () => timeStream(under, readers),
+          },
+        ],
+        limit: { name: "limit: to the commit in the mirror", run: () => timeEvents(under, PACE) },
+      })),
+    );
+  }
+  return figures;
+};
+
+async function timeStream(under: UnderLoad, readers: Child): Promise<Sample> {
+  await readers.ask({ base: String(under.web.greeting), readers: READERS });
+  const { sent, round, errors } = await sendAndAwait(under, PACE);
+  const { atMs } = await readers.ask<StreamAnswer>({ round, count: PACE.requests });
+  const spansMs = atMs.flatMap((times) => [...times].map((at, index) => at - (sent.sentAtMs[index] ?? 0)));
+  const missed = spansMs.filter((spanMs) => spanMs < 0).length;
+  const [p50Ms, p99Ms] = [quantile(spansMs, 0.5), quantile(spansMs, 0.99)];
+  return { value: p50Ms, p50Ms, p99Ms, errors: errors + missed };
+}

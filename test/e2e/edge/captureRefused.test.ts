@@ -1,0 +1,133 @@
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm, stat, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { captureSigned, templateScheme } from "../../support/signing/signing.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+/** No preset: nobody could have guessed it. */
+const SCHEME = templateScheme({
+  algorithm: "hmac-sha512",
+  header: "x-courier-proof",
+  encoding: "hex",
+  lead: "",
+  separator: ";",
+  prefix: "sig:",
+  signed: "{timestamp}|{body}",
+  timestamp: { part: "at:", unit: "s" },
+});
+
+afterEach(stopPrograms);
+
+it("what was refused tells how the provider signs: kept, identified, removed, and then accepted", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-capture-"));
+  onTestFinished(() => rm(dataDir, { recursive: true }));
+  const folder = path.join(dataDir, "refused-requests");
+  const port = await findFreePort();
+  const env = {
+    DATABASE_URL: database.url,
+    DATA_DIR: dataDir,
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    DELIVERY_BASE_URL: "https://provider.example",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    API_TOKENS: "a-token-of-thirty-two-characters",
+    OPS_PASSWORD: "an ops password",
+    LOG_FORMAT: "json",
+  };
+  let sent = 0;
+  const send = async (headers?: Record<string, string>) => {
+    sent += 1;
+    const id = `evt_${sent}`;
+    const body = makeEventBody({ id, order: { reference: id, updatedAt: at(sent) } });
+    const signed = captureSigned(SCHEME, WEBHOOK_SECRET, {
+      id,
+      body,
+      nowSeconds: Math.floor(Date.now() / 1_000),
+    });
+    const own = Object.fromEntries(
+      Object.entries(signed.headersDistinct).map(([name, values]) => [name, values?.[0] ?? ""]),
+    );
+    delete own["host"];
+    delete own["content-length"];
+    const answer = await fetch(`http://127.0.0.1:${port}/webhooks/live`, {
+      method: "POST",
+      headers: headers ?? own,
+      body: new Uint8Array(body),
+    });
+    return answer.status;
+  };
+  const kept = async () => (await readdir(folder)).filter((name) => name.endsWith(".json"));
+
+  const nothing = await runProgram(["identify-signature"], env);
+  expect(nothing.code).toBe(2);
+  expect(nothing.stderr).toContain("Set CAPTURE_REFUSED=10 where web runs");
+
+  const capturing = startProgram(["web"], { ...env, CAPTURE_REFUSED: "3" });
+  await capturing.waitFor(/web is ready/);
+  expect(capturing.output()).toContain("refused webhook requests are kept");
+  const json = { "content-type": "application/json" };
+  expect(await send(json)).toBe(401);
+  const names = new Set<string>();
+  await expect
+    .poll(
+      async () => {
+        expect(await send()).toBe(401);
+        for (const name of await kept()) names.add(name);
+        return names.size;
+      },
+      { timeout: 60_000, interval: 200 },
+    )
+    .toBeGreaterThan(3);
+  // A stranger's, which is the newest.
+  await expect
+    .poll(
+      async () => {
+        expect(await send({ ...json, "x-courier-proof": `at:1700000000;sig:${"ab".repeat(64)}` })).toBe(401);
+        const before = names.size;
+        for (const name of await kept()) names.add(name);
+        return names.size > before;
+      },
+      { timeout: 60_000, interval: 200 },
+    )
+    .toBe(true);
+  // The newest is written before the oldest goes.
+  await expect
+    .poll(async () => (await kept()).length, { timeout: 60_000, interval: 50 })
+    .toBeLessThanOrEqual(3);
+  expect((await stat(folder)).mode & 0o777).toBe(0o700);
+  expect(capturing.output()).not.toContain("evt_1");
+  const { rows } = await database.pool.query("select from mirror.inbox");
+  expect(rows).toEqual([]);
+
+  const found = await runProgram(["identify-signature"], env);
+  expect(found.stderr).toMatch(/^A scheme verifies [12] of 3 refused requests of live\.$/m);
+  expect(found.code).toBe(0);
+  const [, setting = ""] = /^WEBHOOK_SCHEME='(.*)'$/m.exec(found.stdout) ?? [];
+  expect(JSON.parse(setting)).toMatchObject({ header: "x-courier-proof", signed: "{timestamp}|{body}" });
+  const secretFile = path.join(dataDir, "wrong-secret");
+  await writeFile(secretFile, "not the secret of this endpoint", { mode: 0o600 });
+  const wrong = await runProgram(["identify-signature", "--secret-file", secretFile], env);
+  expect({ code: wrong.code, told: wrong.stderr.includes("No scheme produces this signature") }).toEqual({
+    code: 3,
+    told: true,
+  });
+  expect((await runProgram(["identify-signature", "--source", "test"], env)).stderr).toContain(
+    "No refused request of test is kept",
+  );
+  await capturing.stop();
+
+  const accepting = startProgram(["web"], { ...env, WEBHOOK_SCHEME: setting });
+  await accepting.waitFor(/web is ready/);
+  expect(existsSync(folder)).toBe(false);
+  expect(await send()).toBe(200);
+  expect(await send({ ...json, "x-courier-proof": "at:1;sig:ab" })).toBe(401);
+  expect(existsSync(folder)).toBe(false);
+});

@@ -1,0 +1,229 @@
+import { mkdtemp, readFile, rm, stat, chmod, writeFile } from "node:fs/promises";
+import { connect, createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { ask } from "../../support/http/ask.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import type { RunningProgram } from "../../support/programs/program.ts";
+import { sendRaw } from "../../support/http/rawHttp.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+let database: TestDatabase;
+let folder: string;
+let url: string;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+beforeEach(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-closed-"));
+  const port = await findFreePort();
+  url = `http://127.0.0.1:${port}`;
+  env = {
+    DATABASE_URL: database.url,
+    DATA_DIR: folder,
+    PORT: String(port),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+    LOCAL_TRUST: "",
+  };
+});
+afterEach(async () => {
+  await stopPrograms();
+  await rm(folder, { recursive: true });
+});
+afterAll(() => database.drop());
+
+async function startWeb(more: Record<string, string> = {}): Promise<RunningProgram> {
+  const web = startProgram(["web"], { ...env, ...more });
+  await web.waitFor(/web is ready/);
+  return web;
+}
+
+const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
+const statusOf = async (address: string, headers: Record<string, string> = {}) =>
+  (await ask(address, { headers })).status;
+
+/** A proxy that says nothing of itself, as a plain `proxy_pass` or a forwarder of connections. */
+async function startForwarder(): Promise<string> {
+  const { port } = new URL(url);
+  const forwarder = createServer((client) => {
+    const server = connect(Number(port), "127.0.0.1");
+    client.on("error", () => server.destroy()).pipe(server);
+    server.on("error", () => client.destroy()).pipe(client);
+  });
+  await new Promise<void>((resolve) => forwarder.listen(0, "127.0.0.1", resolve));
+  onTestFinished(() => void forwarder.close());
+  return `http://127.0.0.1:${(forwarder.address() as AddressInfo).port}`;
+}
+
+describe("a first start without passwords and tokens", () => {
+  it("is open to nobody, on this machine and behind a silent proxy alike", async () => {
+    await startWeb();
+    for (const base of [url, await startForwarder()]) {
+      for (const [place, status] of [
+        ["/v1/orders", 401],
+        ["/v1/changes", 401],
+        ["/ops", 401],
+        ["/ops/queues/api/queues", 401],
+        ["/metrics", 401],
+        ["/livez", 200],
+      ] as const) {
+        expect([place, await statusOf(base + place, { Host: "localhost" })]).toEqual([place, status]);
+      }
+      const refetch = await ask(`${base}/ops/orders/live/R1/refetch`, { method: "POST" });
+      expect(refetch.status).toBe(401);
+    }
+  });
+
+  it("makes a token and passwords, tells them once, keeps them for this account only, and takes them", async () => {
+    const web = await startWeb();
+    const [, link = ""] = await web.waitFor(/Log in with this link, once, within an hour: (\S+)/);
+    const file = path.join(folder, "credentials.json");
+    expect((await stat(file)).mode & 0o777).toBe(0o600);
+    const kept = JSON.parse(await readFile(file, "utf8")) as Record<string, string> & {
+      apiTokens: { live: string };
+    };
+    const secrets = [
+      kept.apiTokens.live,
+      kept["opsPassword"]!,
+      kept["opsViewerPassword"]!,
+      kept["metricsToken"]!,
+    ];
+    for (const secret of secrets) {
+      expect(secret.length).toBeGreaterThanOrEqual(32);
+      expect(web.output()).toContain(secret);
+    }
+    const basic = (user: string, password = "") => ({
+      Authorization: `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`,
+    });
+    expect(await statusOf(`${url}/v1/orders`, bearer(kept.apiTokens.live))).toBe(200);
+    expect(await statusOf(`${url}/metrics`, bearer(kept["metricsToken"]!))).toBe(200);
+    expect(await statusOf(`${url}/ops`, basic("operator", kept["opsPassword"]))).toBe(200);
+    expect(await statusOf(`${url}/ops`, basic("viewer", kept["opsViewerPassword"]))).toBe(200);
+    const logged = web
+      .output()
+      .split("\n")
+      .filter((line) => line.startsWith("{"));
+    expect(logged.length).toBeGreaterThan(0);
+    for (const secret of [...secrets, new URL(link).searchParams.get("code")!]) {
+      expect(logged.join("\n")).not.toContain(secret);
+    }
+
+    const entered = await ask(link);
+    expect([entered.status, entered.headers.location]).toEqual([303, "/ops"]);
+    const [cookie = ""] = (entered.headers["set-cookie"] ?? []).map((line) => line.split(";")[0]!);
+    expect(await statusOf(`${url}/ops`, { Cookie: cookie })).toBe(200);
+    const again = await ask(link);
+    expect([again.status, again.headers["set-cookie"]]).toEqual([401, undefined]);
+    expect(await statusOf(`${url}/ops/login?code=guessed`)).toBe(401);
+
+    await web.stop();
+    const second = await startWeb();
+    expect(second.output()).not.toContain("Log in with this link");
+    expect(await statusOf(`${url}/v1/orders`, bearer(kept.apiTokens.live))).toBe(200);
+  });
+
+  it("keeps what is configured, and makes what is missing only", async () => {
+    const token = "configured-token-of-ours";
+    const file = path.join(folder, "credentials.json");
+    const whole = await startWeb({ API_TOKENS: token, OPS_PASSWORD: "a configured password" });
+    expect(whole.output()).not.toContain("were created");
+    await expect(stat(file)).rejects.toThrow("ENOENT");
+    expect(await statusOf(`${url}/metrics`)).toBe(401);
+    await whole.stop();
+    const web = await startWeb({ API_TOKENS: token });
+    await web.waitFor(/Log in with this link/);
+    const kept = JSON.parse(await readFile(file, "utf8")) as { apiTokens: object };
+    expect(Object.keys(kept)).toEqual(["apiTokens", "opsPassword", "opsViewerPassword", "metricsToken"]);
+    expect(kept.apiTokens).toEqual({});
+    expect(await statusOf(`${url}/v1/orders`, bearer(token))).toBe(200);
+  });
+
+  it("does not start where others can read them, or where they cannot be kept", async () => {
+    const file = path.join(folder, "credentials.json");
+    await writeFile(file, '{"apiTokens":{}}');
+    await chmod(file, 0o644);
+    const readable = await runProgram(["web"], env);
+    expect([readable.code, readable.stderr]).toEqual([2, expect.stringContaining("chmod 600")]);
+    const unkept = await runProgram(["web"], { ...env, DATA_DIR: path.join(file, "below") });
+    expect([unkept.code, unkept.stderr]).toEqual([2, expect.stringContaining("Set API_TOKENS")]);
+  });
+});
+
+describe("with LOCAL_TRUST", () => {
+  it("this machine needs no token, and whoever comes through a proxy or by another name does", async () => {
+    await startWeb({ LOCAL_TRUST: "true" });
+    for (const place of ["/v1/orders", "/ops", "/metrics"]) {
+      expect([place, await statusOf(url + place)]).toEqual([place, 200]);
+      for (const name of [
+        "X-Forwarded-For",
+        "X-Forwarded-Proto",
+        "Forwarded",
+        "Via",
+        "X-Real-IP",
+        "CF-Connecting-IP",
+      ]) {
+        const status = await statusOf(url + place, { [name]: "127.0.0.1" });
+        expect([place, name, status]).toEqual([place, name, place === "/ops" ? 403 : 401]);
+      }
+      expect(await statusOf(url + place, { Host: "attacker.example" })).toBe(421);
+    }
+    await expect(stat(path.join(folder, "credentials.json"))).rejects.toThrow("ENOENT");
+  });
+});
+
+describe("the address of a request", () => {
+  it("must be a path under a name of ours; events and health checks are taken under any", async () => {
+    await startWeb({ PUBLIC_URL: "https://mirror.business.example,http://mirror.internal:8080" });
+    const port = Number(new URL(url).port);
+    const names = ["mirror.business.example", "MIRROR.internal", "localhost", `127.0.0.1:${port}`, "[::1]"];
+    for (const name of names)
+      expect([name, await statusOf(`${url}/v1/orders`, { Host: name })]).toEqual([name, 401]);
+    for (const name of ["attacker.example", "mirror.business.example.attacker.example", "10.0.0.1"]) {
+      for (const place of ["/v1/orders", "/ops", "/ops/login", "/docs", "/metrics"]) {
+        expect([place, name, await statusOf(url + place, { Host: name })]).toEqual([place, name, 421]);
+      }
+    }
+    expect(await statusOf(`${url}/livez`, { Host: "10.0.0.1" })).toBe(200);
+    for (const target of ["http://localhost/v1/orders", "http://localhost/webhooks/live", "https://x/ops"]) {
+      const answer = await sendRaw(port, `GET ${target} HTTP/1.1\r\nHost: localhost\r\n\r\n`);
+      expect([target, answer.status]).toEqual([target, 400]);
+    }
+    const unsigned = {
+      method: "POST",
+      headers: { Host: "10.0.0.1", "Content-Type": "application/json" },
+      body: "{}",
+    };
+    expect((await ask(`${url}/webhooks/live`, unsigned)).status).toBe(401);
+    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+    expect(await sendEvent(`${url}/webhooks/live`, { id: "evt_1", body })).toBe(200);
+  });
+});
+
+it("the health server of a worker answers metrics under names of ours only, and with a token", async () => {
+  const port = await findFreePort();
+  const worker = startProgram(["worker"], {
+    ...env,
+    HEALTH_PORT: String(port),
+    METRICS_TOKEN: "a-token-for-the-metrics",
+    PUBLIC_URL: "https://mirror.business.example",
+  });
+  await worker.waitFor(/health and metrics are served/);
+  const metrics = `http://127.0.0.1:${port}/metrics`;
+  const token = bearer("a-token-for-the-metrics");
+  expect(await statusOf(metrics, token)).toBe(200);
+  expect(await statusOf(metrics)).toBe(401);
+  expect(await statusOf(metrics, { ...token, Host: "attacker.example" })).toBe(421);
+  expect(await statusOf(`http://127.0.0.1:${port}/livez`, { Host: "10.0.0.1" })).toBe(200);
+  await worker.stop();
+});

@@ -1,0 +1,121 @@
+import { afterAll, afterEach, beforeAll, beforeEach, expect, it } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { attackEdge } from "../../support/http/edgeAttack.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import type { RunningProgram } from "../../support/programs/program.ts";
+import { makeHead, openRaw } from "../../support/http/rawHttp.ts";
+import { readRssBytes } from "../../support/programs/resident.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const CONNECTIONS = 300;
+const EVENTS = 20;
+const MEBIBYTE = 1_048_576;
+
+let database: TestDatabase;
+let port: number;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+beforeEach(async () => {
+  port = await findFreePort();
+  await database.pool.query("truncate mirror.inbox, mirror.pending");
+});
+afterEach(stopPrograms);
+afterAll(() => database.drop());
+
+async function startWeb(env: Record<string, string> = {}): Promise<RunningProgram> {
+  const web = startProgram(["web"], {
+    DATABASE_URL: database.url,
+    PORT: String(port),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+    ...env,
+  });
+  await web.waitFor(/web is ready/);
+  return web;
+}
+
+async function sendOne(number: number): Promise<{ status: number | null; tookMs: number }> {
+  const id = `evt_${number}`;
+  const body = makeEventBody({ id, order: { reference: `R${number}`, updatedAt: at(number) } });
+  const startedMs = performance.now();
+  const status = await sendEvent(`http://127.0.0.1:${port}/webhooks/live`, { id, body });
+  return { status, tookMs: performance.now() - startedMs };
+}
+
+it.each([
+  ["more than may wait on a connection", 200],
+  ["as much as may wait on a connection", 9],
+])("hundreds of connections that ask for %s and read nothing hold up no event", async (_, pipelined) => {
+  const web = await startWeb();
+  await sendOne(0);
+  const beforeBytes = await readRssBytes(web);
+  const packet = makeHead("GET /openapi.json", []).repeat(pipelined);
+  const connections = await Promise.all(
+    Array.from({ length: CONNECTIONS }, () => openRaw(port, { reads: false })),
+  );
+  for (const connection of connections) connection.write(packet);
+  let peakBytes = 0;
+  const answers = [];
+  for (let number = 1; number <= EVENTS; number += 1) {
+    answers.push(await sendOne(number));
+    peakBytes = Math.max(peakBytes, await readRssBytes(web));
+  }
+  for (const connection of connections) connection.abort();
+  expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
+  expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(5_000);
+  expect(peakBytes - beforeBytes).toBeLessThan(256 * MEBIBYTE);
+});
+
+const isLinux = process.platform === "linux";
+if (!isLinux)
+  process.stderr.write("NOT RUN: everything at once at the edge; only Linux lists its connections.\n");
+
+it.runIf(isLinux).each([
+  ["one after another", false],
+  ["in packets", true],
+])(
+  "forged requests %s, beside connections that never read, that drip and that only open, hold up no event",
+  async (_, pipelined) => {
+    const web = await startWeb();
+    await sendOne(0);
+    let isOver = false;
+    const attack = attackEdge({ port, floodMs: 10_000, pipelined }).finally(() => (isOver = true));
+    let peakBytes = 0;
+    const answers = [];
+    for (let number = 1; !isOver; number += 1) {
+      answers.push({ number, ...(await sendOne(number)) });
+      peakBytes = Math.max(peakBytes, await readRssBytes(web));
+    }
+    const { closedAfterMs, sent } = await attack;
+    expect(sent).toBeGreaterThan(pipelined ? 20_000 : 1_000);
+    expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
+    // Attacker and sender are this one process: what takes long is mostly that, and the bench tells how long.
+    const tookMs = answers.map((answer) => answer.tookMs).toSorted((left, right) => left - right);
+    expect(tookMs[Math.floor(tookMs.length / 2)]).toBeLessThan(1_000);
+    expect(closedAfterMs).toBeLessThan(60_000);
+    expect(peakBytes).toBeLessThan(300 * MEBIBYTE);
+    const { rows } = await database.pool.query<{ id: string }>("select event_id as id from mirror.inbox");
+    const stored = new Set(rows.map(({ id }) => id));
+    expect(answers.filter(({ number }) => !stored.has(`evt_${number}`))).toEqual([]);
+  },
+);
+
+it("with WEBHOOK_PORT webhooks come to that port only, and nothing else does", async () => {
+  const webhookPort = await findFreePort();
+  await startWeb({ WEBHOOK_PORT: String(webhookPort) });
+  const body = makeEventBody({ id: "evt_port", order: { reference: "R1", updatedAt: at(1) } });
+  const send = (to: number) => sendEvent(`http://127.0.0.1:${to}/webhooks/live`, { id: "evt_port", body });
+  expect([await send(port), await send(webhookPort)]).toEqual([404, 200]);
+  const statusOf = async (to: number, path: string) => (await fetch(`http://127.0.0.1:${to}${path}`)).status;
+  for (const path of ["/livez", "/openapi.json", "/v1/orders", "/ops", "/metrics"]) {
+    expect([path, await statusOf(webhookPort, path)]).toEqual([path, 404]);
+    expect([path, await statusOf(port, path)]).not.toEqual([path, 404]);
+  }
+});

@@ -1,0 +1,135 @@
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeEventLoad } from "../../support/faults/eventLoad.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import type { Ending, RunningProgram } from "../../support/programs/program.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+import { readRssBytes } from "../../support/programs/resident.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const MEBIBYTE = 1_048_576;
+
+let postgres: OwnPostgres;
+let url: string;
+let env: Record<string, string>;
+beforeAll(async () => {
+  postgres = await startOwnPostgres();
+});
+beforeEach(async () => {
+  const port = await findFreePort();
+  url = `http://127.0.0.1:${port}`;
+  env = {
+    DATABASE_URL: postgres.url,
+    PORT: String(port),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+  };
+});
+afterEach(async () => {
+  postgres.thaw();
+  await stopPrograms();
+});
+afterAll(() => postgres.remove());
+
+async function storedEvents(): Promise<Set<string>> {
+  const client = new pg.Client(postgres.url);
+  await client.connect();
+  const { rows } = await client.query<{ event_id: string }>("select event_id from mirror.inbox");
+  await client.end();
+  return new Set(rows.map((row) => row.event_id));
+}
+
+describe("a shutdown in the middle of traffic", () => {
+  /** Ends `up` by SIGTERM under load, with `trouble` just before; nothing acknowledged may be missing afterwards. */
+  async function endUnderLoad(trouble: () => Promise<void> | void, heal: () => void): Promise<Ending> {
+    const up: RunningProgram = startProgram(["up"], env);
+    await up.waitFor(/web is ready/);
+    const load = makeEventLoad(`${url}/webhooks/live`);
+    load.start();
+    await expect.poll(() => load.acknowledged.size, { timeout: 60_000, interval: 10 }).toBeGreaterThan(100);
+    await trouble();
+    const ending = await up.stop("SIGTERM");
+    await load.stop();
+    heal();
+    const stored = await storedEvents();
+    expect([...load.acknowledged].filter((id) => !stored.has(id))).toEqual([]);
+    return ending;
+  }
+
+  it("loses nothing and ends by its signal", async () => {
+    const ending = await endUnderLoad(
+      () => undefined,
+      () => undefined,
+    );
+    expect(ending.signal).toBe("SIGTERM");
+    expect(ending.stderr).not.toMatch(/took too long/);
+  });
+
+  it("ends within its deadline while Postgres is frozen, and loses nothing either", async () => {
+    const ending = await endUnderLoad(
+      () => postgres.freeze(),
+      () => postgres.thaw(),
+    );
+    // By the signal where everything could be closed, by code 1 where the deadline had to cut it.
+    expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
+  });
+
+  describe.runIf(canStartRedis)("with the queue in Redis", () => {
+    let redis: TestRedis;
+    beforeEach(async () => {
+      redis = await startRedis();
+      env = { ...env, REDIS_URL: redis.url };
+    });
+    afterEach(() => redis.stop());
+
+    it.each<[string, () => Promise<void> | void]>([
+      ["frozen", () => redis.freeze()],
+      ["dead", () => redis.kill()],
+    ])("ends within its deadline while Redis is %s, and loses nothing", async (_, trouble) => {
+      const ending = await endUnderLoad(trouble, () => redis.thaw());
+      expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
+    });
+  });
+});
+
+const isLinux = process.platform === "linux";
+if (!isLinux) process.stderr.write("NOT RUN: memory under overload; only Linux tells that of a process.\n");
+
+it.runIf(isLinux)(
+  "ten times what may wait at once is refused with 503, in bounded memory, and then all is well again",
+  async () => {
+    const web = startProgram(["web"], env);
+    await web.waitFor(/web is ready/);
+    const body = (id: string) => {
+      const order = { reference: "BIG", updatedAt: at(1), more: { note: "x".repeat(MEBIBYTE / 2) } };
+      return makeEventBody({ id, order });
+    };
+    const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
+    expect(await fire("evt_before")).toBe(200);
+    await postgres.freeze();
+    // 64 MiB of bodies may be in memory at once (receive/endpoint/receiver.ts): these are 640.
+    const statuses = new Map<number | null, number>();
+    let peakBytes = 0;
+    const senders = Array.from({ length: 160 }, async (_, sender) => {
+      for (let shot = 0; shot < 8; shot += 1) {
+        const status = await fire(`evt_${sender}_${shot}`);
+        statuses.set(status, (statuses.get(status) ?? 0) + 1);
+        peakBytes = Math.max(peakBytes, await readRssBytes(web));
+      }
+    });
+    await Promise.all(senders);
+    // Senders that gave up waiting on a busy machine got no answer; what was answered was refused, and asked to retry.
+    expect(statuses.get(200)).toBeUndefined();
+    expect(statuses.get(503)).toBeGreaterThan(0);
+    expect(peakBytes).toBeLessThan(512 * MEBIBYTE);
+    postgres.thaw();
+    await expect.poll(() => fire("evt_after"), { timeout: 60_000 }).toBe(200);
+  },
+);

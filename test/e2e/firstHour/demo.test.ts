@@ -1,0 +1,81 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+
+let dataDir: string;
+let env: Record<string, string>;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-"));
+  const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
+  env = {
+    DATA_DIR: dataDir,
+    PORT: String(port),
+    SANDBOX_PORT: String(sandboxPort),
+    POLL_INTERVAL_SECONDS: "3",
+    LOCAL_TRUST: "",
+  };
+});
+afterEach(stopPrograms);
+afterAll(() => rm(dataDir, { recursive: true, force: true }));
+
+interface StatusJson {
+  readonly sourceId: string;
+  readonly orders: number;
+  readonly safeThrough: string | null;
+}
+
+const readStatus = async () =>
+  JSON.parse((await runProgram(["status", "--json"], env)).stdout) as StatusJson[];
+
+it("runs everything from nothing, shows events and repaired losses, explains an order, and goes on after a stop", async () => {
+  const demo = startProgram(["demo"], env);
+  await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
+  await demo.waitFor(/Access\s+everybody on this machine, without a password/);
+  // How soon, `.ci/quick-start` prints.
+  const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
+  await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
+
+  const base = `http://127.0.0.1:${env["PORT"]}/ops`;
+  const { stdout: triggered } = await runProgram(["trigger", "lost-webhook"], env);
+  const reference = /order (DO-\w+)/.exec(triggered)?.[1] ?? "none";
+  // On the page as lost, found by the poll, and on the order's own timeline.
+  const readText = async (path: string) =>
+    (await (await fetch(base + path)).text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  await expect
+    .poll(() => readText("/lost"), { timeout: 60_000, interval: 500 })
+    .toMatch(new RegExp(`${reference} live \\w+ lost poll`));
+  expect(await readText(`/orders/live/${reference}`)).toContain("LOST Its event never arrived");
+
+  const order = await runProgram(["order", applied[1]!], env);
+  expect(order.code).toBe(0);
+  expect(order.stdout).toMatch(new RegExp(`^Order ${applied[1]}`));
+  expect(order.stdout).toMatch(/webhook\s+order\.\w+\s+\w+\s+applied/);
+
+  const read = await fetch(`http://127.0.0.1:${env["PORT"]}/v1/orders/${applied[1]}`);
+  const provider = await fetch(`http://127.0.0.1:${env["SANDBOX_PORT"]}/v1/orders/${applied[1]}`, {
+    headers: { authorization: "Bearer dos_live_sandbox" },
+  });
+  expect(read.status).toBe(200);
+  expect(Object.keys((await read.json()) as object).sort()).toEqual(
+    Object.keys((await provider.json()) as object).sort(),
+  );
+
+  const [live] = await readStatus();
+  expect(live).toMatchObject({ sourceId: "live" });
+  expect(live!.orders).toBeGreaterThan(0);
+
+  const ending = await demo.stop("SIGINT");
+  expect(ending.signal).toBe("SIGINT");
+  expect(ending.stderr).not.toMatch(/took too long/);
+
+  const stopped = (await readStatus())[0]!;
+  expect(stopped.orders).toBeGreaterThanOrEqual(live!.orders);
+  const again = startProgram(["demo"], env);
+  await again.waitFor(/webhook\s+\S+\s+.*applied/);
+  expect((await readStatus())[0]!.orders).toBeGreaterThanOrEqual(stopped.orders);
+  await again.stop("SIGINT");
+});

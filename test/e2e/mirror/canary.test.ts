@@ -1,0 +1,246 @@
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { formatInstant, instantFromMillis } from "../../../src/domain/order/instant.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
+import { json, refusal, startScriptedProvider, text } from "../../support/providers/scriptedProvider.ts";
+import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+/** What nobody but the reader of an order may ever see; each is a word that nothing else contains. */
+const PERSON = {
+  firstName: "Xanthippe",
+  lastName: "Quirrelstone",
+  phone: "+31655501277",
+  email: "xq@canary.example",
+  address: { street: "Zeepaardjeskade 77", city: "Ouwerkerk", postcode: "4305 ZQ" },
+};
+const NOTE = "ring twice at the vermilion door";
+const SECRETS = {
+  DELIVERY_LIVE_API_KEY: "dos_live_4f9canarykey01",
+  DELIVERY_LIVE_WEBHOOK_SECRETS: `${WEBHOOK_SECRET},whsec_${Buffer.from("another canary, 32 bytes long!!!").toString("base64")}`,
+  API_TOKENS: "canary-api-token-7731",
+  OPS_PASSWORD: "canary ops password",
+  OPS_VIEWER_PASSWORD: "canary viewer password",
+  METRICS_TOKEN: "canary-metrics-token",
+};
+const FORBIDDEN = [
+  "Xanthippe",
+  "Quirrelstone",
+  "55501277",
+  "xq@canary",
+  "Zeepaardjeskade",
+  "Ouwerkerk",
+  "4305 ZQ",
+  "vermilion",
+  ...Object.values(SECRETS).flatMap((value) => value.split(",")),
+];
+const AUTHORIZED = { authorization: `Bearer ${SECRETS.API_TOKENS}` };
+const OPERATOR = {
+  authorization: `Basic ${Buffer.from(`operator:${SECRETS.OPS_PASSWORD}`).toString("base64")}`,
+};
+
+const secondsAgo = (seconds: number) => formatInstant(instantFromMillis(Date.now() - seconds * 1_000));
+const personal = { customer: PERSON, note: NOTE };
+
+let database: TestDatabase;
+let provider: ScriptedProvider;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  provider = await startScriptedProvider();
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await provider.close();
+  await database.drop();
+});
+
+/** After this one the poller waits a minute, as only a person can mend it. */
+const HOPELESS = json(422, { error: { code: "invalid_request", message: NOTE }, request_id: "req_1" });
+
+/** Answers lists with one good and one unreadable order, after some refusals that name the person, and after `first`. */
+function playProvider(...first: readonly Step[]): void {
+  const order = makeOrder({ reference: "POLLED", updatedAt: secondsAgo(60), more: personal });
+  const unreadable = { reference: "UNREADABLE", updatedAt: "yesterday", ...personal };
+  const troubles: Step[] = [
+    ...first,
+    text(200, `<html>${NOTE}</html>`, { "content-type": "text/html" }),
+    text(200, `{"data":[{"customer":"${PERSON.firstName}`, { "content-type": "application/json" }),
+    refusal(500, "oops"),
+  ];
+  provider.script((response, request) => {
+    const { pathname, searchParams } = new URL(request.url, provider.url);
+    if (pathname === "/v1/branches") return json(200, { data: [], hasMore: false })(response, request);
+    if (pathname !== "/v1/orders") return json(200, order)(response, request);
+    const trouble = troubles.shift();
+    if (trouble !== undefined) return trouble(response, request);
+    const since = searchParams.get("updatedSince") ?? "";
+    const until = searchParams.get("updatedUntil") ?? "";
+    const updatedAtMs = Date.parse(order.updatedAt);
+    const inside = Date.parse(since) <= updatedAtMs && updatedAtMs < Date.parse(until);
+    const data = inside ? [order, unreadable] : [];
+    json(200, { data, hasMore: false, limit: 200, offset: 0 })(response, request);
+  });
+}
+
+async function sendEvents(url: string): Promise<void> {
+  const order = { reference: "TOLD", updatedAt: secondsAgo(30), more: personal };
+  const bodies = [
+    makeEventBody({ id: "evt_1", order }),
+    makeEventBody({ id: "evt_mode", order: { ...order, livemode: false } }),
+    makeEventBody({ id: "evt_time", order: { ...order, updatedAt: NOTE } }),
+    Buffer.from(`{"id":"evt_cut","data":{"customer":${JSON.stringify(PERSON)}`),
+    Buffer.from(NOTE),
+  ];
+  for (const [place, body] of bodies.entries()) {
+    expect(await sendEvent(`${url}/webhooks/live`, { id: `msg_${place}`, body })).toBe(200);
+  }
+  const unsigned = await fetch(`${url}/webhooks/live?q=${PERSON.firstName}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", "x-customer": PERSON.phone, "webhook-id": NOTE },
+    body: JSON.stringify(PERSON),
+  });
+  expect(unsigned.status).toBe(401);
+}
+
+/** Whatever the program shows to anybody but a reader of orders. */
+async function readPages(url: string): Promise<string> {
+  const publicPages = [
+    "/livez",
+    "/readyz",
+    "/metrics",
+    "/ops/login",
+    "/ops",
+    "/nothing",
+    "/v1/orders",
+    "/docs",
+  ];
+  const opsPages = [
+    "/ops",
+    "/ops/orders/live/TOLD",
+    "/ops/orders/live/POLLED",
+    "/ops/quarantine",
+    "/ops/actions",
+  ];
+  const texts: string[] = [];
+  for (const [pages, headers] of [
+    [publicPages, { accept: "text/html" }],
+    [opsPages, OPERATOR],
+  ] as const) {
+    for (const page of pages) {
+      const answer = await fetch(url + page, { headers, redirect: "manual" });
+      texts.push(`${page} ${JSON.stringify([...answer.headers])} ${await answer.text()}`);
+    }
+  }
+  return texts.join("\n");
+}
+
+/** Every text that the database keeps outside of the orders themselves, and the jobs. */
+async function readDatabase(): Promise<string> {
+  const { rows } = await database.pool.query<{ name: string }>(
+    `select format('%I.%I', schemaname, tablename) as name from pg_tables
+     where schemaname = 'bullmq' or schemaname = 'mirror' and tablename not in
+       ('orders', 'inbox', 'changes', 'history', 'quarantine') and tablename !~ '^(inbox|history)_'`,
+  );
+  const sayings = [
+    "select reason from mirror.history",
+    "select reason, detail from mirror.quarantine",
+    ...rows.map(({ name }) => `select * from ${name}`),
+  ];
+  const texts: string[] = [];
+  for (const sql of sayings) {
+    texts.push(JSON.stringify((await database.pool.query<Record<string, unknown>>(sql)).rows));
+  }
+  return texts.join("\n");
+}
+
+async function readRedis(url: string): Promise<string> {
+  const client = new Redis(url);
+  try {
+    const keys = await client.keys("*");
+    expect(keys).not.toEqual([]);
+    const texts: string[] = [];
+    for (const key of keys) {
+      const type = await client.type(key);
+      if (type === "hash") texts.push(JSON.stringify(await client.hgetall(key)));
+      if (type === "string") texts.push((await client.get(key)) ?? "");
+      if (type === "list") texts.push(JSON.stringify(await client.lrange(key, 0, -1)));
+      if (type === "zset") texts.push(JSON.stringify(await client.zrange(key, "0", "-1")));
+      if (type === "stream") texts.push(JSON.stringify(await client.xrange(key, "-", "+")));
+    }
+    return [...keys, ...texts].join("\n");
+  } finally {
+    client.disconnect();
+  }
+}
+
+const QUEUES = redisAvailable ? (["Postgres", "Redis"] as const) : (["Postgres"] as const);
+
+describe.each(QUEUES)("with the queue in %s", (kind) => {
+  it("no name, phone, address or secret comes out anywhere but to readers of the order", async () => {
+    await database.pool.query(
+      "truncate mirror.inbox, mirror.pending, mirror.quarantine, mirror.orders cascade",
+    );
+    const redis = kind === "Redis" ? await startRedis() : undefined;
+    const port = await findFreePort();
+    // Polling knows nothing of the queue: it need not wait that minute with each.
+    playProvider(...(kind === QUEUES[0] ? [HOPELESS] : []));
+    const env = {
+      ...SECRETS,
+      DATABASE_URL: database.url,
+      ...(redis ? { REDIS_URL: redis.url } : {}),
+      DELIVERY_BASE_URL: provider.url,
+      PORT: String(port),
+      POLL_INTERVAL_SECONDS: "1",
+      BACKFILL_SINCE: "PT1H",
+      LOG_LEVEL: "trace",
+      LOG_FORMAT: "json",
+    };
+    const url = `http://127.0.0.1:${port}`;
+    const up = startProgram(["up"], env);
+    await up.waitFor(/web is ready/);
+    await sendEvents(url);
+    for (const reference of ["TOLD", "POLLED"]) {
+      const read = async () => (await fetch(`${url}/v1/orders/${reference}`, { headers: AUTHORIZED })).text();
+      // Readers of the order get all of it, or there was nothing to find.
+      await expect.poll(read, { timeout: 90_000 }).toContain(PERSON.address.street);
+    }
+    const quarantined = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
+    await expect.poll(quarantined, { timeout: 60_000 }).toBeGreaterThanOrEqual(5);
+
+    const shown: Record<string, string> = {
+      pages: await readPages(url),
+      database: await readDatabase(),
+      ...(redis ? { redis: await readRedis(redis.url) } : {}),
+    };
+    for (const command of [["status"], ["doctor"], ["order", "TOLD"]]) {
+      const { stdout, stderr } = await runProgram(command, env);
+      shown[command.join(" ")] = stdout + stderr;
+    }
+    const { stdout, stderr } = await up.stop("SIGTERM");
+    shown["log"] = stdout + stderr;
+    await redis?.stop();
+    expect(shown["log"].split("\n").length).toBeGreaterThan(20);
+    expect(shown["pages"]).toContain("TOLD");
+    for (const [where, found] of Object.entries(shown)) {
+      const leaked = FORBIDDEN.filter((word) => found.toLowerCase().includes(word.toLowerCase()));
+      expect([where, leaked]).toEqual([where, []]);
+    }
+  });
+});
+
+it("an error of the start shows no password of an address", async () => {
+  const { host, pathname } = new URL(database.url);
+  const wrong = `postgres://canary:hunter2canary@${host}${pathname}`;
+  const ending = await runProgram(["up"], {
+    ...SECRETS,
+    DELIVERY_BASE_URL: provider.url,
+    DATABASE_URL: wrong,
+  });
+  expect(ending.code).not.toBe(0);
+  expect(ending.stdout + ending.stderr).not.toMatch(/hunter2/);
+});

@@ -1,0 +1,155 @@
+import { mkdtemp, readdir, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+
+let database: TestDatabase;
+let folder: string;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-export-"));
+  await addSource(database.pool, "live");
+  const add = (fields: Record<string, unknown>) =>
+    insertOrder(database.pool, "live", orderText({ livemode: true, ...fields }));
+  await add({ reference: "DO-1", externalOrderId: "=cmd|'/c calc'!A0", updatedAt: "2026-11-20T10:00:00Z" });
+  await add({
+    reference: "DO-2",
+    externalOrderId: "00123",
+    status: "cancelled",
+    updatedAt: "2026-11-20T11:00:00Z",
+  });
+  await add({
+    reference: "DO-3",
+    externalOrderId: "shop-3",
+    status: "cancelled",
+    updatedAt: "2026-11-20T12:00:00Z",
+  });
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await rm(folder, { recursive: true });
+  await database.drop();
+});
+
+const run = (...args: string[]) => runProgram(["export", ...args], { DATABASE_URL: database.url });
+const rowsOf = (text: string) => text.split(/\r?\n/).slice(0, -1);
+
+describe("order-mirror export", () => {
+  it("writes CSV to stdout, by updatedAt, and says how many orders on stderr", async () => {
+    const { code, stdout, stderr } = await run();
+    expect(code).toBe(0);
+    const [head, ...rows] = rowsOf(stdout);
+    expect(head).toMatch(/^source_id,reference,external_order_id,status,/);
+    expect(rows.map((row) => row.split(",")[1])).toEqual(["DO-1", "DO-2", "DO-3"]);
+    expect(stderr).toMatch(/^3 orders written in /m);
+  });
+
+  it("keeps a formula harmless, and a number as it is for Excel", async () => {
+    const { stdout } = await run("--excel", "--separator", "semicolon");
+    expect(stdout).toContain("live;DO-1;'=cmd|'/c calc'!A0;");
+    expect(stdout).toContain(`live;DO-2;"=""00123""";cancelled;`);
+  });
+
+  it("writes NDJSON of the orders that the filters name, as the provider sent them", async () => {
+    const filters = ["--status", "cancelled", "--updated-since", "2026-11-20T11:00:00Z"];
+    const until = ["--updated-until", "2026-11-20T12:00:00Z"];
+    const { code, stdout } = await run("--format", "ndjson", ...filters, ...until);
+    expect(code).toBe(0);
+    expect(rowsOf(stdout).map((row) => (JSON.parse(row) as { reference: string }).reference)).toEqual([
+      "DO-2",
+    ]);
+  });
+
+  it("writes a file that appears once it is whole, and tells about it as JSON", async () => {
+    const file = path.join(folder, "orders.ndjson");
+    const { code, stdout } = await run("--format", "ndjson", "--output", file, "--json");
+    expect(code).toBe(0);
+    expect(JSON.parse(stdout)).toMatchObject({ orders: 3, file, format: "ndjson" });
+    expect(rowsOf(await readFile(file, "utf8"))).toHaveLength(3);
+    expect(await readdir(folder)).toEqual(["orders.ndjson"]);
+  });
+
+  it.each([
+    [["--format", "xml"], /Allowed choices are csv, ndjson/],
+    [["--updated-since", "2026-11-20T11:00:00Z"], /must be given together/],
+    [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
+    [["--branch", "nowhere"], /--branch matches no branch/],
+    [["--source", "other"], /There is no source other/],
+  ])("%j is wrong usage: exit code 2, a sentence, and nothing on stdout", async (args, sentence) => {
+    const { code, stdout, stderr } = await run(...args);
+    expect([code, stdout]).toEqual([2, ""]);
+    expect(stderr).toMatch(sentence);
+  });
+
+  it("reads times as every command does: an instant, or a duration back from now", async () => {
+    const known = await run("--first-seen-since", "P1D");
+    expect(known.stderr).toMatch(/^3 orders written in /m);
+    const planned = await run("--pickup-from", "PT5M", "--pickup-until", "PT1M");
+    expect(planned).toMatchObject({ code: 0 });
+  });
+
+  it.each([
+    [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
+    [["--updated-since", "P1D"], "--updated-since and --updated-until must be given together."],
+    [["--status", ""], "--status must be a text of 1 to 255 characters."],
+    [["--json"], "--json prints a summary, but stdout is used for the orders."],
+  ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {
+    const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];
+    const { code, stdout, stderr } = await run(...args, ...output);
+    expect(code).toBe(2);
+    expect(stderr).toContain(`order-mirror: ${message}\n  fix: `);
+    expect(JSON.parse(stdout)).toEqual({
+      error: { message, fix: expect.any(String) as string, exitCode: 2 },
+    });
+  });
+
+  it("says that a file cannot be written, and leaves none", async () => {
+    const { code, stderr } = await run("--output", path.join(folder, "missing", "orders.csv"));
+    expect(code).toBe(1);
+    expect(stderr).toMatch(/orders\.csv cannot be written \(ENOENT\)\./);
+  });
+});
+
+describe("order-mirror export of many orders", () => {
+  beforeAll(() =>
+    database.pool.query(
+      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+         history_id, first_seen_via)
+       select 'live', 'M' || n, n, true, 0, 1, '', 'created', now(),
+         json_build_object('reference', 'M' || n, 'note', repeat('x', 2000)), n, 'poll' from generate_series(1, 60000) n`,
+    ),
+  );
+
+  it("ends quietly when its reader has enough", async () => {
+    const program = startProgram(["export", "--format", "ndjson"], { DATABASE_URL: database.url });
+    program.child.stdout?.once("data", () => program.child.stdout?.destroy());
+    const { code, stderr } = await program.ended;
+    // On a busy machine it takes long enough to tell of its progress.
+    const complaints = stderr.split("\n").filter((line) => line !== "" && !/^ *\d+ %  \d+ orders/.test(line));
+    expect([code, complaints]).toEqual([0, []]);
+  });
+
+  it("leaves no part behind when it is interrupted, and exits with 130", async () => {
+    const file = path.join(folder, "interrupted.csv");
+    const program = startProgram(["export", "--output", file], { DATABASE_URL: database.url });
+    await expect.poll(() => readdir(folder), { timeout: 60_000 }).toContain("interrupted.csv.part");
+    const { code } = await program.stop("SIGINT");
+    expect(code).toBe(130);
+    expect((await readdir(folder)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
+  });
+
+  it("does not grow with them: 120 MB pass through less than 60 MB of heap", async () => {
+    const file = path.join(folder, "many.ndjson");
+    const { code, stderr } = await runProgram(["export", "--format", "ndjson", "--output", file], {
+      DATABASE_URL: database.url,
+      NODE_OPTIONS: "--max-old-space-size=60",
+    });
+    expect([code, stderr]).toEqual([0, expect.stringMatching(/^60003 orders written to /m)]);
+  });
+});

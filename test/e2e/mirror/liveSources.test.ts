@@ -1,0 +1,109 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import os from "node:os";
+import path from "node:path";
+import { afterEach, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
+const secretOf = (sourceId: string) => (sourceId === "one" ? WEBHOOK_SECRET : OTHER_SECRET);
+const WAIT = { timeout: 90_000, interval: 100 };
+
+afterEach(stopPrograms);
+
+it("adds and removes a source at SIGHUP, while the other is polled by the same leader all along", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const sandbox = await startSandbox({
+    databaseUrl: database.url,
+    port: 0,
+    seed: 1,
+    speed: 0,
+    rateLimits: false,
+  });
+  onTestFinished(() => sandbox.close());
+  const folder = await mkdtemp(path.join(os.tmpdir(), "order-mirror-sources-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const file = path.join(folder, "sources.json");
+  const describe = (sourceId: string, mode: string) => ({
+    sourceId,
+    mode,
+    organization: "sandbox",
+    baseUrl: sandbox.url,
+    apiKey: `dos_${mode}_sandbox`,
+    webhookSecrets: [secretOf(sourceId)],
+  });
+  const write = (text: string) => writeFile(file, text);
+  const [one, two] = [describe("one", "live"), describe("two", "test")];
+  await write(JSON.stringify([one]));
+
+  const port = await findFreePort();
+  const program = startProgram(["up"], {
+    DATABASE_URL: database.url,
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    SOURCES_FILE: file,
+    POLL_INTERVAL_SECONDS: "1",
+    BACKFILL_SINCE: "PT1H",
+    LOG_FORMAT: "json",
+  });
+  await program.waitFor(/poller is ready/);
+  const send = (sourceId: string, id: string) =>
+    sendEvent(
+      `http://127.0.0.1:${port}/webhooks/${sourceId}`,
+      { id, body: makeEventBody({ id, order: { reference: id, updatedAt: at(1) } }) },
+      secretOf(sourceId),
+    );
+  const readApi = async (sourceId: string) => {
+    const answer = await fetch(`http://127.0.0.1:${port}/v1/orders`, { headers: { "X-Source": sourceId } });
+    return answer.status;
+  };
+  const polled = async () => {
+    const { rows } = await database.pool.query<{ source_id: string }>(
+      `select source_id from mirror.poll_state where last_cycle_ended_at > clock_timestamp() - interval '5 seconds'
+       order by source_id`,
+    );
+    return rows.map(({ source_id: sourceId }) => sourceId);
+  };
+  const fences = async (sourceId: string) => {
+    const { rows } = await database.pool.query<{ fence: string }>(
+      "select fence from mirror.leases where name = $1",
+      [`poll:${sourceId}`],
+    );
+    return rows.map(({ fence }) => fence);
+  };
+  await expect.poll(polled, WAIT).toEqual(["one"]);
+  expect([await send("one", "evt_1"), await send("two", "evt_2")]).toEqual([200, 404]);
+  expect([await readApi("one"), await readApi("two")]).toEqual([200, 422]);
+  const before = await fences("one");
+
+  await write(JSON.stringify([one, two]));
+  program.child.kill("SIGHUP");
+  await program.waitFor(/"added":\["two"\].*read the sources again/);
+  await expect.poll(polled, WAIT).toEqual(["one", "two"]);
+  expect([await send("one", "evt_3"), await send("two", "evt_4")]).toEqual([200, 200]);
+  expect(await readApi("two")).toBe(200);
+
+  // What cannot be read changes nothing; nor does a source that comes back in the other mode.
+  await write("[{");
+  program.child.kill("SIGHUP");
+  await program.waitFor(/is not valid JSON/);
+  await write(JSON.stringify([one, { ...two, mode: "live", apiKey: "dos_live_0123456789" }]));
+  program.child.kill("SIGHUP");
+  await program.waitFor(/Source two holds test orders, and the configuration makes it live/);
+  await expect.poll(polled, WAIT).toEqual(["one", "two"]);
+  expect(await fences("one")).toEqual(before);
+
+  await write(JSON.stringify([two]));
+  program.child.kill("SIGHUP");
+  await program.waitFor(/"removed":\["one"\].*read the sources again/);
+  await expect.poll(polled, WAIT).toEqual(["two"]);
+  expect([await send("one", "evt_5"), await send("two", "evt_6")]).toEqual([404, 200]);
+  const { code, signal } = await program.stop();
+  expect(code ?? signal).toBe("SIGTERM");
+  expect(program.output()).not.toContain("dos_live_sandbox");
+});

@@ -1,0 +1,157 @@
+import { readFileSync } from "node:fs";
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { z } from "zod";
+import { describeApi } from "../../../src/api/openapi.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
+import { openContractMirror } from "../../support/contract/contractMirror.ts";
+import type { ContractMirror } from "../../support/contract/contractMirror.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { runProgram } from "../../support/programs/program.ts";
+import { orderBody } from "../../support/providers/testSandbox.ts";
+
+const browser: Browser | undefined = await openBrowser();
+const api = describeApi();
+
+let database: TestDatabase;
+let sandbox: Sandbox;
+let mirror: ContractMirror;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  const options = { port: 0, seed: 1, speed: 0, rateLimits: false };
+  sandbox = await startSandbox({ databaseUrl: database.url, ...options });
+  mirror = await openContractMirror(database, sandbox.url);
+});
+afterAll(async () => {
+  await browser?.close();
+  await mirror.close();
+  await sandbox.close();
+  await database.drop();
+});
+
+/** Asks, and holds the answer against what the document says of it. */
+async function ask(
+  method: string,
+  template: string,
+  options: { reference?: string; query?: string; body?: unknown; token?: string } = {},
+) {
+  const { reference = "none", query = "", body, token = mirror.keys.test } = options;
+  const path = template.replace("{reference}", reference).replace("{source}", "test");
+  const response = await fetch(mirror.url + path + query, {
+    method,
+    headers: { authorization: `Bearer ${token}`, "content-type": "application/json" },
+    ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+  });
+  const answer = api.paths[template]?.[method.toLowerCase()]?.responses[String(response.status)];
+  const place = `${method} ${template} ${response.status}`;
+  expect([place, answer !== undefined]).toEqual([place, true]);
+  const [type = ""] = (response.headers.get("content-type") ?? "").split(";");
+  expect([place, Object.keys(answer?.content ?? {})]).toEqual([place, [type]]);
+  const schema = answer?.content?.[type]?.schema ?? {};
+  if (!("$ref" in schema)) return { status: response.status, value: await response.text() };
+  const value: unknown = await response.json();
+  const mistakes = makeCheck(schema).safeParse(value).error?.issues;
+  expect([place, mistakes]).toEqual([place, undefined]);
+  return { status: response.status, value: value as Record<string, unknown> };
+}
+
+/** zod reads a schema of JSON Schema again: not the object that the document was made from, but what it says. */
+function makeCheck(schema: Record<string, unknown>): z.ZodType {
+  const whole = JSON.stringify({ ...schema, $defs: api.components.schemas });
+  const local = whole.replaceAll("#/components/schemas/", "#/$defs/");
+  return z.fromJSONSchema(JSON.parse(local) as z.core.JSONSchema.JSONSchema);
+}
+
+describe("the document says what is answered", () => {
+  it("to reads, feed and exports", async () => {
+    await ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "docs-1" }) });
+    expect((await ask("GET", "/v1/orders")).status).toBe(200);
+    expect((await ask("GET", "/v1/orders/{reference}", { reference: "docs-1" })).status).toBe(200);
+    expect((await ask("GET", "/v1/branches")).status).toBe(200);
+    const changes = await ask("GET", "/v1/changes");
+    expect(changes).toMatchObject({ status: 200, value: { data: [{ cause: { via: "write" } }] } });
+    expect((await ask("GET", "/v1/orders.csv")).status).toBe(200);
+    expect((await ask("GET", "/v1/orders.ndjson")).status).toBe(200);
+  });
+
+  it("to writes", async () => {
+    const body = orderBody({ externalOrderId: "docs-2" });
+    const made = await ask("POST", "/v1/orders", { body });
+    expect(made.status).toBe(201);
+    const reference = String((made.value as { reference: string }).reference);
+    expect((await ask("POST", "/v1/orders", { body })).status).toBe(409);
+    expect((await ask("POST", "/v1/orders/quote", { body })).status).toBe(200);
+    expect((await ask("PATCH", "/v1/orders/{reference}", { reference, body: {} })).status).toBe(200);
+    expect((await ask("POST", "/v1/test/orders/{reference}/advance", { reference })).status).toBe(200);
+    expect((await ask("POST", "/v1/orders/{reference}/cancel", { reference })).status).toBe(200);
+    expect((await ask("POST", "/v1/orders/{reference}/cancel", { reference })).status).toBe(422);
+    const address = { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN" };
+    expect((await ask("POST", "/v1/addresses/validate", { body: address })).status).toBe(200);
+  });
+
+  it("to what is refused", async () => {
+    const reads = Object.keys(api.paths).filter((path) => api.paths[path]?.["get"] !== undefined);
+    for (const path of reads) expect((await ask("GET", path, { token: "nobody" })).status).toBe(401);
+    expect((await ask("GET", "/v1/orders", { query: "?limit=0" })).status).toBe(422);
+    expect((await ask("GET", "/v1/orders/{reference}")).status).toBe(404);
+    expect((await ask("GET", "/v1/changes", { query: "?after=0.7" })).status).toBeGreaterThan(400);
+    expect((await ask("POST", "/webhooks/{source}", { body: {} })).status).toBe(401);
+  });
+});
+
+describe("the document is whole", () => {
+  it("names every route of the read API", () => {
+    const router = readFileSync(new URL("../../../src/api/router.ts", import.meta.url), "utf8");
+    const routes = [...router.matchAll(/v1\.get\("([^"]+)"/g)].map(([, path = ""]) => `/v1${path}`);
+    expect(routes.length).toBeGreaterThan(5);
+    const documented = Object.keys(api.paths).filter((path) => api.paths[path]?.["get"] !== undefined);
+    expect(documented.sort()).toEqual(routes.map((path) => path.replace(":reference", "{reference}")).sort());
+  });
+
+  it("refers to nothing that is not there, and describes every parameter", () => {
+    const names = [...JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
+      ([, name]) => name,
+    );
+    expect(names.length).toBeGreaterThan(10);
+    expect(names.filter((name) => !Object.hasOwn(api.components.schemas, name ?? ""))).toEqual([]);
+    const operations = Object.values(api.paths).flatMap((methods) => Object.values(methods));
+    for (const { summary, parameters } of operations) {
+      for (const { name, description } of parameters) {
+        expect([summary, name, description]).toEqual([summary, name, expect.stringMatching(/\S/)]);
+      }
+    }
+  });
+
+  it("is served as it is printed", async () => {
+    const served: unknown = await (await fetch(`${mirror.url}/openapi.json`)).json();
+    const { code, stdout } = await runProgram(["openapi"]);
+    expect([code, JSON.parse(stdout)]).toEqual([0, served]);
+    expect(served).toEqual(api);
+  });
+});
+
+describe.skipIf(browser === undefined)(
+  `/docs (${browser === undefined ? NO_BROWSER : "in Chromium"})`,
+  () => {
+    it("shows every endpoint, under a policy that lets nothing else in, to everybody", async () => {
+      const look = await openTab(browser as Browser, mirror.url);
+      const response = await look.page.goto("/docs");
+      const policy = response?.headers()["content-security-policy"] ?? "";
+      expect(policy).toContain("default-src 'none'");
+      expect(policy).not.toContain("unsafe");
+      const text = await look.page.locator("main").innerText();
+      for (const path of Object.keys(api.paths)) expect(text).toContain(path);
+      await look.page.getByRole("link", { name: "OrderPage" }).first().click();
+      expect(look.page.url()).toContain("#schema-OrderPage");
+      expect(await findBarriers(look.page)).toEqual([]);
+      await look.page.setViewportSize({ width: 390, height: 800 });
+      expect(await overflow(look.page)).toBe(0);
+      expect(look.troubles).toEqual([]);
+      await look.close();
+    });
+  },
+);

@@ -1,0 +1,115 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { createServer } from "node:http";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Webhook } from "standardwebhooks";
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { runProgram, startProgram, stopPrograms } from "../../support/programs/program.ts";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+
+interface Message {
+  readonly type: string;
+  readonly source: string;
+  readonly data: { readonly reference: string; readonly position: string };
+}
+
+let dataDir: string;
+let env: Record<string, string>;
+let receiver: Server;
+const received: { readonly id: string; readonly message: Message }[] = [];
+const unverified: unknown[] = [];
+/** How the receiver answers. */
+let status = 204;
+
+beforeAll(async () => {
+  dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-outgoing-"));
+  receiver = createServer((request, response) => {
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      try {
+        const text = Buffer.concat(chunks).toString("utf8");
+        const headers = request.headers as Record<string, string>;
+        const message = new Webhook(SECRET).verify(text, headers) as Message;
+        received.push({ id: String(headers["webhook-id"]), message });
+      } catch (error) {
+        unverified.push(error);
+      }
+      response.writeHead(status).end();
+    });
+  });
+  await new Promise<void>((resolve) => receiver.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(receiver.address() as AddressInfo).port}/orders`;
+  const file = path.join(dataDir, "outgoing.json");
+  await writeFile(file, JSON.stringify([{ name: "erp", url, secret: SECRET, sources: ["live", "test"] }]));
+  env = {
+    DATA_DIR: dataDir,
+    PORT: String(await findFreePort()),
+    SANDBOX_PORT: String(await findFreePort()),
+    POLL_INTERVAL_SECONDS: "3",
+    OUTGOING_WEBHOOKS_FILE: file,
+  };
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  receiver.closeAllConnections();
+  await new Promise((resolve) => receiver.close(resolve));
+  await rm(dataDir, { recursive: true, force: true });
+});
+
+const command = async (...args: string[]) => {
+  const { code, stdout, stderr } = await runProgram(["outgoing", ...args, "--json"], env);
+  expect(stderr).toBe("");
+  expect(code).toBe(0);
+  return JSON.parse(stdout) as unknown;
+};
+const endpoint = async () =>
+  ((await command("list")) as { endpointId: string; pending: number; dead: number }[])[0]!;
+
+it("the demo tells an endpoint of its changes; what was given up and what lies in the past is sent again by hand", async () => {
+  const demo = startProgram(["demo"], env);
+  await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
+  await vi.waitFor(() => expect(received.length).toBeGreaterThan(5), 90_000);
+  expect(unverified).toEqual([]);
+
+  const board = await fetch(`http://127.0.0.1:${env["PORT"]}/ops/queues/api/queues`);
+  const { queues } = (await board.json()) as { queues: { name: string }[] };
+  expect(queues.map(({ name }) => name).sort()).toEqual(["apply", "outgoing"]);
+  const metrics = await (await fetch(`http://127.0.0.1:${env["PORT"]}/metrics`)).text();
+  expect(metrics).toMatch(/order_mirror_outgoing_pending\{endpoint="erp"\} \d+/);
+  expect(metrics).toMatch(/order_mirror_queue_jobs\{queue="outgoing",state="active"\} \d+/);
+
+  status = 410;
+  await vi.waitFor(async () => expect((await endpoint()).dead).toBeGreaterThan(0), {
+    timeout: 60_000,
+    interval: 1_000,
+  });
+  status = 204;
+  const [dead] = (await command("dead", "erp")) as { reference: string; outcome: string; sourceId: string }[];
+  expect(dead).toMatchObject({ outcome: "status 410" });
+  await vi.waitFor(async () => {
+    await command("retry", "erp", "--yes");
+    expect(await endpoint()).toMatchObject({ dead: 0 });
+  }, 60_000);
+
+  const first = received[0]!;
+  const again = () => received.filter(({ id }) => id === first.id).length;
+  const before = again();
+  const { source, data } = first.message;
+  const past = ["replay", "erp", "--source", source, "--yes"];
+  expect(await command(...past, "--since", "PT1H")).toMatchObject({ replayed: true, sourceId: source });
+  await vi.waitFor(() => expect(again()).toBeGreaterThan(before), 90_000);
+  expect(await command(...past, "--after", data.position)).toMatchObject({ sourceId: source });
+  expect(unverified).toEqual([]);
+
+  const unknown = await runProgram(["outgoing", "retry", "none", "--yes"], env);
+  expect(unknown.code).toBe(2);
+  expect(unknown.stderr).toContain("Known endpoints: erp.");
+  const ending = await demo.stop("SIGINT");
+  expect(ending.signal).toBe("SIGINT");
+  expect(ending.stderr).not.toMatch(/took too long/);
+});

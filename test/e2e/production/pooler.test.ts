@@ -1,0 +1,74 @@
+import { afterEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { at, makeEventBody } from "../../support/mirror/orders.ts";
+import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+afterEach(stopPrograms);
+
+describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => {
+  it("takes events, polls and answers, with more clients than there are connections", async () => {
+    const database = await makeTestDatabase();
+    onTestFinished(() => database.drop());
+    const pooler = await startPgBouncer(database.url);
+    onTestFinished(() => pooler.stop());
+    const sandbox = await startSandbox({ databaseUrl: database.url, port: 0, seed: 1, speed: 0 });
+    onTestFinished(() => sandbox.close());
+    const seeded = await fetch(`${sandbox.url}/_sandbox/seed`, {
+      method: "POST",
+      headers: { "content-type": "application/json" },
+      body: JSON.stringify({ orders: 30 }),
+    });
+    expect(seeded.status).toBe(200);
+    const port = await findFreePort();
+    const program = startProgram(["up"], {
+      DATABASE_URL: pooler.url,
+      DATABASE_DIRECT_URL: database.url,
+      DELIVERY_BASE_URL: sandbox.url,
+      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+      POLL_INTERVAL_SECONDS: "1",
+      PORT: String(port),
+      LOG_FORMAT: "json",
+    });
+    await program.waitFor(/poller is ready/, 120_000);
+
+    const base = `http://127.0.0.1:${port}`;
+    const events = Array.from({ length: 40 }, (_, n) => `R${n}`);
+    const statuses = await Promise.all(
+      events.map((reference, n) =>
+        sendEvent(`${base}/webhooks/live`, {
+          id: `evt_${reference}`,
+          body: makeEventBody({ id: `evt_${reference}`, order: { reference, updatedAt: at(n) } }),
+        }),
+      ),
+    );
+    expect(statuses).toEqual(events.map(() => 200));
+    const count = async () => {
+      const answer = await fetch(`${base}/v1/orders?limit=200`);
+      return ((await answer.json()) as { data: unknown[] }).data.length;
+    };
+    await vi.waitFor(async () => expect(await count()).toBeGreaterThanOrEqual(70), {
+      timeout: 120_000,
+      interval: 250,
+    });
+    expect((await fetch(`${base}/v1/changes`)).status).toBe(200);
+    expect((await fetch(`${base}/readyz`)).status).toBe(200);
+
+    // All but the queue's: it listens, which takes a connection of its own.
+    const { rows } = await database.pool.query<{ application_name: string }>(
+      "select distinct application_name from pg_stat_activity where application_name like 'order-mirror queue%'",
+    );
+    expect(rows.length).toBeGreaterThan(0);
+    const through = await database.pool.query<{ connections: number }>(
+      `select count(*)::int as connections from pg_stat_activity
+       where datname = current_database() and application_name ~ '^order-mirror (receive|apply|read|ops|export)'`,
+    );
+    expect(through.rows[0]?.connections).toBeLessThanOrEqual(2);
+    expect(await pooler.countTransactions()).toBeGreaterThan(10);
+    expect(program.output()).not.toMatch(/prepared statement|"level":"?(error|50)/);
+  });
+});

@@ -1,0 +1,285 @@
+import { execFile, execFileSync, spawn } from "node:child_process";
+import { chmod, cp, mkdir, mkdtemp, readdir, readFile, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { Redis } from "ioredis";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
+import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
+import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const run = promisify(execFile);
+const LONG = { timeout: 240_000 };
+const PROCESSES = ["web", "worker", "poller"] as const;
+const UNITS = path.join(ROOT, "deploy/systemd");
+const has = (program: string) => {
+  try {
+    execFileSync("sh", ["-c", `command -v ${program}`], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+};
+const canRun = hasDebianPostgres && canStartRedis;
+for (const [program, what] of [
+  [canRun ? "sh" : "postgresql, redis-server", "the commands of docs/production.md"],
+  ["systemd-analyze", "the examination of the systemd units"],
+  ["nginx", "the configuration of nginx"],
+  ["caddy", "the configuration of Caddy"],
+] as const) {
+  // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+  if (!has(program)) console.warn(`NOT RUN: ${what}; install ${program}.`);
+}
+
+let page: string;
+let home: string;
+
+beforeAll(async () => {
+  page = await readFile(path.join(ROOT, "docs/production.md"), "utf8");
+  home = await mkdtemp(path.join(tmpdir(), "order-mirror-production-"));
+});
+afterAll(() => rm(home, { recursive: true, force: true }));
+afterEach(stopPrograms);
+
+/** The blocks of the page in one language, as they stand. */
+const blocksOf = (language: string) =>
+  [...page.matchAll(/^```([^\n]+)\n([\s\S]*?)^```$/gm)].flatMap(([, tag, text = ""]) =>
+    tag === language ? [text] : [],
+  );
+
+describe.runIf(canRun)("the page's commands, from top to bottom", () => {
+  let postgres: DebianPostgres;
+  let redis: TestRedis;
+  let elsewhere: TestDatabase;
+  let sandbox: Sandbox;
+  let secrets: string;
+  let env: Record<string, string>;
+
+  beforeAll(async () => {
+    postgres = await startDebianPostgres();
+    elsewhere = await makeTestDatabase();
+    sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0 });
+    secrets = path.join(home, "secrets");
+    const bin = path.join(home, "bin");
+    await mkdir(bin);
+    await writeFile(
+      path.join(bin, "order-mirror"),
+      `#!/bin/sh\nexec "${process.execPath}" "${findProgram()}" "$@"\n`,
+    );
+    await chmod(path.join(bin, "order-mirror"), 0o755);
+    env = {
+      PATH: `${bin}:${process.env["PATH"] ?? ""}`,
+      ADMIN_URL: postgres.url,
+      POSTGRES: `127.0.0.1:${postgres.port}`,
+      SECRETS: secrets,
+      DELIVERY_BASE_URL: sandbox.url,
+      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+    };
+    const password = path.join(secrets, "redis-password");
+    await run(path.join(ROOT, "deploy/make-secrets"), [secrets, env["POSTGRES"] ?? "", "127.0.0.1:6379"]);
+    redis = await startRedis("--maxmemory-policy", "noeviction");
+    const client = new Redis(redis.url);
+    await client.config("SET", "requirepass", await readFile(password, "utf8"));
+    await client.quit();
+    env["REDIS"] = new URL(redis.url).host;
+    for (const name of ["redis-url", "live-api-key", "webhook-secrets"]) await rm(path.join(secrets, name));
+    await writeFile(path.join(secrets, "live-api-key"), "dos_live_sandbox");
+    await writeFile(path.join(secrets, "webhook-secrets"), WEBHOOK_SECRET);
+  });
+  afterAll(async () => {
+    await sandbox.close();
+    await elsewhere.drop();
+    await redis.stop();
+    postgres.remove();
+  });
+
+  it("run without an error, and the processes start by their units' own commands", LONG, async () => {
+    const commands = blocksOf("sh run");
+    expect(commands.length).toBeGreaterThan(4);
+    await run("bash", ["-euo", "pipefail", "-c", commands.join("\n")], { cwd: ROOT, env });
+    const ports = { web: await findFreePort(), worker: await findFreePort(), poller: await findFreePort() };
+    for (const name of PROCESSES) {
+      const unit = await readUnit(name, secrets);
+      const port = name === "web" ? { PORT: String(ports.web) } : { HEALTH_PORT: String(ports[name]) };
+      const program = startProgram(unit.args, {
+        ...unit.env,
+        DELIVERY_BASE_URL: sandbox.url,
+        LOCAL_TRUST: "false",
+        ...port,
+      });
+      await program.waitFor(new RegExp(`${name} is ready`));
+      expect(program.output()).not.toMatch(/lacks rights|not a member/);
+    }
+    for (const name of PROCESSES) {
+      const ready = async () => (await fetch(`http://127.0.0.1:${ports[name]}/readyz`)).status;
+      await expect.poll(ready, { timeout: 60_000 }).toBe(200);
+    }
+    const token = await readFile(path.join(secrets, "api-tokens"), "utf8");
+    const answer = await fetch(`http://127.0.0.1:${ports.web}/v1/orders`, {
+      headers: { authorization: `Bearer ${token}` },
+    });
+    expect(answer.status).toBe(200);
+    const event = { id: "evt_1", body: Buffer.from(JSON.stringify({ id: "evt_1" })) };
+    expect(await sendEvent(`http://127.0.0.1:${ports.web}/webhooks/live`, event)).toBe(200);
+  });
+});
+
+/** What the unit of a process would run: its arguments, and the variables with the files of its secrets. */
+async function readUnit(
+  name: string,
+  secrets: string,
+): Promise<{ args: string[]; env: Record<string, string> }> {
+  const unit = await readFile(path.join(UNITS, "order-mirror@.service"), "utf8");
+  const dropIn = await readFile(path.join(UNITS, `order-mirror@${name}.service.d/secrets.conf`), "utf8");
+  const settings = await readFile(path.join(ROOT, "deploy/order-mirror.env"), "utf8");
+  const [, command = ""] = /^ExecStart=\S+ (.*)$/m.exec(unit) ?? [];
+  const [options = "", rest = ""] = command.split("/opt/order-mirror/dist/cli/main.js");
+  expect(options.trim()).toMatch(/^--max-semi-space-size=8 /);
+  const files = new Map(
+    [...dropIn.matchAll(/^LoadCredential=([\w-]+):\/etc\/order-mirror\/secrets\/([\w-]+)$/gm)].map(
+      ([, credential = "", file = ""]) => [credential, path.join(secrets, file)],
+    ),
+  );
+  const lines = [...`${unit}\n${dropIn}`.matchAll(/^Environment=(.*)$/gm)].flatMap(([, pairs = ""]) =>
+    pairs.split(" "),
+  );
+  const pairs = [...settings.split("\n").filter((line) => /^[A-Z]/.test(line)), ...lines].map((pair) => {
+    const at = pair.indexOf("=");
+    const value = pair.slice(at + 1).replace(/^%d\/(.*)$/, (_all, credential: string) => {
+      const file = files.get(credential);
+      if (file === undefined) throw new TypeError(`${name}: no LoadCredential for ${credential}`);
+      return file;
+    });
+    return [pair.slice(0, at), value] as const;
+  });
+  return { args: rest.trim().replaceAll("%i", name).split(" "), env: Object.fromEntries(pairs) };
+}
+
+describe.runIf(has("systemd-analyze"))("the systemd units", () => {
+  it("are understood by systemd, and expose less than 2.0", LONG, async () => {
+    const units = path.join(home, "units");
+    await cp(UNITS, units, { recursive: true });
+    const [capture = ""] = blocksOf("ini systemd");
+    expect(capture).toContain("CAPTURE_REFUSED=10");
+    await writeFile(path.join(units, "order-mirror@web.service.d/capture.conf"), capture);
+    const names = (await readdir(units)).filter((name) => name.endsWith(".service"));
+    for (const name of names) {
+      const file = path.join(units, name);
+      const text = await readFile(file, "utf8");
+      // systemd looks whether the program is there.
+      await writeFile(file, text.replace("/usr/bin/node", process.execPath));
+    }
+    const instances = names.map((name) => path.join(units, name.replace("@.", "@web.")));
+    const { stderr } = await run("systemd-analyze", ["verify", ...instances]);
+    expect(stderr.split("\n").filter((line) => line.includes("order-mirror"))).toEqual([]);
+    for (const instance of instances) {
+      const rated = await run("systemd-analyze", [
+        "security",
+        "--offline=true",
+        "--threshold=20",
+        "--no-pager",
+        instance,
+      ]);
+      expect(rated.stdout).toContain("Overall exposure level");
+    }
+  });
+});
+
+async function makeCertificate(): Promise<{ key: string; certificate: string }> {
+  const [key, certificate] = [path.join(home, "mirror.key"), path.join(home, "mirror.pem")];
+  const subject = ["-subj", "/CN=mirror.example.com"];
+  await run("openssl", [
+    "req",
+    "-x509",
+    "-newkey",
+    "rsa:2048",
+    "-nodes",
+    "-days",
+    "2",
+    ...subject,
+    "-keyout",
+    key,
+    "-out",
+    certificate,
+  ]);
+  return { key, certificate };
+}
+
+describe.runIf(has("nginx"))("nginx", () => {
+  it("serves /webhooks with the page's configuration", LONG, async () => {
+    const { key, certificate } = await makeCertificate();
+    const [port, backend] = [await findFreePort(), await findFreePort()];
+    const [given = ""] = blocksOf("nginx");
+    const server = given
+      .replaceAll("127.0.0.1:3000", `127.0.0.1:${backend}`)
+      .replace("443", `127.0.0.1:${port}`)
+      .replace("/etc/ssl/mirror.pem", certificate)
+      .replace("/etc/ssl/mirror.key", key);
+    const file = path.join(home, "nginx.conf");
+    const places = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"].map(
+      (name) => `${name}_temp_path ${home}/${name};`,
+    );
+    const user = process.getuid?.() === 0 ? "user root;" : "";
+    await writeFile(
+      file,
+      `${user} daemon off; pid ${home}/nginx.pid; error_log stderr; events {}
+http { access_log off; ${places.join(" ")} ${server} }`,
+    );
+    await run("nginx", ["-t", "-c", file]);
+    const proxy = spawn("nginx", ["-c", file], { stdio: "ignore" });
+    onTestFinished(() => void proxy.kill("SIGTERM"));
+    const { createServer } = await import("node:http");
+    const seen: string[] = [];
+    const web = createServer((request, response) => {
+      seen.push(
+        `${request.method} ${request.url} ${request.headers.host} ${String(request.headers["x-forwarded-proto"])}`,
+      );
+      response.end();
+    }).listen(backend, "127.0.0.1");
+    onTestFinished(() => void web.close());
+    const post = () =>
+      run("curl", [
+        "--silent",
+        "--insecure",
+        "--resolve",
+        `mirror.example.com:${port}:127.0.0.1`,
+        "--data",
+        "{}",
+        "--output",
+        "/dev/null",
+        "--write-out",
+        "%{http_code}",
+        `https://mirror.example.com:${port}/webhooks/live`,
+      ]).then(
+        ({ stdout }) => stdout,
+        () => "away",
+      );
+    await expect.poll(post, { timeout: 90_000 }).toBe("200");
+    expect(seen.at(-1)).toBe("POST /webhooks/live mirror.example.com https");
+  });
+});
+
+it.runIf(has("caddy"))("Caddy understands the page's configuration", LONG, async () => {
+  const file = path.join(home, "Caddyfile");
+  await writeFile(file, blocksOf("caddyfile").join("\n"));
+  const { stdout } = await run("caddy", ["adapt", "--validate", "--config", file, "--adapter", "caddyfile"], {
+    env: { ...process.env, HOME: home },
+  });
+  expect(stdout).toContain("127.0.0.1:3000");
+});
+
+it("names each migration in docs/upgrading.md", async () => {
+  const upgrading = await readFile(path.join(ROOT, "docs/upgrading.md"), "utf8");
+  const named = [...upgrading.matchAll(/^\| `(\d{4}_\w+)` /gm)].map(([, name]) => name);
+  const files = (await readdir(path.join(ROOT, "migrations"))).filter((name) => name.endsWith(".sql"));
+  expect(named).toEqual(files.map((name) => path.basename(name, ".sql")).sort());
+});

@@ -1,0 +1,148 @@
+import { mkdtemp, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { afterAll, afterEach, beforeAll, expect, it, onTestFinished } from "vitest";
+import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import type { EmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { backUp } from "../../support/servers/backup.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
+import { orderBody } from "../../support/providers/testSandbox.ts";
+import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const ORDERS = 5;
+
+let elsewhere: TestDatabase;
+let sandbox: Sandbox;
+beforeAll(async () => {
+  elsewhere = await makeTestDatabase();
+  sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await sandbox.close();
+  await elsewhere.drop();
+});
+
+async function startServer(dataDir: string): Promise<EmbeddedPostgres> {
+  const server = await startEmbeddedPostgres({ dataDir, port: await findFreePort(), revive: false });
+  onTestFinished(() => server.stop());
+  return server;
+}
+
+async function ask(url: string, sql: string): Promise<Record<string, string>[]> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    return (await client.query<Record<string, string>>(sql)).rows;
+  } finally {
+    await client.end();
+  }
+}
+
+async function create(count: number): Promise<string[]> {
+  const references: string[] = [];
+  for (let made = 0; made < count; made += 1) {
+    const answer = await fetch(`${sandbox.url}/v1/orders`, {
+      method: "POST",
+      headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
+      body: JSON.stringify(orderBody()),
+    });
+    references.push(((await answer.json()) as { reference: string }).reference);
+  }
+  return references;
+}
+
+it("a mirror that is restored from a backup resumes from its cursors, and polling fills what came since", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
+  onTestFinished(() => rm(folder, { recursive: true, force: true }));
+  const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];
+  const port = String(await findFreePort());
+  const control = makeSandboxControl(sandbox.url);
+  const url = `http://127.0.0.1:${port}`;
+  await control.addWebhook({
+    organization: "sandbox",
+    mode: "live",
+    url: `${url}/webhooks/live`,
+    secret: WEBHOOK_SECRET,
+  });
+  const startUp = (databaseUrl: string) =>
+    startProgram(["up"], {
+      DATABASE_URL: databaseUrl,
+      PORT: port,
+      DELIVERY_BASE_URL: sandbox.url,
+      DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+      DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+      POLL_INTERVAL_SECONDS: "1",
+      BACKFILL_SINCE: "PT1H",
+      LOG_FORMAT: "json",
+    });
+  const statuses = (databaseUrl: string) => async () => {
+    const rows = await ask(databaseUrl, "select reference, status from mirror.orders");
+    return new Map(rows.map(({ reference, status }) => [reference, status]));
+  };
+  const safeThrough = async (databaseUrl: string) =>
+    BigInt((await ask(databaseUrl, "select safe_through from mirror.poll_state"))[0]?.["safe_through"] ?? 0);
+
+  const first = await startServer(liveDir);
+  const before = startUp(first.url);
+  await before.waitFor(/web is ready/);
+  const old = await create(ORDERS);
+  for (const reference of old) await control.moveByFleet(reference);
+  await expect
+    .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
+    .toBeGreaterThanOrEqual(ORDERS);
+  await expect.poll(() => safeThrough(first.url), { timeout: 90_000 }).toBeGreaterThan(0n);
+  // Recovery begins a new time line: by it the change feed notices that it went back in time.
+  const settings = { restore_command: "false" };
+  await backUp({ url: first.url, from: liveDir, to: copyDir, signal: "recovery.signal", settings });
+
+  // What is acknowledged from now on dies with the first server's disk.
+  const young = await create(ORDERS);
+  for (const reference of [...old, ...young]) await control.moveByFleet(reference);
+  await control.settleEvents();
+  const { next } = (await (await fetch(`${url}/v1/changes`)).json()) as { next: string };
+  await before.stop("SIGKILL");
+  await first.stop();
+  await rm(liveDir, { recursive: true });
+
+  const second = await startServer(copyDir);
+  const restored = await safeThrough(second.url);
+  expect(restored).toBeGreaterThan(0n);
+  expect((await statuses(second.url)()).has(young[0] ?? "")).toBe(false);
+  const after = startUp(second.url);
+  await after.waitFor(/web is ready/);
+  const truth = async () => {
+    const answers = [...old, ...young].map(async (reference) => {
+      const headers = { authorization: "Bearer dos_live_sandbox" };
+      const answer = await fetch(`${sandbox.url}/v1/orders/${reference}`, { headers });
+      return [reference, ((await answer.json()) as { status: string }).status] as const;
+    });
+    return new Map(await Promise.all(answers));
+  };
+  const expected = await truth();
+  await expect
+    .poll(
+      async () => {
+        const mirrored = await statuses(second.url)();
+        return [...expected].filter(([reference, status]) => mirrored.get(reference) !== status);
+      },
+      { timeout: 90_000 },
+    )
+    .toEqual([]);
+  await expect.poll(() => safeThrough(second.url), { timeout: 90_000 }).toBeGreaterThanOrEqual(restored);
+  // A reader that has seen what is undone goes on behind the last change that was restored.
+  const answer = await fetch(`${url}/v1/changes?limit=500&after=${next}`);
+  expect(answer.status).toBe(200);
+  const { data } = (await answer.json()) as { data: { reference: string; status: string }[] };
+  const told = new Map(data.map(({ reference, status }) => [reference, status]));
+  expect(young.map((reference) => told.get(reference))).toEqual(
+    young.map((reference) => expected.get(reference)),
+  );
+});

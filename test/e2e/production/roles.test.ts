@@ -1,0 +1,258 @@
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { startProgram, stopPrograms } from "../../support/programs/program.ts";
+import type { RunningProgram } from "../../support/programs/program.ts";
+import { makeRoleLogins, PROCESSES } from "../../support/servers/roleLogins.ts";
+import type { Login, ProcessName, RoleLogins } from "../../support/servers/roleLogins.ts";
+import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
+import { orderBody, receiveEvents } from "../../support/providers/testSandbox.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+/** Rights whose statements need more than what happens in this test, each with the place of the statement. */
+const SELDOM: Record<ProcessName, readonly string[]> = {
+  web: [
+    // ops/auth/opsSessions.sql.ts: people who log in, where this test sends the password with each request.
+    "delete on mirror.ops_sessions",
+    "insert on mirror.ops_sessions",
+    "update on mirror.ops_sessions",
+    // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
+    "delete on mirror.provider_requests",
+    "insert on mirror.provider_requests",
+    "update on mirror.provider_requests",
+  ],
+  worker: [
+    // health/alerts.sql.ts: of all processes one keeps the alerts.
+    "delete on mirror.alerts",
+    "insert on mirror.alerts",
+    "update on mirror.alerts",
+    // Rows are locked before they are decided on (for update).
+    "update on mirror.pending",
+  ],
+  poller: [
+    "delete on mirror.alerts",
+    "insert on mirror.alerts",
+    "update on mirror.alerts",
+    "update on mirror.pending",
+    // poll/ledger: walks of more than one page, and what is learned from pages that are read twice.
+    "delete on mirror.arrivals",
+    "insert on mirror.arrivals",
+    "update on mirror.arrivals",
+    "delete on mirror.walk_pages",
+    "insert on mirror.walk_pages",
+    "update on mirror.walk_pages",
+    "insert on mirror.walks",
+    "update on mirror.walks",
+    // Asked for by commands: backfill, verify; and single reads that fail.
+    "update on mirror.period_requests",
+    "update on mirror.refetches",
+  ],
+};
+
+let logins: RoleLogins;
+let elsewhere: TestDatabase;
+let sandbox: Sandbox;
+const query: RoleLogins["query"] = (who, sql) => logins.query(who, sql);
+
+beforeAll(async () => {
+  logins = await makeRoleLogins();
+  elsewhere = await makeTestDatabase();
+  sandbox = await startSandbox({ databaseUrl: elsewhere.url, port: 0, seed: 1, speed: 0, rateLimits: false });
+});
+afterEach(stopPrograms);
+afterAll(async () => {
+  await sandbox.close();
+  await elsewhere.drop();
+  await logins.remove();
+});
+
+async function createOrder(): Promise<string> {
+  const response = await fetch(`${sandbox.url}/v1/orders`, {
+    method: "POST",
+    headers: { authorization: "Bearer dos_live_sandbox", "content-type": "application/json" },
+    body: JSON.stringify(orderBody()),
+  });
+  expect(response.status).toBe(201);
+  return ((await response.json()) as { reference: string }).reference;
+}
+
+it("web, worker and poller do all their work, each with the rights of its own role", async () => {
+  const port = await findFreePort();
+  const told = await receiveEvents();
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-roles-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  const endpointsFile = path.join(folder, "outgoing.json");
+  await writeFile(
+    endpointsFile,
+    JSON.stringify([{ name: "erp", url: told.url, secret: WEBHOOK_SECRET, sources: ["live"] }]),
+  );
+  const env = {
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    DELIVERY_BASE_URL: sandbox.url,
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    POLL_INTERVAL_SECONDS: "1",
+    OPS_PASSWORD: "an ops password",
+    ALERT_WEBHOOK_URL: "http://127.0.0.1:9/alerts",
+    ALERT_WEBHOOK_SECRET: WEBHOOK_SECRET,
+    EVENTS_KEPT_FOR: "P30D",
+    HISTORY_KEPT_FOR: "P30D",
+    CHANGES_KEPT_FOR: "P30D",
+    OUTGOING_WEBHOOKS_FILE: endpointsFile,
+    LOG_FORMAT: "json",
+  };
+  const url = `http://127.0.0.1:${port}`;
+  // As after a restore on another server: the first process to start begins a new epoch of the change feed.
+  await query("owner", "update mirror.feed set server = '1/1', server_started = 'epoch'");
+  const programs: RunningProgram[] = [];
+  // The others work without the key with which couriers can be ordered.
+  const keyOf = (name: ProcessName) =>
+    name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {};
+  const healthPorts = { worker: await findFreePort(), poller: await findFreePort() };
+  const healthOf = (name: ProcessName) => (name === "web" ? port : healthPorts[name]);
+  for (const name of PROCESSES) {
+    const program = startProgram([name], {
+      ...env,
+      ...keyOf(name),
+      DATABASE_URL: logins.urlOf(name),
+      ...(name === "web" ? {} : { HEALTH_PORT: String(healthOf(name)) }),
+    });
+    await program.waitFor(new RegExp(`${name} is ready`));
+    programs.push(program);
+  }
+  expect(await query("owner", "select from mirror.feed where server = '1/1'")).toEqual([]);
+  const byPoll = await createOrder();
+  const control = makeSandboxControl(sandbox.url);
+  await control.addWebhook({
+    organization: "sandbox",
+    mode: "live",
+    url: `${url}/webhooks/live`,
+    secret: WEBHOOK_SECRET,
+  });
+  const byWebhook = await createOrder();
+  await control.moveByFleet(byWebhook);
+  await control.settleEvents();
+  /** Shown where a wait fails, as it is the likely reason. */
+  const refused = () =>
+    programs.flatMap((program) => program.output().match(/permission denied for [^"]*/g) ?? []);
+  for (const reference of [byPoll, byWebhook]) {
+    const read = async () => [(await fetch(`${url}/v1/orders/${reference}`)).status, ...refused()];
+    await expect.poll(read, { timeout: 60_000 }).toEqual([200]);
+  }
+  const story = () => query("owner", `select distinct via from mirror.history order by via`);
+  await expect.poll(story, { timeout: 60_000 }).toEqual(expect.arrayContaining([{ via: "webhook" }]));
+  const proof = () => query("owner", "select from mirror.poll_state where safe_through is not null");
+  await expect.poll(proof, { timeout: 60_000 }).toHaveLength(1);
+
+  const authorization = `Basic ${Buffer.from("operator:an ops password").toString("base64")}`;
+  for (const page of [
+    "/ops",
+    `/ops/orders/live/${byPoll}`,
+    "/ops/quarantine",
+    "/ops/actions",
+    "/ops/queues/api/queues",
+    "/readyz",
+  ]) {
+    const answer = await fetch(url + page, { headers: { authorization } });
+    expect([page, answer.status]).toEqual([page, 200]);
+  }
+  const refetch = await fetch(`${url}/ops/orders/live/${byPoll}/refetch`, {
+    method: "POST",
+    headers: { authorization },
+    redirect: "manual",
+  });
+  expect(refetch.status).toBe(303);
+  // An event that cannot be read is quarantined, retried by a person, quarantined again, and dismissed.
+  await sendEvent(`${url}/webhooks/live`, { id: "msg_bad", body: Buffer.from("no JSON") });
+  for (const action of ["retry", "dismiss"]) {
+    const quarantined = () =>
+      query("owner", "select quarantine_id::text as id from mirror.quarantine where state = 'open'");
+    await expect.poll(quarantined, { timeout: 60_000 }).toHaveLength(1);
+    const id = String((await quarantined())[0]?.["id"]);
+    const answer = await fetch(`${url}/ops/quarantine/${action}`, {
+      method: "POST",
+      headers: { authorization },
+      body: new URLSearchParams({ id, through: id, because: "made up" }),
+      redirect: "manual",
+    });
+    expect([action, answer.status]).toEqual([action, 303]);
+  }
+  const audit = () => query("owner", "select action, affected from mirror.ops_actions order by action_id");
+  expect(await audit()).toMatchObject([
+    { action: "refetch", affected: "1" },
+    { action: "retry", affected: "1" },
+    { action: "dismiss", affected: "1" },
+  ]);
+  // The poller takes the row away when it has read the order again.
+  const asked = () => query("owner", "select from mirror.refetches");
+  await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
+  await expect.poll(() => told.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
+  const changes = await fetch(`${url}/v1/changes`);
+  expect(changes.status).toBe(200);
+  for (const name of PROCESSES) {
+    const answer = await fetch(`http://127.0.0.1:${healthOf(name)}/readyz?verbose`);
+    expect([name, answer.status, await answer.json()]).toEqual([name, 200, expect.anything()]);
+  }
+  for (const name of PROCESSES) {
+    const unused = async () =>
+      (await logins.listUnusedWrites(name)).filter((right) => !SELDOM[name].includes(right));
+    await expect.poll(unused, { timeout: 60_000 }).toEqual([]);
+  }
+  for (const program of programs) await program.stop("SIGTERM");
+  expect(refused()).toEqual([]);
+  expect(await logins.listRefusals()).toEqual([]);
+});
+
+describe("no process can do what is not its work", () => {
+  it.each<[Login, string]>([
+    ["web", "update mirror.orders set status = 'cancelled'"],
+    ["web", "delete from mirror.orders"],
+    ["web", "insert into mirror.orders (source_id, reference) values ('live', 'X')"],
+    ["web", "update mirror.inbox set body = ''"],
+    ["web", "delete from mirror.inbox"],
+    ["web", "delete from mirror.history"],
+    ["web", "delete from mirror.changes"],
+    ["web", "update mirror.ops_actions set action = 'x'"],
+    ["web", "delete from mirror.ops_actions"],
+    ["web", "update mirror.poll_state set safe_through = 1"],
+    ["web", "update mirror.sources set mode = 'test'"],
+    ["worker", "insert into mirror.inbox (source_id) values ('live')"],
+    ["web", "delete from mirror.feed_removals"],
+    ["worker", "update mirror.inbox set source_id = 'test'"],
+    ["worker", "delete from mirror.orders"],
+    ["worker", "update mirror.history set verdict = 'applied'"],
+    ["worker", "select from mirror.ops_sessions"],
+    ["worker", "update mirror.poll_state set safe_through = 1"],
+    ["poller", "insert into mirror.inbox (source_id) values ('live')"],
+    ["poller", "delete from mirror.orders"],
+    ["poller", "delete from mirror.history"],
+    ["poller", "delete from mirror.coverage"],
+    ["poller", "select from mirror.ops_sessions"],
+    ["poller", "select from bullmq.job"],
+    ["reader", "select from mirror.orders"],
+    ["reader", "select from mirror.inbox"],
+    ["reader", "select from bullmq.job"],
+  ])("%s: %s", async (who, sql) => {
+    await expect(query(who, sql)).rejects.toMatchObject({ code: "42501" });
+  });
+
+  it.each<Login>([...PROCESSES, "reader"])("%s: no table, schema, role or file of its own", async (who) => {
+    for (const sql of [
+      "create table mirror.x ()",
+      "create schema x",
+      "create role x",
+      "truncate mirror.orders",
+      "drop table mirror.orders",
+      "alter table mirror.orders disable trigger all",
+      "copy mirror.sources to program 'true'",
+    ]) {
+      await expect(query(who, sql)).rejects.toMatchObject({ code: expect.stringMatching(/^(42501|25006)$/) });
+    }
+  });
+});

@@ -1,0 +1,78 @@
+import { expect, it, onTestFinished } from "vitest";
+import { applyAbsence } from "../../../src/apply/absence.sql.ts";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+
+const instant = (seconds: number) => parseInstant(at(seconds));
+
+/** A mirror in which `claimed` is known by an event only, and `read` by a read; both changed at second 100. */
+async function makeMirror() {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const { pool } = database;
+  await addSource(pool, "live");
+  const modes = new Map([["live", "live"]] as const);
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  const order = { reference: "claimed", updatedAt: at(100) };
+  await apply.applyEvents(
+    await putIntoInbox(pool, [{ eventId: "evt_1", body: makeEventBody({ id: "evt_1", order }) }]),
+  );
+  const snapshot = makeSnapshot({ reference: "read", updatedAt: at(100) });
+  const time = readAt(instant(1_000), 5);
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots: [snapshot], time });
+  const miss = async (reference: string, horizonSeconds: number) => {
+    const [horizon, requestedAt] = [instant(horizonSeconds), instant(horizonSeconds + 900)];
+    const absence = { sourceId: "live", reference, via: "refetch", horizon, requestedAt } as const;
+    return (await applyAbsence(pool, absence)).outcome;
+  };
+  const readServed = async () =>
+    (
+      await pool.query<{ reference: string }>(
+        "select reference from mirror.orders where gone_at is null order by 1",
+      )
+    ).rows.map(({ reference }) => reference);
+  return { pool, miss, readServed };
+}
+
+it("takes back a claim that does not lie beyond the read's horizon, and no younger one", async () => {
+  const { pool, miss, readServed } = await makeMirror();
+  expect(await miss("claimed", 99)).toBe("claim_stands");
+  expect(await readServed()).toEqual(["claimed", "read"]);
+  expect(await miss("claimed", 100)).toBe("gone");
+  expect(await readServed()).toEqual(["read"]);
+  expect(await miss("claimed", 101)).toBe("confirmed");
+  const { rows } = await pool.query(
+    "select verdict, refuted from mirror.history where reference = 'claimed' order by history_id",
+  );
+  expect(rows).toEqual([
+    { verdict: "applied", refuted: true },
+    { verdict: "gone", refuted: false },
+  ]);
+});
+
+it("takes back what a read showed only when its horizon lies further on", async () => {
+  const { pool, miss, readServed } = await makeMirror();
+  // That read was requested at second 1,000, so its horizon is second 100.
+  expect(await miss("read", 100)).toBe("claim_stands");
+  expect(await miss("read", 101)).toBe("gone");
+  expect(await readServed()).toEqual(["claimed"]);
+  // It was true once: reports keep it.
+  const { rows } = await pool.query("select verdict, refuted from mirror.history where reference = 'read'");
+  expect(rows).toContainEqual({ verdict: "applied", refuted: false });
+});
+
+it("knows nothing of an order that the mirror never had", async () => {
+  const { miss } = await makeMirror();
+  expect(await miss("never seen", 500)).toBe("unknown");
+});

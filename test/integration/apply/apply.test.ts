@@ -1,0 +1,518 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { compareKeys, decide } from "../../../src/domain/order/observation.ts";
+import type { OrderKey } from "../../../src/domain/order/observation.ts";
+import { applyBatch } from "../../../src/apply/applyBatch.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { toBatchRows } from "../../../src/apply/batchRows.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "apply", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  await addSource(pool, "test", "test");
+});
+
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+    mirror.refetches, mirror.inbox restart identity`);
+});
+
+const modes = new Map([
+  ["live", "live"],
+  ["test", "test"],
+] as const);
+const SETTLE_SECONDS = 5;
+
+const makeSut = () => {
+  return makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+};
+
+const readOrders = async () =>
+  (await pool.query("select * from mirror.orders order by source_id, reference")).rows as Record<
+    string,
+    unknown
+  >[];
+const count = async (table: string) =>
+  Number((await pool.query<{ n: string }>(`select count(*) as n from mirror.${table}`)).rows[0]!.n);
+
+describe("events", () => {
+  it("become the order's row, its history and one change", async () => {
+    const { applyEvents } = makeSut();
+    const body = makeEventBody({
+      id: "evt_1",
+      order: { reference: "R1", updatedAt: at(1), status: "picked_up" },
+    });
+    const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
+    const decisions = await applyEvents(seqs);
+    expect(decisions).toMatchObject([
+      { reference: "R1", verdict: "applied", status: "picked_up", eventId: "evt_1" },
+    ]);
+    const [order] = await readOrders();
+    expect(order).toMatchObject({
+      reference: "R1",
+      status: "picked_up",
+      version: parseInstant(at(1)).toString(),
+    });
+    expect(order).toMatchObject({ pickup_time: "2026-03-01 09:20:00+00", settled: false, revision: 1 });
+    expect(await count("changes")).toBe(1);
+    expect(await count("pending")).toBe(0);
+  });
+
+  it("leave the mirror unchanged when they are older, and say so", async () => {
+    const { applyEvents } = makeSut();
+    const newer = makeEventBody({
+      id: "evt_2",
+      order: { reference: "R1", updatedAt: at(2), status: "picked_up" },
+    });
+    const older = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_2", body: newer }]));
+    const late = await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body: older }]));
+    expect(late).toMatchObject([{ verdict: "stale" }]);
+    expect(await readOrders()).toMatchObject([{ status: "picked_up", revision: 1 }]);
+    expect(await count("changes")).toBe(1);
+    expect(await count("history")).toBe(2);
+  });
+
+  it("are decided once, however often their positions are notified", async () => {
+    const { applyEvents } = makeSut();
+    const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+    const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
+    await Promise.all([applyEvents(seqs), applyEvents(seqs), applyEvents(seqs)]);
+    expect(await applyEvents(seqs)).toEqual([]);
+    expect(await count("history")).toBe(1);
+  });
+
+  it("keep the snapshot exactly as it came", async () => {
+    const { applyEvents } = makeSut();
+    const data = `{"reference": "R1",  "updatedAt":"${at(1)}", "status":"created", "9":1, "big": 9007199254740993, "nul":"a\\u0000b"}`;
+    const body = Buffer.from(
+      `{"id":"e","type":"order.x","created":"${at(1)}","livemode":true,"data":${data}}`,
+    );
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "e", body }]));
+    const raw = await pool.query<{ raw: string }>("select raw::text as raw from mirror.orders");
+    expect(raw.rows[0]!.raw).toBe(data);
+  });
+
+  it("keep times to the microsecond, cut and not rounded, and null where there is none", async () => {
+    const { applyEvents } = makeSut();
+    const more = {
+      pickupTime: "2026-03-01T10:59:59.999999999+01:00",
+      deliveryTime: "1969-12-31T23:59:59.9999999Z",
+      realPickupTime: "2254-12-31T23:59:59.123456Z",
+      realDeliveryTime: "1685-09-22T00:00:00.000001Z",
+      schedule: { mode: "asap", resolved: { pickupTime: null, deliveryTime: "soon", basis: "none" } },
+    };
+    const order = { reference: "R1", updatedAt: "2026-03-01T09:00:00.123456789Z", more };
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "1", body: makeEventBody({ id: "1", order }) }]));
+    expect(await readOrders()).toMatchObject([
+      {
+        updated_at: "2026-03-01 09:00:00.123456+00",
+        pickup_time: "2026-03-01 09:59:59.999999+00",
+        delivery_time: "1969-12-31 23:59:59.999999+00",
+        real_pickup_time: "2254-12-31 23:59:59.123456+00",
+        real_delivery_time: "1685-09-22 00:00:00.000001+00",
+        resolved_pickup_time: null,
+        resolved_delivery_time: null,
+      },
+    ]);
+  });
+
+  it("that nobody could apply are quarantined whole, and hold up no other", async () => {
+    const { applyEvents } = makeSut();
+    const good = makeEventBody({ id: "good", order: { reference: "R1", updatedAt: at(1) } });
+    const test = makeEventBody({ id: "mode", order: { reference: "R2", updatedAt: at(1), livemode: false } });
+    const bodies = [
+      Buffer.from("not json"),
+      Buffer.from([0xff, 0xfe]),
+      Buffer.from("[]"),
+      Buffer.from('{"id":"x"}'),
+      Buffer.from('{"id":"x","data":{"reference":"R","updatedAt":"yesterday"}}'),
+      Buffer.from(`{"id":"x","data":{"reference":"R","updatedAt":"${at(1)}"}}`),
+      Buffer.from(
+        `{"id":"x","data":{"reference":"R","updatedAt":"${at(1)}","deep":${"[".repeat(80)}${"]".repeat(80)}}}`,
+      ),
+      Buffer.from(`{"id":"x","created":"${at(1)}","data":{"reference":"\\ud800","updatedAt":"${at(1)}"}}`),
+      test,
+      good,
+    ];
+    const events = bodies.map((body, index) => ({ eventId: `evt_${index}`, body }));
+    const decisions = await applyEvents(await putIntoInbox(pool, events));
+    expect(decisions.map((decision) => decision.verdict)).toEqual([
+      ...Array.from({ length: 9 }, () => "quarantined"),
+      "applied",
+    ]);
+    const reasons = await pool.query<{ reason: string }>(
+      "select reason from mirror.quarantine order by inbox_seq",
+    );
+    expect(reasons.rows.map((row) => row.reason)).toEqual([
+      "not_json",
+      "not_json",
+      "not_an_envelope",
+      "not_an_envelope",
+      "unreadable_order",
+      "unreadable_created",
+      "unreadable_order",
+      "unreadable_order",
+      "wrong_mode",
+    ]);
+    expect(await readOrders()).toMatchObject([{ reference: "R1" }]);
+    expect(await count("pending")).toBe(0);
+  });
+
+  it("about something else than an order are ignored, and types we do not know are applied", async () => {
+    const { applyEvents } = makeSut();
+    const other = Buffer.from(`{"id":"b","type":"branch.closed","created":"${at(1)}","data":{"id":"B1"}}`);
+    const unknown = makeEventBody({
+      id: "u",
+      type: "order.teleported",
+      order: { reference: "R1", updatedAt: at(1) },
+    });
+    const events = [
+      { eventId: "b", body: other },
+      { eventId: "u", body: unknown },
+    ];
+    const decisions = await applyEvents(await putIntoInbox(pool, events));
+    expect(decisions.map((decision) => decision.verdict)).toEqual(["ignored", "applied"]);
+  });
+
+  it("of one batch keep their snapshots apart, whatever characters these hold", async () => {
+    const { applyEvents } = makeSut();
+    const notes = ["plain", "é 𝄞 \ufffd", "", "日本"];
+    const events = notes.map((note, index) => ({
+      eventId: `e${index}`,
+      body: makeEventBody({
+        id: `e${index}`,
+        order: { reference: `R${index}`, updatedAt: at(1), more: { note } },
+      }),
+    }));
+    const other = Buffer.from(
+      JSON.stringify({ id: "o", type: "branch.updated", created: at(1), data: { id: 1 } }),
+    );
+    await applyEvents(
+      await putIntoInbox(pool, [...events.slice(0, 2), { eventId: "o", body: other }, ...events.slice(2)]),
+    );
+    for (const table of ["orders", "history"]) {
+      const { rows } = await pool.query<{ raw: string }>(
+        `select raw::text as raw from mirror.${table} where reference is not null order by reference`,
+      );
+      expect(rows.map(({ raw }) => JSON.parse(raw).note)).toEqual(notes);
+    }
+    expect(await count("quarantine")).toBe(0);
+  });
+
+  it("that the database refuses are found in their batch, while the others are applied", async () => {
+    const { applyEvents } = makeSut();
+    // Passes everything that JavaScript checks; Postgres refuses it through a constraint of this test's own.
+    await pool.query("alter table mirror.orders add constraint refuse check (external_order_id <> 'poison')");
+    try {
+      const events = Array.from({ length: 9 }, (_, index) => {
+        const more = index === 4 ? { externalOrderId: "poison" } : {};
+        const body = makeEventBody({
+          id: `e${index}`,
+          order: { reference: `R${index}`, updatedAt: at(1), more },
+        });
+        return { eventId: `e${index}`, body };
+      });
+      const seqs = await putIntoInbox(pool, events);
+      let connections = 0;
+      const countOne = () => void (connections += 1);
+      pool.on("acquire", countOne);
+      const decisions = await applyEvents(seqs);
+      pool.off("acquire", countOne);
+      // One to read the inbox, one for all statements: a refused one holds its rows until its connection is ready again,
+      // and on another connection its halves would skip them.
+      expect(connections).toBe(2);
+      expect(decisions.filter((decision) => decision.verdict === "applied")).toHaveLength(8);
+      expect(decisions.filter((decision) => decision.verdict === "quarantined")).toMatchObject([
+        { reference: "R4" },
+      ]);
+      expect(await count("pending")).toBe(0);
+    } finally {
+      await pool.query("alter table mirror.orders drop constraint refuse");
+    }
+  });
+});
+
+describe("reads", () => {
+  const read = (seconds: number, sketches: Parameters<typeof makeSnapshot>[0][]) => ({
+    sourceId: "live",
+    via: "poll" as const,
+    snapshots: sketches.map(makeSnapshot),
+    time: readAt(parseInstant(at(seconds)), SETTLE_SECONDS),
+  });
+
+  it("mark a version as settled once, and write nothing after that", async () => {
+    const { applyEvents, applyReads } = makeSut();
+    const order = { reference: "R1", updatedAt: at(1) };
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "e", body: makeEventBody({ id: "e", order }) }]));
+    expect(await applyReads(read(60, [order]))).toMatchObject([{ verdict: "confirmed" }]);
+    const before = await pool.query("select xmin, xmax, ctid, * from mirror.orders");
+    expect(await applyReads(read(90, [order]))).toMatchObject([{ verdict: "duplicate" }]);
+    expect((await pool.query("select xmin, xmax, ctid, * from mirror.orders")).rows).toEqual(before.rows);
+    expect(await count("history")).toBe(2);
+    expect(await count("changes")).toBe(1);
+  });
+
+  it("beat an event of the same version, because only they can be settled", async () => {
+    const { applyEvents, applyReads } = makeSut();
+    const shown = { reference: "R1", updatedAt: at(1), status: "cancelled" };
+    await applyEvents(
+      await putIntoInbox(pool, [{ eventId: "e", body: makeEventBody({ id: "e", order: shown }) }]),
+    );
+    const truth = { reference: "R1", updatedAt: at(1), status: "created" };
+    expect(await applyReads(read(60, [truth]))).toMatchObject([{ verdict: "applied", conflict: true }]);
+    expect(await readOrders()).toMatchObject([
+      { status: "created", settled: true, previous_status: "cancelled" },
+    ]);
+    expect(await count("refetches")).toBe(0);
+  });
+
+  it("that contradict each other unsettled ask for the order to be read again", async () => {
+    const { applyReads } = makeSut();
+    await applyReads(read(2, [{ reference: "R1", updatedAt: at(1) }]));
+    await applyReads(read(3, [{ reference: "R1", updatedAt: at(1), status: "picked_up" }]));
+    expect(await readOrders()).toMatchObject([{ status: "picked_up" }]);
+    expect(await count("refetches")).toBe(1);
+  });
+
+  it("show what the provider says even where it moves backwards or leaves cancelled", async () => {
+    const { applyReads } = makeSut();
+    await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), status: "cancelled" }]));
+    await applyReads(read(60, [{ reference: "R1", updatedAt: at(2), status: "created" }]));
+    expect(await readOrders()).toMatchObject([
+      { status: "created", previous_status: "cancelled", revision: 2 },
+    ]);
+  });
+
+  it("park an unreadable element once, however often it is read", async () => {
+    const { applyReads } = makeSut();
+    const unreadable = [{ raw: '{"reference":null}', detail: "not an order", reference: null }];
+    await applyReads({ ...read(60, []), unreadable });
+    await applyReads({ ...read(90, []), unreadable });
+    expect(await count("quarantine")).toBe(1);
+    expect(await count("history")).toBe(1);
+  });
+
+  it("never bring an order of the other mode into a source", async () => {
+    const { applyReads } = makeSut();
+    const decisions = await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), livemode: false }]));
+    expect(decisions).toMatchObject([{ verdict: "quarantined" }]);
+    expect(await readOrders()).toEqual([]);
+  });
+});
+
+describe("the guard in SQL", () => {
+  interface Part {
+    version: number;
+    observed: number;
+    status: string;
+    note: string;
+    settled: boolean;
+    ahead: number | null;
+  }
+  const keyPart: fc.Arbitrary<Part> = fc.record({
+    version: fc.integer({ min: 0, max: 3 }),
+    observed: fc.integer({ min: 0, max: 12 }),
+    status: fc.constantFrom("created", "picked_up", "unheard_of", "cancelled"),
+    note: fc.constantFrom("a", "b"),
+    settled: fc.boolean(),
+    ahead: fc.option(fc.integer({ min: 0, max: 3 })),
+  });
+  const toSubject = (part: Part) => {
+    const more = { note: part.note };
+    const snapshot = makeSnapshot({ reference: "R", updatedAt: at(part.version), status: part.status, more });
+    const rank = { created: 1, picked_up: 3, unheard_of: 5, cancelled: 6 }[part.status]!;
+    const observedAt = parseInstant(at(part.observed));
+    const key: OrderKey = {
+      horizon: part.ahead === null ? null : parseInstant(at(part.version + part.ahead)),
+      gone: false,
+      version: snapshot.version,
+      settled: part.settled,
+      observedAt,
+      rank,
+      hash: snapshot.hash,
+    };
+    const observation = { sourceId: "live", via: "poll" as const, snapshot, key };
+    return { kind: "observation" as const, sourceId: "live", via: "poll" as const, event: null, observation };
+  };
+
+  it("looks for rare consequences only where a decision has some", async () => {
+    await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+    const part = {
+      version: 1,
+      status: "created",
+      note: "a",
+      observed: 1,
+      settled: false,
+      ahead: null,
+    } as const;
+    const apply = async (changed: Partial<Part>) => {
+      const [decision] = await applyBatch(pool, toBatchRows([toSubject({ ...part, ...changed })]));
+      return [decision!.verdict, decision!.followed_up];
+    };
+    expect(await apply({})).toEqual(["applied", null]);
+    expect(await apply({ version: 2 })).toEqual(["applied", null]);
+    expect(await apply({ version: 1 })).toEqual(["stale", null]);
+    expect(await apply({ version: 2, note: "b", observed: 2 })).toEqual(["applied", 1]);
+    expect((await pool.query("select reference, reason from mirror.refetches")).rows).toEqual([
+      { reference: "R", reason: "conflict" },
+    ]);
+  });
+
+  it("agrees with domain/observation decide on any sequence of observations", async () => {
+    await fc.assert(
+      fc.asyncProperty(fc.array(keyPart, { minLength: 1, maxLength: 8 }), async (parts) => {
+        await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+        let stored: OrderKey | undefined;
+        for (const part of parts) {
+          const subject = toSubject(part);
+          const effect = decide(stored, subject.observation.key);
+          const [outcome] = await applyBatch(pool, toBatchRows([subject]));
+          const expected = {
+            apply: ["applied"],
+            correct: ["corrected"],
+            // A horizon that moves leaves no trace in the history.
+            confirm: [stored?.settled === true ? "duplicate" : "confirmed"],
+            none: ["stale", "refuted", "duplicate"],
+          }[effect];
+          expect(expected).toContain(outcome!.verdict);
+          if (effect !== "none") stored = subject.observation.key;
+          const [again] = await applyBatch(pool, toBatchRows([subject]));
+          expect(["stale", "refuted", "duplicate"]).toContain(again!.verdict);
+          const [row] = await readOrders();
+          expect(row).toMatchObject({
+            horizon: stored!.horizon === null ? null : stored!.horizon.toString(),
+            version: stored!.version.toString(),
+            settled: stored!.settled,
+            observed_at: stored!.observedAt.toString(),
+            rank: stored!.rank,
+          });
+          expect((row!["hash"] as Buffer).toString("hex")).toBe(stored!.hash);
+        }
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("gives the same mirror for any order, grouping and repetition of the observations", async () => {
+    // A settled read shows the truth of its version, so all settled reads of one version agree in content.
+    const consistent = keyPart.map((part) =>
+      part.settled || part.ahead !== null ? { ...part, status: "picked_up", note: "a" } : part,
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(consistent, { minLength: 1, maxLength: 10 }),
+        fc.array(fc.nat(9), { maxLength: 10 }),
+        async (parts, repeats) => {
+          const subjects = parts.map(toSubject);
+          const greatest = subjects
+            .map((subject) => subject.observation)
+            .sort((l, r) => compareKeys(r.key, l.key))[0]!;
+          const replay = [...repeats.map((index) => subjects[index % subjects.length]!), ...subjects];
+          await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
+          for (let start = 0; start < replay.length; start += 3) {
+            await applyBatch(pool, toBatchRows(replay.slice(start, start + 3)));
+          }
+          const [row] = await readOrders();
+          expect((row!["hash"] as Buffer).toString("hex")).toBe(greatest.key.hash);
+          expect(row).toMatchObject({
+            horizon: greatest.key.horizon === null ? null : greatest.key.horizon.toString(),
+            version: greatest.key.version.toString(),
+            settled: greatest.key.settled,
+          });
+        },
+      ),
+      { numRuns: 60 },
+    );
+  });
+
+  it("is backed by a trigger that refuses to lower the key", async () => {
+    const { applyReads } = makeSut();
+    const snapshots = [makeSnapshot({ reference: "R1", updatedAt: at(5) })];
+    await applyReads({
+      sourceId: "live",
+      via: "poll",
+      snapshots,
+      time: readAt(parseInstant(at(60)), 1e-9),
+    });
+    await expect(pool.query("update mirror.orders set version = version - 1")).rejects.toThrow(
+      /may not go back/,
+    );
+  });
+});
+
+it("10,000 events, 30 % of them repeated, shuffled over four workers, give the mirror of the sorted replay", async () => {
+  const { applyEvents } = makeSut();
+  const orders = 400;
+  const events = Array.from({ length: 7_000 }, (_, index) => {
+    const reference = `R${index % orders}`;
+    const step = Math.floor(index / orders);
+    const order = { reference, updatedAt: at(step), more: { step } };
+    return { eventId: `evt_${index}`, body: makeEventBody({ id: `evt_${index}`, order }) };
+  });
+  const repeated = events.slice(0, 3_000).map((event, index) => ({ ...event, eventId: `again_${index}` }));
+  const shuffled = shuffle([...events, ...repeated], 7);
+  const seqs = await putIntoInbox(pool, shuffled);
+  const batches = Array.from({ length: 100 }, (_, index) => seqs.slice(index * 100, index * 100 + 100));
+  const worker = async () => {
+    for (let batch = batches.pop(); batch; batch = batches.pop()) await applyEvents(batch);
+  };
+  await Promise.all([worker(), worker(), worker(), worker()]);
+  const rows = await readOrders();
+  expect(rows).toHaveLength(orders);
+  const expected = Array.from({ length: orders }, (_, index) => {
+    const step = Math.floor((7_000 - 1 - index) / orders);
+    return [
+      `R${index}`,
+      JSON.stringify(makeOrder({ reference: `R${index}`, updatedAt: at(step), more: { step } })),
+    ];
+  });
+  const actual = await pool.query<{ reference: string; raw: string }>(
+    "select reference, raw::text as raw from mirror.orders",
+  );
+  expect(new Map(actual.rows.map((row) => [row.reference, row.raw]))).toEqual(
+    new Map(expected as [string, string][]),
+  );
+  expect(await count("pending")).toBe(0);
+  const deadlocks = await pool.query<{ deadlocks: string }>(
+    "select deadlocks from pg_stat_database where datname = current_database()",
+  );
+  expect(deadlocks.rows[0]!.deadlocks).toBe("0");
+});
+
+/** Fisher and Yates with a small linear congruential generator, so that a failure can be repeated. */
+function shuffle<Element>(elements: Element[], seed: number): Element[] {
+  const shuffled = [...elements];
+  let state = seed;
+  for (let index = shuffled.length - 1; index > 0; index -= 1) {
+    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
+    const other = state % (index + 1);
+    [shuffled[index], shuffled[other]] = [shuffled[other]!, shuffled[index]!];
+  }
+  return shuffled;
+}

@@ -1,0 +1,78 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { openApplyPool } from "../../../src/roles/role.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { listPlanNodes } from "../../support/mirror/planNodes.ts";
+import type { PlanNode } from "../../support/mirror/planNodes.ts";
+
+/**
+ * How the statements that apply are planned while the tables grow, as they do in an hour of many events: on connections
+ * as the worker has them, with nothing analyzed or vacuumed yet.
+ */
+const ROUNDS = 30;
+const EVENTS_PER_ROUND = 100;
+
+let database: TestDatabase;
+let pool: Pool;
+const endings: (() => Promise<void>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  const config = { databaseUrl: database.url, databaseDirectUrl: null, databaseReadUrl: null };
+  const shutdown = { onShutdown: (_: string, end: () => Promise<void>) => void endings.push(end) };
+  pool = openApplyPool({ config, databaseUrl: database.url, shutdown });
+  const apply = makeLiveApply(pool);
+  await addSource(pool, "live");
+  for (let round = 0; round < ROUNDS; round += 1) {
+    await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));
+    // As the pool itself has it done every 15 seconds.
+    await pool.query("discard plans");
+  }
+});
+
+afterAll(async () => {
+  for (const end of endings) await end();
+  await database.drop();
+});
+
+function storeEvents(round: number, count: number): Promise<number[]> {
+  const events = Array.from({ length: count }, (_, index) => {
+    const eventId = `evt_${round}_${index}`;
+    const order = { reference: `R${index}-${round % 8}`, updatedAt: at(round) };
+    return { eventId, body: makeEventBody({ id: eventId, order }) };
+  });
+  return putIntoInbox(pool, events);
+}
+
+it("all the events were applied", async () => {
+  const { rows } = await pool.query("select count(*)::int as applied from mirror.history");
+  expect(rows).toEqual([{ applied: ROUNDS * EVENTS_PER_ROUND }]);
+});
+
+it("the statements are not planned anew at each execution", async () => {
+  const { rows } = await pool.query<{ name: string; custom_plans: string }>(
+    "select name, custom_plans from pg_prepared_statements order by name",
+  );
+  expect(rows).toEqual([
+    { name: "apply-batch", custom_plans: "0" },
+    { name: "read-pending-events", custom_plans: "0" },
+  ]);
+});
+
+it("an event is looked up by its position, also where many were decided since the last vacuum", async () => {
+  const [seq] = await storeEvents(ROUNDS, 1);
+  const { rows } = await pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
+    `explain (format json) execute "read-pending-events" ('{${seq}}')`,
+  );
+  const nodes = listPlanNodes(rows[0]!["QUERY PLAN"][0].Plan);
+  const scans = nodes.filter(({ "Index Name": index }) => index?.endsWith("_pkey"));
+  expect(scans.map((scan) => [scan["Index Name"], scan["Index Cond"]])).toEqual(
+    expect.arrayContaining([
+      ["inbox_pkey", expect.stringContaining("seq = ")],
+      ["pending_pkey", expect.stringContaining("seq = ")],
+    ]),
+  );
+});

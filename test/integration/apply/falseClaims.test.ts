@@ -1,0 +1,282 @@
+import { expect, it, onTestFinished } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import { decideDatedAhead } from "../../../src/poll/ledger/datedAhead.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { setPaused } from "../../../src/sources/sources.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+
+const WAIT = { timeout: 60_000, interval: 50 };
+const MILLI = 1_000_000n;
+const MINUTE = 60_000n * MILLI;
+/** Two hours old, in whole seconds. */
+const OLD = (secondsAgo(7_200) / 1_000_000_000n) * 1_000_000_000n;
+
+/** Nobody reads orders singly: a comparison alone has to find what is wrong. */
+async function keepSingleReadsOut(pool: Pool): Promise<void> {
+  await pool.query(`create function keep_out() returns trigger language plpgsql as $$ begin return null; end $$;
+    create trigger keep_out before insert on mirror.refetches for each row execute function keep_out()`);
+}
+
+/** As if the orders had been read while they were younger than the margin, and never since. */
+async function forgetHorizons(pool: Pool): Promise<void> {
+  await pool.query(`alter table mirror.orders disable trigger orders_only_grow;
+    update mirror.orders set horizon = null;
+    alter table mirror.orders enable trigger orders_only_grow`);
+}
+
+/** A provider with four orders that are two hours old, and a mirror that is polling it. */
+async function startWorld({
+  horizonSeconds,
+  tailSeconds = 0,
+}: { horizonSeconds?: number; tailSeconds?: number } = {}) {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  await pool.query(
+    `insert into mirror.poll_state (source_id, settle_seconds, overlap_seconds, late_tail_seconds)
+     values ('live', 1, 2, $1)`,
+    [tailSeconds],
+  );
+  const provider = makeMemoryProvider();
+  const apply = makeLiveApply(pool);
+  for (const reference of ["A", "B", "C", "D"]) provider.put(reference, OLD, { status: "delivered" });
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: provider,
+    pool,
+    apply,
+    clock: systemClock,
+    logger: silentLogger,
+    intervalSeconds: 0.02,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    horizonSeconds,
+    backfillSince: "PT3H",
+    pace: "cycle",
+    holder: "test",
+    rateWindowMs: 0,
+  });
+  onTestFinished(() => poller.close());
+  poller.start();
+
+  let events = 0;
+  async function claim(reference: string, updatedAt: Instant, more: Record<string, unknown> = {}) {
+    const id = `evt_${(events += 1)}`;
+    const order = { reference, updatedAt: formatInstant(updatedAt), status: "cancelled", more };
+    const [decision] = await apply.applyEvents(
+      await putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]),
+    );
+    return decision;
+  }
+  const readServed = async () =>
+    (
+      await pool.query<{ reference: string; status: string; version: string }>(
+        "select reference, status, version from mirror.orders where gone_at is null order by reference",
+      )
+    ).rows;
+  const readVerdicts = async (reference: string) =>
+    (
+      await pool.query<{ via: string; verdict: string }>(
+        "select via, verdict from mirror.history where reference = $1 order by history_id",
+        [reference],
+      )
+    ).rows.map(({ via, verdict }) => `${via} ${verdict}`);
+  const truth = ["A", "B", "C", "D"].map((reference) => ({
+    reference,
+    status: "delivered",
+    version: String(OLD),
+  }));
+  await expect.poll(readServed, WAIT).toEqual(truth);
+  await expect
+    .poll(async () => {
+      const { rows } = await pool.query<{ safe: boolean }>(
+        "select safe_through > $1::bigint as safe from mirror.poll_state",
+        [OLD],
+      );
+      return rows[0]?.safe;
+    }, WAIT)
+    .toBe(true);
+  return { pool, provider, apply, claim, readServed, readVerdicts, truth };
+}
+
+it("a comparison takes back whatever was claimed falsely, and says so", async () => {
+  const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
+  await keepSingleReadsOut(pool);
+  await forgetHorizons(pool);
+  expect(await claim("A", OLD + MILLI)).toMatchObject({ verdict: "applied" });
+  expect(await claim("B", OLD + 10n * MINUTE)).toMatchObject({ verdict: "applied" });
+  expect(await claim("C", OLD + MILLI, { customer: { firstName: "FORGED" } })).toMatchObject({
+    verdict: "applied",
+  });
+  expect(await claim("D", OLD + 365n * 24n * 60n * MINUTE * 200n)).toMatchObject({
+    verdict: "quarantined",
+    reason: "dated_ahead",
+  });
+  expect(await claim("INVENTED", OLD + MINUTE)).toMatchObject({ verdict: "applied" });
+
+  const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample: null });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readRequest(pool, id)).toMatchObject({
+    contradicted: 3,
+    extra: 1,
+    stale: 0,
+    differing: 0,
+  });
+  expect(await readServed()).toEqual(truth);
+  expect(await readVerdicts("A")).toEqual(["backfill applied", "webhook applied", "verify corrected"]);
+  expect(await readVerdicts("INVENTED")).toEqual(["webhook applied", "verify gone"]);
+  // Reports leave out what was never true, and the feed tells of both.
+  const timeline = await pool.query("select status from reporting.order_timeline where reference = 'A'");
+  expect(timeline.rows).toEqual([{ status: "delivered" }]);
+  const feed = await pool.query(
+    "select reference, verdict from mirror.changes where verdict <> 'applied' order by reference",
+  );
+  expect(feed.rows).toEqual([
+    { reference: "A", verdict: "corrected" },
+    { reference: "B", verdict: "corrected" },
+    { reference: "C", verdict: "corrected" },
+    { reference: "INVENTED", verdict: "gone" },
+  ]);
+  // The same claims again are refuted on arrival.
+  expect(await claim("A", OLD + 2n * MILLI)).toMatchObject({ verdict: "refuted" });
+  expect(await claim("INVENTED", OLD + MINUTE + 1n)).toMatchObject({ verdict: "refuted" });
+});
+
+it("a comparison also tells of what single reads have taken back since it was asked for", async () => {
+  const { pool, claim, readServed, truth } = await startWorld();
+  await forgetHorizons(pool);
+  await setPaused(pool, { sourceId: "live", paused: true });
+  const readLeader = async () =>
+    (await pool.query("select from mirror.leases where expires_at > clock_timestamp()")).rowCount;
+  await expect.poll(readLeader, WAIT).toBe(0);
+  const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
+  const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period });
+  await claim("A", OLD + MILLI);
+  await claim("INVENTED", OLD + MINUTE);
+  await setPaused(pool, { sourceId: "live", paused: false });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readServed()).toEqual(truth);
+  const { rows } = await pool.query("select via from mirror.changes where verdict <> 'applied'");
+  expect(rows).toContainEqual({ via: "refetch" });
+  expect(await readRequest(pool, id)).toMatchObject({
+    contradicted: 1,
+    extra: 1,
+    examples: expect.arrayContaining(["A", "INVENTED"]) as unknown,
+  });
+  // Whoever is on call is told of events that reads contradict.
+  const [standing] = await readStandings(pool);
+  expect(standing).toMatchObject({ refutedClaims: 2 });
+});
+
+it("a comparison that only tells writes nothing", async () => {
+  const { pool, claim, readServed } = await startWorld();
+  await keepSingleReadsOut(pool);
+  await forgetHorizons(pool);
+  await claim("A", OLD + MILLI);
+  await claim("INVENTED", OLD + MINUTE);
+  const before = await readServed();
+  const period = { since: OLD - 30n * MINUTE, until: OLD + 30n * MINUTE };
+  const id = await requestPeriod(pool, {
+    kind: "verification",
+    sourceId: "live",
+    ...period,
+    sample: null,
+    repairs: false,
+  });
+  await expect.poll(async () => (await readRequest(pool, id))?.state, WAIT).toBe("done");
+  expect(await readRequest(pool, id)).toMatchObject({ contradicted: 1, extra: 1 });
+  expect(await readServed()).toEqual(before);
+});
+
+it("a young false claim is read singly until a read can tell, and then taken back", async () => {
+  const { claim, readServed, readVerdicts, truth } = await startWorld({ horizonSeconds: 8 });
+  expect(await claim("A", secondsAgo(1))).toMatchObject({ verdict: "applied" });
+  expect(await claim("INVENTED", secondsAgo(1))).toMatchObject({ verdict: "applied" });
+  await expect.poll(readServed, WAIT).toEqual(truth);
+  expect((await readVerdicts("A")).at(-1)).toBe("refetch corrected");
+  expect((await readVerdicts("INVENTED")).at(-1)).toBe("refetch gone");
+});
+
+it("a true event that the list shows late stands", async () => {
+  const { pool, provider, claim, readServed, readVerdicts } = await startWorld({ horizonSeconds: 8 });
+  const changedAt = secondsAgo(1);
+  await claim("A", changedAt);
+  const shownAt = Date.now() + 4_000;
+  provider.before = () => {
+    if (Date.now() > shownAt) provider.put("A", changedAt, { status: "cancelled" });
+  };
+  const readVerified = async () =>
+    (
+      await pool.query<{ verified: boolean }>(
+        "select horizon is not null as verified from mirror.orders where reference = 'A' and version = $1::bigint",
+        [changedAt],
+      )
+    ).rows[0]?.verified;
+  await expect.poll(readVerified, WAIT).toBe(true);
+  expect((await readServed()).find(({ reference }) => reference === "A")).toMatchObject({
+    status: "cancelled",
+  });
+  expect(await readVerdicts("A")).not.toContain("refetch corrected");
+});
+
+it("a read reaches less far back where changes have appeared later than a quarter of an hour", async () => {
+  const margins = async (world: Awaited<ReturnType<typeof startWorld>>) => {
+    const { rows } = await world.pool.query<{ seconds: string }>(
+      "select distinct (observed_at - horizon) / 1000000000 as seconds from mirror.orders",
+    );
+    return rows.map(({ seconds }) => Number(seconds));
+  };
+  expect(await margins(await startWorld())).toEqual([900]);
+  expect(await margins(await startWorld({ tailSeconds: 1_200 }))).toEqual([2_400]);
+});
+
+it("an order that comes back is served again", async () => {
+  const { pool, provider, claim, readServed, truth } = await startWorld({ horizonSeconds: 3 });
+  await claim("INVENTED", secondsAgo(5));
+  await expect.poll(readServed, WAIT).toEqual(truth);
+  const { rows } = await pool.query("select reference from mirror.orders where gone_at is not null");
+  expect(rows).toEqual([{ reference: "INVENTED" }]);
+  provider.put("INVENTED", secondsAgo(0));
+  await expect.poll(async () => (await readServed()).length, WAIT).toBe(5);
+});
+
+it("an event dated ahead is decided when its time has come, or dismissed when a read refutes it", async () => {
+  const { pool, apply, provider, claim, readVerdicts } = await startWorld({ horizonSeconds: 3 });
+  expect(await claim("A", secondsAgo(-301))).toMatchObject({ reason: "dated_ahead" });
+  expect(await claim("B", secondsAgo(-3_600))).toMatchObject({ reason: "dated_ahead" });
+  provider.put("A", secondsAgo(-301), { status: "cancelled" });
+  const open = async () =>
+    (
+      await pool.query<{ reference: string }>(
+        "select reference from mirror.quarantine where state = 'open' order by 1",
+      )
+    ).rows.map(({ reference }) => reference);
+  await expect
+    .poll(async () => {
+      // As the leader does every half minute.
+      await decideDatedAhead(pool, {
+        sourceId: "live",
+        aheadNanosMax: 5n * MINUTE,
+        marginNanos: 3_000n * MILLI,
+      });
+      const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending");
+      await apply.applyEvents(rows.map(({ seq }) => Number(seq)));
+      return open();
+    }, WAIT)
+    .toEqual([]);
+  expect(await readVerdicts("B")).toContain("webhook refuted");
+  expect(await readVerdicts("A")).toContain("webhook quarantined");
+});

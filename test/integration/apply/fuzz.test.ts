@@ -1,0 +1,16 @@
+import { expect, it, onTestFinished } from "vitest";
+import { fuzzReceiver } from "../../fuzz/fuzzReceiver.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+
+const SHOTS = 2_000;
+
+it(`${SHOTS} mutated requests: what is signed is stored and decided, what is not leaves no trace`, async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const isDone = (shots: number) => shots >= SHOTS;
+  const report = await fuzzReceiver({ url: database.url, pool: database.pool, seed: 1, isDone });
+  expect(report.shots).toBe(SHOTS);
+  // A fuzzer whose requests all end the same way looks at one line of code.
+  expect(Object.keys(report.answers)).toEqual(expect.arrayContaining(["200", "400", "401"]));
+  expect(Object.keys(report.verdicts)).toEqual(expect.arrayContaining(["applied", "stale", "quarantined"]));
+});

@@ -1,0 +1,120 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import type { Apply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { advanceLostEvents } from "../../../src/poll/ledger/lostEvents.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+
+/** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
+const BASE = "2200-01-01T00:00:00Z";
+const when = (seconds: number) => at(seconds, BASE);
+
+let database: TestDatabase;
+let pool: Pool;
+let apply: Apply;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  apply = makeLiveApply(pool);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox,
+    mirror.announced_statuses, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.event_delays
+    restart identity`);
+});
+
+const sendEvent = async (id: string, order: { reference: string; updatedAt: string; status: string }) =>
+  apply.applyEvents(await putIntoInbox(pool, [{ eventId: id, body: makeEventBody({ id, order }) }]));
+const poll = (order: { reference: string; updatedAt: string; status?: string }) =>
+  apply.applyReads({
+    sourceId: "live",
+    via: "poll",
+    snapshots: [makeSnapshot(order)],
+    time: readAt(parseInstant(when(9_999)), 5),
+  });
+const advance = (graceSeconds: number) => advanceLostEvents(pool, { sourceId: "live", graceSeconds });
+const states = async () =>
+  (await pool.query("select reference, status, state from mirror.unannounced_changes order by reference"))
+    .rows as {
+    reference: string;
+    status: string;
+    state: string;
+  }[];
+
+it("counts a change that only a poll showed as lost after the grace period, once its kind is known to be announced", async () => {
+  await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "B", updatedAt: when(1) });
+  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(60)).toMatchObject({ found: 1, lost: 0 });
+  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "waiting" }]);
+  expect(await advance(0)).toMatchObject({ found: 0, lost: 1 });
+  expect(await states()).toEqual([{ reference: "B", status: "picked_up", state: "lost" }]);
+  expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0 });
+});
+
+it("does not call it lost when no event ever announced that status", async () => {
+  await poll({ reference: "B", updatedAt: when(1) });
+  await poll({ reference: "B", updatedAt: when(2), status: "arrived_for_pickup" });
+  expect(await advance(0)).toMatchObject({ found: 1, lost: 0 });
+  expect(await states()).toMatchObject([{ state: "not_announced" }]);
+});
+
+it("calls an event late that comes after the read, even after it was given up", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  for (const reference of ["B", "C"]) {
+    await poll({ reference, updatedAt: when(1) });
+    await poll({ reference, updatedAt: when(2), status: "picked_up" });
+  }
+  await advance(60);
+  await sendEvent("eB", { reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ late: 1, lost: 1 });
+  await sendEvent("eC", { reference: "C", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ late: 1, lost: 0 });
+  expect((await states()).map((row) => row.state)).toEqual(["late", "late"]);
+});
+
+it("expects no event for creation, none for what happened before the source was configured, none for other fields", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "new", updatedAt: when(1), status: "created" });
+  await poll({ reference: "old", updatedAt: "2001-01-01T00:00:00Z", status: "picked_up" });
+  await poll({ reference: "new", updatedAt: when(2), status: "created" });
+  expect(await advance(0)).toMatchObject({ found: 0, lost: 0 });
+});
+
+it("counts an order whose first sight was already beyond creation", async () => {
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ found: 1, lost: 1 });
+});
+
+it("reads each change once, and waits for writers that are still open", async () => {
+  const blocker = await database.pool.connect();
+  await blocker.query("begin");
+  // A writer that has taken its place in the feed and has not ended.
+  await blocker.query(
+    "insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) select 'live', 'X', 1, 1, 'created', 'poll', 1, 'applied' where false",
+  );
+  await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
+  expect(await advance(0)).toMatchObject({ read: 0 });
+  await blocker.query("commit");
+  blocker.release();
+  expect(await advance(0)).toMatchObject({ read: 1 });
+  expect(await advance(0)).toMatchObject({ read: 0 });
+});

@@ -1,0 +1,160 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease, LeaseLostError, releaseLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { makeLeaderTasks } from "../../../src/poll/tasks/leaderTasks.ts";
+import { WalkStalledError } from "../../../src/poll/cycle/errors.ts";
+import type { Term } from "../../../src/poll/leader/leadership.ts";
+import { makeMirrorBranches } from "../../../src/poll/tasks/mirrorBranches.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let lease: Lease;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query("truncate mirror.branches, mirror.leases");
+  await pool.query("update mirror.sources set branch_ids = '{}'");
+  const taken = await acquireLease(pool, { name: "poll:live", holder: "test", ttlMs: 60_000 });
+  if (taken === undefined) throw new Error("the lease is free");
+  lease = taken;
+});
+
+const { signal } = new AbortController();
+const lead = () => ({ term: { lease, signal, assertLeading: () => undefined } satisfies Term, signal });
+const branch = (id: string, more: Record<string, unknown> = {}) =>
+  JSON.stringify({
+    id,
+    reference: `ref-${id}`,
+    name: `Branch ${id}`,
+    address: { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN" },
+    routesTo: { fleet: { name: "Northside" }, zone: { code: "Z1", name: "West" } },
+    connectedZones: [{ code: "Z1", name: "West", isPrimary: true }],
+    ...more,
+  });
+const readAll = async () =>
+  (
+    await pool.query<Record<string, unknown>>(
+      `select branch_id, reference, name, fleet_name, zone_code, closed_at is not null as closed, raw::text
+       from mirror.branches order by branch_id`,
+    )
+  ).rows;
+
+/** A leader task over pages of branches, given as texts. */
+function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boolean }[]) {
+  let asked = 0;
+  const provider = makeMemoryProvider();
+  const listBranches = () => {
+    const page = pages()[asked++] ?? { raws: [], hasMore: true };
+    return Promise.resolve({ ...page, data: [], request_id: "test" });
+  };
+  const task = makeMirrorBranches({
+    source: { sourceId: "live" },
+    client: { ...provider, listBranches },
+    pool,
+    logger: silentLogger,
+  });
+  return { task, restart: () => (asked = 0) };
+}
+
+it("keeps the branches of all pages, closes one that is listed no more, and opens it again", async () => {
+  let listed = [
+    { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
+    { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
+  ];
+  const { task, restart } = makeSut(() => listed);
+  await task.run(lead());
+  expect(await readAll()).toMatchObject([
+    { branch_id: "a", reference: "ref-a", fleet_name: "Northside", zone_code: "Z1", raw: branch("a") },
+    { branch_id: "b", reference: null, fleet_name: null, zone_code: null, closed: false },
+    { branch_id: "c", name: "Nul \ufffd", closed: false },
+  ]);
+  listed = [{ raws: [branch("a", { name: "Renamed" })], hasMore: false }];
+  restart();
+  await task.run(lead());
+  expect(await readAll()).toMatchObject([
+    { name: "Renamed", closed: false },
+    { closed: true },
+    { closed: true },
+  ]);
+  listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
+  restart();
+  await task.run(lead());
+  expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
+});
+
+it("closes nothing by a list that is cut short", async () => {
+  let listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
+  const { task, restart } = makeSut(() => listed);
+  await task.run(lead());
+  listed = [{ raws: [branch("a")], hasMore: true }];
+  restart();
+  await expect(task.run(lead())).rejects.toThrow(WalkStalledError);
+  expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false]);
+});
+
+it("writes nothing for a leader that leads no more", async () => {
+  const { task } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
+  await releaseLease(pool, lease);
+  await expect(task.run(lead())).rejects.toThrow(LeaseLostError);
+  expect(await readAll()).toEqual([]);
+});
+
+it("runs hourly, after a failure sooner, and a failure costs no other task", async () => {
+  let nowMs = 0;
+  const ran: string[] = [];
+  let fails = true;
+  const tasks = makeLeaderTasks(
+    { clock: { ...systemClock, monotonicMs: () => nowMs }, logger: silentLogger },
+    [
+      {
+        name: "a",
+        everyMs: 3_600_000,
+        run: () => {
+          ran.push("a");
+          return fails ? Promise.reject(new Error("no")) : Promise.resolve();
+        },
+      },
+      { name: "b", everyMs: 0, run: () => Promise.resolve(void ran.push("b")) },
+    ],
+  );
+  for (nowMs of [0, 59_999]) await tasks.run(lead());
+  fails = false;
+  for (nowMs of [60_000, 3_659_999, 3_660_000]) await tasks.run(lead());
+  expect(ran).toEqual(["a", "b", "b", "a", "b", "b", "a", "b"]);
+});
+
+it("reads the sandbox's branches as they are", async () => {
+  const provider = await makeTestSandbox();
+  const client = makeProviderClient({
+    baseUrl: provider.url,
+    apiKey: LIVE,
+    budget: makeBudget({ clock: systemClock }),
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  await makeMirrorBranches({ source: { sourceId: "live" }, client, pool, logger: silentLogger }).run(lead());
+  const truth = (await provider.ask("GET", "/v1/branches")).json.data as { id: string; name: string }[];
+  await provider.close();
+  const mirrored = (await readAll()).map(({ raw }) => JSON.parse(raw as string) as { id: string });
+  expect(mirrored).toEqual(truth.toSorted((left, right) => (left.id < right.id ? -1 : 1)));
+  expect(mirrored.length).toBeGreaterThan(1);
+});

@@ -1,0 +1,132 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { countQuarantined, readPendingSeqs, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { rebuildQueue } from "../../../src/queue/backends/rebuildQueue.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  await addSource(database.pool, "test", "test");
+});
+afterAll(() => database.drop());
+beforeEach(() =>
+  database.pool
+    .query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+    mirror.refetches, mirror.inbox restart identity`),
+);
+
+const EVERYTHING = { quarantineId: null, sourceId: null, reason: null };
+const LIMIT = 100;
+
+function apply(liveMode: "live" | "test" = "live") {
+  const modes = new Map([
+    ["live", liveMode],
+    ["test", "test"],
+  ] as const);
+  return makeApply({ events: deliveryEvents, pool: database.pool, logger: silentLogger, modes });
+}
+
+/** Events of the wrong mode, as a source that was configured wrongly for a while would have quarantined them. */
+async function parkEvents(references: readonly string[]): Promise<void> {
+  const events = references.map((reference) => ({
+    eventId: `evt_${reference}`,
+    body: makeEventBody({ id: `evt_${reference}`, order: { reference, updatedAt: at(1) } }),
+  }));
+  await apply("test").applyEvents(await putIntoInbox(database.pool, events));
+}
+
+async function parkRead(reference: string | null): Promise<void> {
+  await database.pool.query(
+    "insert into mirror.quarantine (source_id, via, reference, reason, raw) values ('live', 'poll', $1, 'unreadable_order', $2)",
+    [reference, Buffer.from(`{"reference":"${reference}"}`)],
+  );
+}
+
+it("counts exactly what a replay would concern, without touching it", async () => {
+  await parkEvents(["R1", "R2"]);
+  await parkRead("R3");
+  await parkRead(null);
+  expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({
+    events: 2,
+    reads: 1,
+    unnamed: 1,
+    reasons: [
+      { reason: "unreadable_order", count: 2 },
+      { reason: "wrong_mode", count: 2 },
+    ],
+    throughId: "4",
+  });
+  const some = { ...EVERYTHING, reason: "wrong_mode" };
+  expect(await countQuarantined(database.pool, some)).toMatchObject({ events: 2, reads: 0, throughId: "2" });
+  const none = { ...EVERYTHING, sourceId: "test" };
+  expect(await countQuarantined(database.pool, none)).toMatchObject({ events: 0, throughId: null });
+});
+
+it("has the events decided on again, which applies them once their cause is gone", async () => {
+  await parkEvents(["R1", "R2"]);
+  const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "2", limit: LIMIT });
+  expect(batch).toEqual({ seqs: [1, 2], reads: 0 });
+  expect(await readPendingSeqs(database.pool, { afterSeq: 0, limit: LIMIT })).toEqual([1, 2]);
+  const decisions = await apply().applyEvents(batch.seqs);
+  expect(decisions.map(({ verdict }) => verdict)).toEqual(["applied", "applied"]);
+  expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ events: 0 });
+});
+
+it("leaves what failed once more for the next replay", async () => {
+  await parkEvents(["R1"]);
+  const { throughId } = await countQuarantined(database.pool, EVERYTHING);
+  const replay = () =>
+    replayQuarantined(database.pool, { filter: EVERYTHING, throughId: throughId ?? "", limit: LIMIT });
+  const { seqs } = await replay();
+  await apply("test").applyEvents(seqs);
+  expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ events: 1 });
+  expect(await replay()).toEqual({ seqs: [], reads: 0 });
+});
+
+it("replays one alone, and never what was dismissed", async () => {
+  await parkEvents(["R1", "R2", "R3"]);
+  await database.pool.query("update mirror.quarantine set state = 'dismissed' where quarantine_id = 3");
+  const one = { ...EVERYTHING, quarantineId: "2" };
+  const options = { throughId: "9", limit: LIMIT };
+  expect((await replayQuarantined(database.pool, { filter: one, ...options })).seqs).toEqual([2]);
+  expect((await replayQuarantined(database.pool, { filter: EVERYTHING, ...options })).seqs).toEqual([1]);
+});
+
+it("has an order read again that a read brought, and leaves alone what names no order", async () => {
+  await parkRead("R3");
+  await parkRead(null);
+  const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "9", limit: LIMIT });
+  expect(batch).toEqual({ seqs: [], reads: 1 });
+  const { rows } = await database.pool.query("select source_id, reference from mirror.refetches");
+  expect(rows).toEqual([{ source_id: "live", reference: "R3" }]);
+  expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ reads: 0, unnamed: 1 });
+});
+
+it("rebuilds the queue from what awaits a decision, and from nothing else", async () => {
+  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  try {
+    await queue.bull.add("apply", { seqs: [777_777] });
+    const references = Array.from({ length: 450 }, (_, number) => `R${number}`);
+    await putIntoInbox(
+      database.pool,
+      references.map((reference) => ({ eventId: reference, body: Buffer.from(`{"id":"${reference}"}`) })),
+    );
+    async function* pages() {
+      yield await readPendingSeqs(database.pool, { afterSeq: 0, limit: 300 });
+      yield await readPendingSeqs(database.pool, { afterSeq: 300, limit: 300 });
+    }
+    expect(await rebuildQueue(queue, pages())).toBe(450);
+    const jobs = await queue.bull.getWaiting();
+    const held = jobs.flatMap((job) => [...job.data.seqs]).sort((left, right) => left - right);
+    expect(held).toEqual(Array.from({ length: 450 }, (_, index) => index + 1));
+  } finally {
+    await queue.close();
+  }
+});

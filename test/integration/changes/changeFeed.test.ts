@@ -1,0 +1,408 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+interface FeedBody {
+  data: { position: string; reference: string; revision: number; [name: string]: unknown }[];
+  hasMore: boolean;
+  next: string;
+  request_id: string;
+}
+
+const modes = new Map([
+  ["live", "live"],
+  ["test", "test"],
+] as const);
+
+let database: TestDatabase;
+let pool: Pool;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  server = await serve(makeTestReport({ pool }));
+  await addSource(pool, "live");
+  await addSource(pool, "test", "test");
+});
+afterAll(async () => {
+  await server.close();
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(
+    "truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox restart identity",
+  );
+});
+
+const get = (query: string, headers: Record<string, string> = {}) =>
+  fetch(`${server.url}/v1/changes${query}`, { headers });
+
+async function read(query = "", headers: Record<string, string> = {}): Promise<FeedBody> {
+  const response = await get(query, headers);
+  expect(response.status).toBe(200);
+  return (await response.json()) as FeedBody;
+}
+
+const apply = () => makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+
+async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
+  const snapshots = orders.map(makeSnapshot);
+  const requestedAt = snapshots[0]!.version + 10n ** 10n;
+  await apply().applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
+}
+
+describe("the list of changes", () => {
+  it("tells before and after, what changed, what brought it, and both times", async () => {
+    const body = makeEventBody({ id: "evt_1", order: { reference: "A", updatedAt: at(1) } });
+    await apply().applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
+    const more = { realPickupTime: at(2) };
+    await seeByPoll({
+      reference: "A",
+      updatedAt: "2026-03-01T09:00:02.123456789Z",
+      status: "picked_up",
+      more,
+    });
+    const { data, hasMore, next, request_id } = await read();
+    expect({ hasMore, next }).toEqual({ hasMore: false, next: data[1]!.position });
+    expect(request_id).toMatch(/^req_/);
+    expect(data).toMatchObject([
+      {
+        reference: "A",
+        revision: 1,
+        status: "created",
+        previousStatus: null,
+        cause: { via: "webhook", eventId: "evt_1", eventType: "order.created" },
+        updatedAt: "2026-03-01T09:00:01Z",
+        before: null,
+        after: makeOrder({ reference: "A", updatedAt: at(1) }),
+      },
+      {
+        revision: 2,
+        status: "picked_up",
+        previousStatus: "created",
+        cause: { via: "poll" },
+        updatedAt: "2026-03-01T09:00:02.123456789Z",
+        changedFields: ["/status", "/realPickupTime", "/updatedAt"],
+        before: { status: "created" },
+        after: { status: "picked_up", realPickupTime: at(2) },
+      },
+    ]);
+    expect(data[0]!["changedFields"]).toContain("/fleet");
+    expect(Math.abs(Date.parse(String(data[0]!["changedAt"])) - Date.now())).toBeLessThan(60_000);
+  });
+
+  it("shows orders character for character as the provider sent them", async () => {
+    const raw = `{ "reference":"A",\n "2":"y", "total": 12345678901234567890.10, "updatedAt":"${at(1)}" }`;
+    const snapshots = [readSnapshot(raw, JSON.parse(raw))];
+    const requestedAt = parseInstant(at(9));
+    await apply().applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
+    expect(await (await get("")).text()).toContain(`"after":${raw}}`);
+  });
+
+  it("has no entry for what changed nothing", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(2) });
+    await seeByPoll({ reference: "A", updatedAt: at(2) });
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect((await read()).data).toHaveLength(1);
+  });
+
+  it("goes on behind a position, page by page, to the end and beyond", async () => {
+    await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
+    const first = await read("?limit=2");
+    expect(first).toMatchObject({ hasMore: true, data: [{ reference: "A" }, { reference: "B" }] });
+    const second = await read(`?limit=2&after=${first.next}`);
+    expect(second).toMatchObject({ hasMore: false, data: [{ reference: "C" }] });
+    const third = await read(`?after=${second.next}`);
+    expect(third).toMatchObject({ hasMore: false, data: [], next: second.next });
+    await seeByPoll({ reference: "A", updatedAt: at(5) });
+    expect(await read(`?after=${third.next}`)).toMatchObject({ data: [{ reference: "A", revision: 2 }] });
+  });
+
+  it("starts behind what there is with after=latest, also when there is nothing", async () => {
+    const empty = await read("?after=latest");
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect((await read(`?after=${empty.next}`)).data).toHaveLength(1);
+    const latest = await read("?after=latest");
+    expect(latest.data).toEqual([]);
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    expect((await read(`?after=${latest.next}`)).data).toMatchObject([{ reference: "B" }]);
+  });
+
+  it("keeps the sources apart", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect((await read("", { "x-source": "test" })).data).toEqual([]);
+    expect((await read("", { "x-source": "live" })).data).toHaveLength(1);
+  });
+
+  it("ends a page early when its orders are large, and never without one", async () => {
+    const more = { note: "x".repeat(1_500_000) };
+    await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1), more })));
+    await seeByPoll({ reference: "A", updatedAt: at(2), more: { note: "y".repeat(5_000_000) } });
+    const references: unknown[] = [];
+    let after = "";
+    for (const [length, hasMore] of [
+      [2, true],
+      [1, true],
+      [1, false],
+    ] as const) {
+      const page = await read(after === "" ? "" : `?after=${after}`);
+      expect({ length: page.data.length, hasMore: page.hasMore }).toEqual({ length, hasMore });
+      references.push(...page.data.map(({ reference }) => reference));
+      after = page.next;
+    }
+    expect(references).toEqual(["A", "B", "C", "A"]);
+  });
+
+  it.each([
+    ["?limit=0", "limit"],
+    ["?limit=501", "limit"],
+    ["?limit=1&limit=2", "limit"],
+    ["?after=12", "after"],
+    ["?after=0123456789ab.1.99999999999999999999", "after"],
+    ["?after=a&after=b", "after"],
+  ])("refuses %s", async (query, name) => {
+    const response = await get(query);
+    expect(response.status).toBe(422);
+    expect(await response.json()).toMatchObject({ error: { code: "invalid_request" } });
+    expect((await (await get(query)).json()) as unknown).toMatchObject({
+      error: { message: expect.stringMatching(new RegExp(`^${name} must be`)) as unknown },
+    });
+  });
+
+  it("tells a reader to start again when its position was removed by retention, and only then", async () => {
+    await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
+    const [a, b] = (await read()).data;
+    await pool.query(
+      `with removed as (delete from mirror.changes where reference in ('A', 'B') returning position)
+       insert into mirror.feed_removals select 'live', max(position) from removed`,
+    );
+    expect((await get(`?after=${a!.position}`)).status).toBe(410);
+    expect((await read(`?after=${b!.position}`)).data).toMatchObject([{ reference: "C" }]);
+    expect((await read()).data).toMatchObject([{ reference: "C" }]);
+    await pool.query("truncate mirror.feed_removals");
+  });
+});
+
+describe("a transaction that is still open", () => {
+  /** Applies within a transaction of the test's, on one connection. */
+  async function makeWriter() {
+    const client = await database.pool.connect();
+    const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
+    const writer = makeApply({ events: deliveryEvents, pool: within, logger: silentLogger, modes });
+    await client.query("begin");
+    return {
+      client,
+      write: (reference: string, seconds: number) =>
+        writer.applyReads({
+          sourceId: "live",
+          via: "poll",
+          snapshots: [makeSnapshot({ reference, updatedAt: at(seconds) })],
+          time: readAt(parseInstant(at(seconds + 100))),
+        }),
+      async end(how: "commit" | "rollback") {
+        await client.query(how);
+        client.release();
+      },
+    };
+  }
+  const described = async () =>
+    (await read()).data.map(({ reference, revision }) => `${reference}${revision}`);
+
+  it("hides its own change and what came after it, and nothing from before", async () => {
+    await seeByPoll({ reference: "Z", updatedAt: at(1) });
+    const early = await makeWriter();
+    await early.write("A", 1);
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    // What `position > cursor` would read now, and go on from: it would never return for A.
+    const { rows } = await pool.query("select reference from mirror.changes order by position");
+    expect(rows).toEqual([{ reference: "Z" }, { reference: "B" }]);
+    expect(await described()).toEqual(["Z1"]);
+    await early.end("commit");
+    expect(await described()).toEqual(["Z1", "A1", "B1"]);
+  });
+
+  it("leaves a hole when it is undone", async () => {
+    const early = await makeWriter();
+    await early.write("A", 1);
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    await early.end("rollback");
+    expect(await described()).toEqual(["B1"]);
+  });
+
+  it("comes after the change it waited for, though it began before", async () => {
+    const [early, quick] = [await makeWriter(), await makeWriter()];
+    await early.client.query("select pg_current_xact_id()");
+    await quick.write("A", 1);
+    const waiting = early.write("A", 2);
+    await quick.end("commit");
+    await waiting;
+    await early.end("commit");
+    expect(await described()).toEqual(["A1", "A2"]);
+  });
+
+  it("hides nothing when it is a stranger's, in this database or in another one of the server", async () => {
+    await pool.query("create table if not exists public.of_others (id int)");
+    const other = await makeTestDatabase();
+    const strangers = [await database.pool.connect(), await other.pool.connect()];
+    for (const client of strangers) {
+      await client.query("begin");
+      await client.query("create temporary table mine (id int)");
+      await client.query("select pg_current_xact_id()");
+    }
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect(await described()).toEqual(["A1"]);
+    for (const client of strangers) {
+      await client.query("rollback");
+      client.release();
+    }
+    await other.drop();
+  });
+
+  it("hides nothing when its login cannot write changes, whatever it locks", async () => {
+    await pool.query("drop role if exists feed_stranger");
+    await pool.query("create role feed_stranger login password 'feed_stranger'");
+    await pool.query(
+      "grant connect on database " + `"${new URL(database.url).pathname.slice(1)}"` + " to feed_stranger",
+    );
+    const url = new URL(database.url);
+    [url.username, url.password] = ["feed_stranger", "feed_stranger"];
+    const stranger = makePool({ url: url.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+    const { rows } = await pool.query<{ key: number }>("select 'mirror.changes'::regclass::oid::int as key");
+    const client = await stranger.connect();
+    await client.query("begin");
+    await client.query("select pg_advisory_xact_lock_shared($1::int, 0)", [rows[0]!.key]);
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    expect(await described()).toEqual(["A1"]);
+    await client.query("rollback");
+    // The same lock by a login that can write: the fence must not trust its absence of changes.
+    const writer = await database.pool.connect();
+    await writer.query("begin");
+    await writer.query("select pg_advisory_xact_lock_shared($1::int, 0)", [rows[0]!.key]);
+    expect(await described()).toEqual([]);
+    await writer.query("rollback");
+    writer.release();
+    client.release();
+    await stranger.end();
+    await pool.query("drop owned by feed_stranger; drop role feed_stranger");
+  });
+
+  it("is known by its position also where the lock has no room for all of it", async () => {
+    for (const beginning of [2n ** 31n - 2n, 3n * 2n ** 31n - 1n]) {
+      await pool.query("truncate mirror.orders, mirror.history, mirror.changes");
+      await pool.query(`alter table mirror.changes alter column position restart with ${beginning}`);
+      await seeByPoll({ reference: "Z", updatedAt: at(1) });
+      const early = await makeWriter();
+      await early.write("A", 1);
+      for (const reference of ["B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
+      expect(await described()).toEqual(["Z1"]);
+      await early.end("commit");
+      expect(await described()).toEqual(["Z1", "A1", "B1", "C1", "D1"]);
+    }
+  });
+});
+
+describe("a database that moved", () => {
+  /** As when the server's data directory, or a dump of it, is started as another server. */
+  const move = (server: string) =>
+    pool.query("update mirror.feed set server = $1, server_started = 'epoch'", [server]);
+  const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
+
+  it("to a server that has every change: readers resume where they were", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const before = await read();
+    await move("1/00000001");
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    const after = await read(`?after=${before.next}`);
+    expect(names(after)).toEqual(["B1"]);
+    expect(after.next.split(".")[0]).not.toBe(before.next.split(".")[0]);
+    expect(names(await read(`?after=${after.next}`))).toEqual([]);
+    expect(names(await read())).toEqual(["A1", "B1"]);
+    expect(await beginFeedEpoch(pool)).toBe(false);
+  });
+
+  it("to a server that lost the last changes: readers go on behind the last one that it has", async () => {
+    for (const reference of ["A", "B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const all = await read();
+    const places = all.data.map(({ position }) => position);
+    // C and D were not yet on the server that took over, and their positions are given out again there.
+    await pool.query("delete from mirror.changes where reference in ('C', 'D')");
+    await pool.query("delete from mirror.orders where reference in ('C', 'D')");
+    await pool.query("alter table mirror.changes alter column position restart with 3");
+    await move("1/00000002");
+    for (const reference of ["D", "E", "F"]) await seeByPoll({ reference, updatedAt: at(2) });
+    const seenAfter = await Promise.all(places.map(async (place) => names(await read(`?after=${place}`))));
+    expect(seenAfter).toEqual([
+      ["B1", "D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+      ["D1", "E1", "F1"],
+    ]);
+    // A second move, back to where nothing of the second server is known: what all three have in common.
+    await pool.query("delete from mirror.changes where reference <> 'A'");
+    await move("1/00000003");
+    await seeByPoll({ reference: "G", updatedAt: at(1) });
+    for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
+  });
+
+  it("to a server that never heard of the reader's: the position is refused, and all can be read", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const { next } = await read();
+    const unknown = next.replace(/^[0-9a-f]{12}/, "000000000000");
+    const response = await get(`?after=${unknown}`);
+    expect(response.status).toBe(410);
+    expect(await response.json()).toMatchObject({ error: { code: "feed_restarted" } });
+  });
+
+  it("back in time in silence: a position that names another change now, or none, is refused", async () => {
+    for (const reference of ["A", "B"]) await seeByPoll({ reference, updatedAt: at(1) });
+    const { next, data } = await read();
+    await pool.query("delete from mirror.changes where reference = 'B'");
+    await pool.query("alter table mirror.changes alter column position restart with 2");
+    expect((await get(`?after=${next}`)).status).toBe(410);
+    await seeByPoll({ reference: "C", updatedAt: at(1) });
+    expect((await get(`?after=${next}`)).status).toBe(410);
+    expect(names(await read(`?after=${data[0]!.position}`))).toEqual(["C1"]);
+  });
+
+  it("nowhere, but was started again: nothing changes", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1) });
+    const { next } = await read();
+    await pool.query("update mirror.feed set server_started = 'epoch'");
+    expect(await beginFeedEpoch(pool)).toBe(false);
+    await pool.query("update mirror.feed set server_started = 'epoch'");
+    // Whoever notes the restart first keeps nobody waiting, however long its transaction is open.
+    const client = await database.pool.connect();
+    await client.query("begin");
+    expect((await client.query("select mirror.begin_feed_epoch() as begun")).rows).toEqual([
+      { begun: false },
+    ]);
+    await seeByPoll({ reference: "B", updatedAt: at(1) });
+    await client.query("commit");
+    client.release();
+    const { data } = await read(`?after=${next}`);
+    expect(data.map(({ position }) => position.split(".")[0])).toEqual([next.split(".")[0]]);
+  });
+});

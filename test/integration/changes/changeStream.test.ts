@@ -1,0 +1,328 @@
+import express from "express";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Decision } from "../../../src/apply/applySubjects.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeAuthenticate } from "../../../src/http/authenticate.ts";
+import { listenForAnnouncements, makeAnnouncer } from "../../../src/changes/announcements.ts";
+import { LOOK_MS, makeChangeHub } from "../../../src/changes/changeHub.ts";
+import type { ChangeHub } from "../../../src/changes/changeHub.ts";
+import { makeStreamChanges } from "../../../src/changes/changeStream.ts";
+import type { StreamDeps } from "../../../src/changes/changeStream.ts";
+import { makeErrorAnswer, stampAnswer } from "../../../src/http/respond.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import type { Logger } from "../../../src/runtime/telemetry/logger.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { readEventStream } from "../../support/http/eventStream.ts";
+import type { StreamedEvent } from "../../support/http/eventStream.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+const common = { clock: systemClock, logger: silentLogger };
+
+let database: TestDatabase;
+let pool: Pool;
+const closes: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query("truncate mirror.orders, mirror.history, mirror.changes restart identity");
+});
+afterEach(async () => {
+  for (const close of closes.splice(0).reverse()) await close();
+});
+
+async function startServer(
+  limits: StreamDeps["limits"] = {},
+  {
+    reads = pool,
+    logger = silentLogger,
+    apiTokens = [],
+    clock = systemClock,
+  }: { reads?: Pool; logger?: Logger; clock?: Clock; apiTokens?: { token: string; sourceId: string }[] } = {},
+): Promise<{ server: TestServer; hub: ChangeHub }> {
+  const hub = makeChangeHub({ pool: reads, ...common, clock });
+  const authenticate = makeAuthenticate({
+    sources: [{ sourceId: "live" }],
+    apiTokens,
+    localTrust: true,
+    ...common,
+  });
+  const router = express.Router().use(stampAnswer);
+  router.get("/stream", makeStreamChanges({ pool: reads, hub, authenticate, limits, ...common, logger }));
+  router.use(makeErrorAnswer(silentLogger));
+  const server = await serve(router);
+  closes.push(
+    () => server.close(),
+    () => hub.close(),
+  );
+  return { server, hub };
+}
+
+async function openStream(server: TestServer, query = "", headers: Record<string, string> = {}) {
+  const abort = new AbortController();
+  const response = await fetch(`${server.url}/stream${query}`, { headers, signal: abort.signal });
+  closes.push(async () => abort.abort());
+  const events = response.ok ? readEventStream(response) : undefined;
+  const next = async () => (await events!.next()).value as StreamedEvent | undefined;
+  return { response, next, abort };
+}
+
+async function see(...orders: OrderSketch[]): Promise<readonly Decision[]> {
+  const apply = makeLiveApply(database.pool);
+  const snapshots = orders.map(makeSnapshot);
+  const requestedAt = parseInstant(at(10_000));
+  return apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
+}
+
+const referenceOf = (event: StreamedEvent | undefined) =>
+  (JSON.parse(event!.data!) as { reference: string }).reference;
+
+describe("a stream of changes", () => {
+  it("begins with what is there, goes on with what comes, and resumes after the last id", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { server } = await startServer();
+    const { response, next, abort } = await openStream(server);
+    expect(response.headers.get("content-type")).toBe("text/event-stream; charset=utf-8");
+    expect(response.headers.get("cache-control")).toBe("no-cache, no-transform");
+    expect(response.headers.get("x-accel-buffering")).toBe("no");
+    expect(await next()).toMatchObject({ retry: "3000", data: undefined });
+    const first = await next();
+    expect(first).toMatchObject({ event: "change" });
+    expect(referenceOf(first)).toBe("A");
+    await see({ reference: "B", updatedAt: at(1) });
+    const second = await next();
+    expect(referenceOf(second)).toBe("B");
+    expect(JSON.parse(second!.data!)).toMatchObject({ position: second!.id, revision: 1, before: null });
+    abort.abort();
+    await see({ reference: "C", updatedAt: at(1) });
+    const again = await openStream(server, "?after=latest", { "last-event-id": second!.id! });
+    await again.next();
+    expect(referenceOf(await again.next())).toBe("C");
+  });
+
+  it("gives an id at once, so that a client that saw nothing yet resumes where it began", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next, abort } = await openStream(server, "?after=latest");
+    const opening = await next();
+    expect(opening!.id).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}$/);
+    abort.abort();
+    await see({ reference: "B", updatedAt: at(1) });
+    const again = await openStream(server, "", { "last-event-id": opening!.id! });
+    await again.next();
+    expect(referenceOf(await again.next())).toBe("B");
+  });
+
+  it("carries orders with line ends within, as the client puts them together again", async () => {
+    const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
+    const apply = makeLiveApply(pool);
+    const snapshots = [readSnapshot(raw, JSON.parse(raw))];
+    const requestedAt = parseInstant(at(9));
+    await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(requestedAt) });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    expect(JSON.parse((await next())!.data!)).toMatchObject({ after: { reference: "A", updatedAt: at(1) } });
+  });
+
+  it("beats while nothing happens", async () => {
+    const { server } = await startServer({ heartbeatMs: 20 });
+    const { next } = await openStream(server);
+    await next();
+    expect(await next()).toMatchObject({ comment: "heartbeat", id: undefined, data: undefined });
+    expect(await next()).toMatchObject({ comment: "heartbeat" });
+  });
+
+  it("refuses a position that does not hold, before it begins", async () => {
+    const { server } = await startServer();
+    expect((await openStream(server, "?after=000000000000.1.00000001")).response.status).toBe(410);
+    const { response } = await openStream(server, "", { "last-event-id": "x" });
+    expect(response.status).toBe(422);
+    expect(await response.json()).toMatchObject({
+      error: { message: "Last-Event-ID must be a position from an answer, or latest." },
+    });
+  });
+
+  it("goes on when the database moves to another server, also where that lost what the stream had shown", async () => {
+    for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
+    // In one transaction: nobody sees one server without the change.
+    await pool.query(`delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B';
+      update mirror.feed set server = '1/1', server_started = 'epoch'`);
+    await see({ reference: "C", updatedAt: at(1) });
+    expect(referenceOf(await next())).toBe("C");
+    await see({ reference: "B", updatedAt: at(2) });
+    expect(referenceOf(await next())).toBe("B");
+  });
+
+  it("ends when its position is lost in silence, and the position is refused then", async () => {
+    for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
+    const { server } = await startServer();
+    const { next } = await openStream(server);
+    await next();
+    await next();
+    const { id } = (await next())!;
+    await pool.query("delete from mirror.changes where reference = 'B'");
+    await expect(next()).rejects.toThrow(/terminated/);
+    expect((await openStream(server, "", { "last-event-id": id! })).response.status).toBe(410);
+  });
+
+  it("is refused beyond the cap, and possible again when one has ended", async () => {
+    const { server } = await startServer({ streamsMax: 2 });
+    const first = await openStream(server);
+    const second = await openStream(server);
+    const third = await openStream(server);
+    expect([first, second, third].map(({ response }) => response.status)).toEqual([200, 200, 503]);
+    expect(third.response.headers.get("retry-after")).toBe("30");
+    expect(await third.response.json()).toMatchObject({ error: { code: "too_many_streams" } });
+    first.abort.abort();
+    await vi.waitFor(async () => expect((await openStream(server)).response.status).toBe(200), 60_000);
+  });
+
+  it("is refused beyond the cap of its token, while another token has room", async () => {
+    const [one, other] = ["token-of-the-one", "token-of-the-other"];
+    const apiTokens = [one, other].map((token) => ({ token, sourceId: "live" }));
+    const { server } = await startServer({ streamsMax: 3, streamsPerTokenMax: 2 }, { apiTokens });
+    const bearer = (token: string) => ({ authorization: `Bearer ${token}` });
+    const open = async (token: string) => (await openStream(server, "", bearer(token))).response.status;
+    expect([await open(one), await open(one), await open(one)]).toEqual([200, 200, 429]);
+    expect([await open(other), await open(other)]).toEqual([200, 503]);
+  });
+
+  it("answers HEAD without a stream", async () => {
+    const { server } = await startServer({ streamsMax: 1 });
+    for (let time = 0; time < 3; time += 1) {
+      const response = await fetch(`${server.url}/stream`, { method: "HEAD" });
+      expect(response.status).toBe(200);
+    }
+  });
+
+  it("lets a client go that takes nothing, keeps little for it, and lets it resume", async () => {
+    const count = 300;
+    for (let n = 0; n < count; n += 20) {
+      const more = { note: "x".repeat(100_000) };
+      await see(
+        ...Array.from({ length: 20 }, (_, m) => ({ reference: `R${n + m}`, updatedAt: at(1), more })),
+      );
+    }
+    const lines: string[] = [];
+    const destination = { write: (line: string) => void lines.push(line) };
+    const logger = makeLogger({ level: "info", format: "json", service: "test", destination });
+    const { server } = await startServer({ stalledMs: 300 }, { logger });
+    const slow = await openStream(server);
+    await slow.next();
+    const first = await slow.next();
+    // 30 MB do not fit into the buffers on the way, so the server meets a client that does not read.
+    await vi.waitFor(() => expect(lines.join("")).toContain("StalledClientError"), 60_000);
+    const readOn = async () => {
+      for (let seen = 1; seen < count; seen += 1) await slow.next();
+    };
+    await expect(readOn()).rejects.toThrow(/terminated/);
+    // Of another server: on a busy machine this client, too, may take nothing for 300 ms.
+    const { server: patient } = await startServer();
+    const again = await openStream(patient, "", { "last-event-id": first!.id! });
+    await again.next();
+    const references = new Set<string>([referenceOf(first)]);
+    while (references.size < count) references.add(referenceOf(await again.next()));
+    expect(references.size).toBe(count);
+  });
+
+  it("ends for all clients when the process closes", async () => {
+    const { server, hub } = await startServer();
+    const streams = await Promise.all([openStream(server), openStream(server, "?after=latest")]);
+    for (const { next } of streams) await next();
+    await hub.close();
+    for (const { next } of streams) expect(await next()).toBeUndefined();
+    await server.close();
+  });
+});
+
+describe("many streams", () => {
+  it("cost one look at the table, and all see what comes", async () => {
+    let looks = 0;
+    const counting = new Proxy(pool, {
+      get(target, name) {
+        if (name !== "query") return Reflect.get(target, name) as unknown;
+        return (query: { name?: string }, values?: unknown[]) => {
+          if (query.name === "read-changes") looks += 1;
+          return target.query(query as string, values);
+        };
+      },
+    });
+    const { server } = await startServer({}, { reads: counting });
+    const streams = await Promise.all(Array.from({ length: 40 }, () => openStream(server, "?after=latest")));
+    for (const { next } of streams) await next();
+    // Once all have caught up with the kept end, only the hub looks.
+    await vi.waitFor(async () => {
+      const before = looks;
+      await systemClock.sleep(1_000);
+      expect(looks - before).toBeLessThanOrEqual(10);
+    }, 60_000);
+    await see({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(1) });
+    for (const { next } of streams)
+      expect([referenceOf(await next()), referenceOf(await next())]).toEqual(["A", "B"]);
+  });
+
+  it("show a change when it is announced, without waiting for the next look", async () => {
+    const lookless: Clock = {
+      ...systemClock,
+      sleep: (ms, signal) => systemClock.sleep(ms === LOOK_MS ? 600_000 : ms, signal),
+    };
+    const { server, hub } = await startServer({}, { clock: lookless });
+    let announced = 0;
+    const listener = listenForAnnouncements({
+      ...common,
+      databaseUrl: database.url,
+      onChanges() {
+        announced += 1;
+        hub.look();
+      },
+    });
+    const announcer = makeAnnouncer({ pool, clock: systemClock });
+    closes.push(
+      () => listener.close(),
+      () => announcer.close(),
+    );
+    const { next } = await openStream(server, "?after=latest");
+    await next();
+    await vi.waitFor(() => {
+      announcer.announce([{ verdict: "applied" } as Decision]);
+      expect(announced).toBeGreaterThan(0);
+    }, 60_000);
+    for (const reference of ["A", "B", "C"]) {
+      announcer.announce(await see({ reference, updatedAt: at(1) }));
+      expect(referenceOf(await next())).toBe(reference);
+    }
+  });
+
+  it("go on by themselves after the database was away", async () => {
+    const { server } = await startServer();
+    const { next } = await openStream(server, "?after=latest");
+    await next();
+    await database.pool.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'order-mirror test'",
+    );
+    await see({ reference: "A", updatedAt: at(1) });
+    expect(referenceOf(await next())).toBe("A");
+  });
+});

@@ -1,0 +1,400 @@
+import { createServer } from "node:http";
+import type { IncomingHttpHeaders, Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import { Webhook } from "standardwebhooks";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { readFeedFence } from "../../../src/changes/changeFeed.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
+import { claimDelivery } from "../../../src/outgoing/outgoingAttempt.sql.ts";
+import {
+  forgetDelivered,
+  planDeliveries,
+  recordSubscriptions,
+  replayFrom,
+  reviveDead,
+} from "../../../src/outgoing/outgoingPlan.sql.ts";
+import type { OutgoingSubscription } from "../../../src/outgoing/outgoingPlan.sql.ts";
+import { makeOutgoingQueue } from "../../../src/outgoing/outgoingQueue.ts";
+import { makeDeliver } from "../../../src/outgoing/outgoingDelivery.ts";
+import { makeOutgoingDispatch } from "../../../src/outgoing/outgoingDispatch.ts";
+import { makeSend } from "../../../src/outgoing/outgoingSend.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+const SECRET = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
+const RETRY_SECONDS = [0.2, 0.2, 0.2];
+const ALL: OutgoingSubscription = { endpointId: "erp", sourceId: "live", types: null, statuses: null };
+
+interface Received {
+  readonly headers: IncomingHttpHeaders;
+  readonly text: string;
+  readonly message: {
+    type: string;
+    source: string;
+    data: { reference: string; revision: number; status: string };
+  };
+}
+
+let database: TestDatabase;
+let pool: Pool;
+let endpoint: Server;
+let url: string;
+let received: Received[] = [];
+/** The next answers of the endpoint; 200 when there is none left. "hang" never answers. */
+let answers: (number | "hang" | "redirect")[] = [];
+const closes: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  await addSource(pool, "test", "test");
+  endpoint = createServer((request, response) => {
+    let text = "";
+    request.on("data", (part: Buffer) => (text += part.toString()));
+    request.on("end", () => {
+      received.push({ headers: request.headers, text, message: JSON.parse(text) as Received["message"] });
+      const answer = answers.shift() ?? 200;
+      if (answer === "hang") return;
+      if (answer === "redirect") response.writeHead(307, { location: `${url}/elsewhere` }).end();
+      else response.writeHead(answer).end("thanks");
+    });
+  });
+  await new Promise<void>((resolve) => endpoint.listen(0, "127.0.0.1", resolve));
+  url = `http://127.0.0.1:${(endpoint.address() as AddressInfo).port}`;
+});
+afterAll(async () => {
+  endpoint.closeAllConnections();
+  endpoint.close();
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  received = [];
+  answers = [];
+  await pool.query(
+    `truncate mirror.outgoing_deliveries, mirror.outgoing_cursors, mirror.outgoing_endpoints, mirror.orders,
+      mirror.history, mirror.changes`,
+  );
+});
+afterEach(async () => {
+  for (const close of closes.splice(0).reverse()) await close();
+});
+
+async function see(sourceId: "live" | "test", ...orders: OrderSketch[]): Promise<void> {
+  const modes = new Map([
+    ["live", "live"],
+    ["test", "test"],
+  ] as const);
+  const livemode = sourceId === "live";
+  const snapshots = orders.map((order) => makeSnapshot({ livemode, ...order }));
+  const requestedAt = parseInstant(at(10_000));
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  await apply.applyReads({ sourceId, via: "poll", snapshots, time: readAt(requestedAt) });
+}
+
+async function start(
+  subscriptions: OutgoingSubscription[] = [ALL],
+  options: { redisUrls?: string[]; timeoutMs?: number; address?: string } = {},
+) {
+  const { redisUrls = [], timeoutMs = 2_000, address = url } = options;
+  const common = { clock: systemClock, logger: silentLogger };
+  const queue = await makeOutgoingQueue({ databaseUrl: database.url, redisUrls, ...common });
+  const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: SECRET });
+  const ids = new Set(subscriptions.map(({ endpointId }) => endpointId));
+  const send = makeSend({ url: address, sign, clock: systemClock, timeoutMs });
+  const endpoints = new Map([...ids].map((id) => [id, send] as const));
+  const deliver = makeDeliver({ pool, endpoints, random: () => 0, retrySeconds: RETRY_SECONDS, ...common });
+  const consumer = await queue.consume(deliver);
+  const dispatch = makeOutgoingDispatch({
+    pool,
+    subscriptions,
+    enqueue: queue.enqueue,
+    overdueSeconds: 0.5,
+    overdueIntervalMs: 500,
+    ...common,
+  });
+  closes.push(
+    () => queue.close(),
+    () => consumer.close(),
+    () => dispatch.close(),
+  );
+  await dispatch.runOnce();
+  return { queue, dispatch, deliver };
+}
+
+const seen = () => received.map(({ message }) => `${message.data.reference}${message.data.revision}`).sort();
+const arrived = (...wanted: string[]) => vi.waitFor(() => expect(seen()).toEqual(wanted), 60_000);
+async function states() {
+  const { rows } = await pool.query<{ state: string; attempts: number; outcome: string | null }>(
+    "select state, attempts, last_outcome as outcome from mirror.outgoing_deliveries order by position",
+  );
+  return rows.map(({ state, attempts, outcome }) => `${state} ${attempts} ${outcome}`);
+}
+const settled = (...wanted: string[]) =>
+  vi.waitFor(async () => expect(await states()).toEqual(wanted), 60_000);
+
+describe("outgoing webhooks", () => {
+  it("tell an endpoint of every change after it was configured, once, signed as Standard Webhooks", async () => {
+    await see("live", { reference: "OLD", updatedAt: at(1) });
+    const { dispatch } = await start();
+    dispatch.start();
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await see(
+      "live",
+      { reference: "A", updatedAt: at(2), status: "picked_up" },
+      { reference: "B", updatedAt: at(2) },
+    );
+    await see("live", { reference: "A", updatedAt: at(3), status: "picked_up", more: { note: "x" } });
+    await arrived("A1", "A2", "A3", "B1");
+    const types = new Map(
+      received.map(({ message }) => [`${message.data.reference}${message.data.revision}`, message.type]),
+    );
+    expect(Object.fromEntries(types)).toEqual({
+      A1: "order.new",
+      A2: "order.status_changed",
+      A3: "order.changed",
+      B1: "order.new",
+    });
+    for (const { headers, text, message } of received) {
+      expect(new Webhook(SECRET).verify(text, headers as Record<string, string>)).toEqual(message);
+    }
+    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(4);
+    await settled(...Array.from({ length: 4 }, () => "delivered 1 status 200"));
+  });
+
+  it("are sent for the sources, kinds and statuses that an endpoint wants", async () => {
+    const { dispatch } = await start([
+      { ...ALL, types: ["order.status_changed"], statuses: ["picked_up"] },
+      { ...ALL, endpointId: "bi", sourceId: "test" },
+    ]);
+    await see("live", { reference: "A", updatedAt: at(1), status: "picked_up" });
+    await see("live", { reference: "A", updatedAt: at(2), status: "cancelled" });
+    await see("live", { reference: "B", updatedAt: at(1) }, { reference: "C", updatedAt: at(1) });
+    await see("live", { reference: "B", updatedAt: at(2), status: "picked_up" });
+    await see("test", { reference: "T", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await arrived("B2", "T1");
+    expect(received.map(({ message }) => message.source).sort()).toEqual(["live", "test"]);
+  });
+
+  it("are tried again after a failure, under the same id, until they are delivered", async () => {
+    const { dispatch } = await start();
+    answers = [500, 404];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await arrived("A1", "A1", "A1");
+    expect(new Set(received.map(({ headers }) => headers["webhook-id"])).size).toBe(1);
+    expect(new Set(received.map(({ headers }) => headers["webhook-signature"])).size).toBeGreaterThan(0);
+    await settled("delivered 3 status 200");
+  });
+
+  it("become dead letters after the last try, and can be sent again by hand", async () => {
+    const { dispatch, queue } = await start();
+    answers = [500, 501, 502, 503];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await settled("dead 4 status 503");
+    expect(received).toHaveLength(4);
+    await pool.query("update mirror.outgoing_endpoints set paused_until = now() + interval '1 hour'");
+    expect(await reviveDead(pool, "erp")).toBe(1);
+    const { rows } = await pool.query<{ delivery_id: string; round: number }>(
+      "select * from mirror.outgoing_deliveries",
+    );
+    await queue.enqueue([{ deliveryId: rows[0]!.delivery_id, round: rows[0]!.round, attempts: 0 }]);
+    await settled("delivered 1 status 200");
+  });
+
+  it("are dead at once when the endpoint is gone", async () => {
+    const { dispatch } = await start();
+    answers = [410];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await settled("dead 1 status 410");
+    expect(received).toHaveLength(1);
+  });
+
+  it("are not sent on to where a redirect points, and not waited for without end", async () => {
+    const { dispatch } = await start([ALL], { timeoutMs: 1_500 });
+    answers = ["redirect", "hang"];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await settled("delivered 3 status 200");
+    expect(received).toHaveLength(3);
+  });
+
+  it("say why, without what was sent, when there is no endpoint at the address", async () => {
+    const { dispatch } = await start([ALL], { address: `http://127.0.0.1:${await findFreePort()}/` });
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await settled("dead 4 ECONNREFUSED");
+    const { rows } = await pool.query("select * from reporting.outgoing_webhooks");
+    expect(rows).toMatchObject([
+      { endpoint_id: "erp", pending_count: "0", dead_count: "1", failures_in_row: 4 },
+    ]);
+  });
+
+  it("come back when the queue has lost them", async () => {
+    const { dispatch, queue } = await start();
+    await queue.bull.pause();
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await queue.bull.obliterate({ force: true });
+    await queue.bull.resume();
+    dispatch.start();
+    await vi.waitFor(() => expect(seen()).toEqual(["A1"]), 60_000);
+  });
+
+  it("are planned once by any number of processes, from a position on, and again from an earlier one", async () => {
+    await recordSubscriptions(pool, [ALL]);
+    const begin = await readFeedFence(pool);
+    for (let n = 0; n < 40; n += 1) await see("live", { reference: `R${n}`, updatedAt: at(1) });
+    const plans = await Promise.all(Array.from({ length: 20 }, () => planDeliveries(pool, ALL, 7)));
+    let count = plans.flatMap(({ deliveries }) => deliveries).length;
+    for (;;) {
+      const { read, deliveries } = await planDeliveries(pool, ALL, 7);
+      count += deliveries.length;
+      if (read === 0) break;
+    }
+    expect(count).toBe(40);
+    await pool.query("update mirror.outgoing_deliveries set state = 'delivered', delivered_at = now()");
+    expect(await replayFrom(pool, { endpointId: "erp", sourceId: "live", from: begin })).toBe(true);
+    const again = await planDeliveries(pool, ALL, 100);
+    expect(again.deliveries).toHaveLength(40);
+    expect(again.deliveries[0]).toMatchObject({ round: 2 });
+    expect(await replayFrom(pool, { endpointId: "none", sourceId: "live", from: begin })).toBe(false);
+  });
+
+  it("are not planned by a second process before the first has committed its plan", async () => {
+    await recordSubscriptions(pool, [ALL]);
+    await see("live", { reference: "A", updatedAt: at(1) });
+    const client = await pool.connect();
+    await client.query("begin");
+    const first = await planDeliveries({ query: client.query.bind(client) } as unknown as Pool, ALL, 10);
+    expect(first.deliveries).toHaveLength(1);
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+    await client.query("commit");
+    client.release();
+    expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
+  });
+
+  it("miss nothing when the database was moved to another server", async () => {
+    await recordSubscriptions(pool, [ALL]);
+    for (const reference of ["A", "B", "C"]) await see("live", { reference, updatedAt: at(1) });
+    const planned = await planDeliveries(pool, ALL, 1);
+    expect(planned.deliveries).toHaveLength(1);
+    await pool.query("update mirror.feed set server = '1/00000001', server_started = 'epoch'");
+    expect(await beginFeedEpoch(pool)).toBe(true);
+    expect((await planDeliveries(pool, ALL, 10)).deliveries).toHaveLength(2);
+    const { rows } = await pool.query<{ reference: string }>(
+      "select reference from mirror.outgoing_deliveries order by position",
+    );
+    expect(rows.map(({ reference }) => reference)).toEqual(["A", "B", "C"]);
+  });
+
+  it("leave an endpoint alone for a while that fails again and again, and count no attempt meanwhile", async () => {
+    answers = Array.from({ length: 20 }, () => 500);
+    const { dispatch } = await start();
+    await see("live", ...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
+    await dispatch.runOnce();
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query("select 1 from mirror.outgoing_endpoints where paused_until > now()");
+      expect(rows).toHaveLength(1);
+    }, 60_000);
+    const { rows } = await pool.query<{ delivery_id: string }>(
+      "select delivery_id from mirror.outgoing_deliveries where state = 'pending' limit 1",
+    );
+    const before = await states();
+    const claim = await claimDelivery(pool, { deliveryId: rows[0]!.delivery_id, lostAfterSeconds: 60 });
+    expect(claim).toMatchObject({ kind: "wait" });
+    expect((claim as { afterMs: number }).afterMs).toBeGreaterThan(0);
+    expect(await states()).toEqual(before);
+    answers = [];
+    await settled(
+      ...Array.from({ length: 3 }, () => expect.stringMatching(/^delivered/) as unknown as string),
+    );
+  });
+
+  it("are claimed by one at a time, and claimed again when an attempt was lost", async () => {
+    await recordSubscriptions(pool, [ALL]);
+    await see("live", { reference: "A", updatedAt: at(1) });
+    const [due] = (await planDeliveries(pool, ALL, 10)).deliveries;
+    const claim = (lostAfterSeconds: number) =>
+      claimDelivery(pool, { deliveryId: due!.deliveryId, lostAfterSeconds });
+    const claims = await Promise.all([claim(60), claim(60), claim(60)]);
+    expect(claims.map(({ kind }) => kind).sort()).toEqual(["claimed", "wait", "wait"]);
+    await pool.query("update mirror.outgoing_deliveries set next_attempt_at = now()");
+    expect(await claim(60)).toMatchObject({ kind: "claimed", attempt: 2 });
+  });
+
+  it("end as dead when their change is no longer kept, and are forgotten some days after they were delivered", async () => {
+    const { dispatch, deliver } = await start([ALL, { ...ALL, endpointId: "bi" }]);
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await dispatch.runOnce();
+    await settled("delivered 1 status 200", "delivered 1 status 200");
+    await pool.query(
+      "update mirror.outgoing_deliveries set state = 'pending', next_attempt_at = now() where endpoint_id = 'bi'",
+    );
+    await pool.query("truncate mirror.changes");
+    const { rows } = await pool.query<{ delivery_id: string }>(
+      "select delivery_id from mirror.outgoing_deliveries where state = 'pending'",
+    );
+    expect(await deliver(rows[0]!.delivery_id)).toBe("over");
+    expect((await states()).sort()).toEqual(["dead 2 change_removed", "delivered 1 status 200"]);
+    expect(await forgetDelivered(pool, 1)).toBe(0);
+    await pool.query(
+      "update mirror.outgoing_deliveries set delivered_at = now() - interval '2 days' where state = 'delivered'",
+    );
+    expect(await forgetDelivered(pool, 1)).toBe(1);
+    expect(await states()).toEqual(["dead 2 change_removed"]);
+  });
+});
+
+describe.skipIf(!redisAvailable)("outgoing webhooks with the queue in Redis", () => {
+  let redis: TestRedis;
+  beforeAll(async () => {
+    redis = await startRedis("--maxmemory-policy", "noeviction");
+  });
+  afterAll(() => redis.stop());
+
+  it("are tried again after a failure, and delivered", async () => {
+    const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
+    answers = [500];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    dispatch.start();
+    await arrived("A1", "A1");
+    await settled("delivered 2 status 200");
+    expect(received).toHaveLength(2);
+  });
+
+  it("come back after the queue was emptied", async () => {
+    const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
+    answers = [503, 503];
+    await see("live", { reference: "A", updatedAt: at(1) });
+    await vi.waitFor(async () => {
+      // Again and again: nothing is handed over before the connection to Redis is there.
+      await dispatch.runOnce();
+      expect(received.length).toBeGreaterThan(0);
+    }, 60_000);
+    await redis.flush();
+    dispatch.start();
+    await vi.waitFor(
+      async () => expect(await states()).toEqual([expect.stringMatching(/^delivered/)]),
+      60_000,
+    );
+  });
+});

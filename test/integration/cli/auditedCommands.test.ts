@@ -1,0 +1,83 @@
+import { hostname, userInfo } from "node:os";
+import { afterAll, afterEach, beforeAll, expect, it } from "vitest";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  await insertOrder(
+    database.pool,
+    "live",
+    orderText({ reference: "R1", status: "\u001b]0;owned\u0007created" }),
+  );
+  const seqs = await putIntoInbox(database.pool, [{ eventId: "evt_1", body: Buffer.from("no JSON") }]);
+  await database.pool.query(
+    "insert into mirror.quarantine (source_id, inbox_seq, via, reason) values ('live', $1, 'webhook', 'not_json')",
+    [seqs[0]],
+  );
+});
+afterEach(() => database.pool.query("truncate mirror.ops_actions"));
+afterAll(() => database.drop());
+
+const run = (args: string[], env: Record<string, string> = {}) =>
+  runCommand(args, { databaseUrl: database.url, env });
+const readActions = async () =>
+  (
+    await database.pool.query(
+      "select role, person, action, source_id as source, target, affected::int from mirror.ops_actions order by action_id",
+    )
+  ).rows;
+
+const account = userInfo().username;
+const by = { role: "command", person: `${account}@${hostname()}`, source: "live" };
+
+it.each<[string[], object]>([
+  [["refetch", "R1"], { action: "refetch", target: "R1", affected: 1 }],
+  [
+    ["backfill", "--from", "2026-01-01T00:00:00Z", "--to", "2026-01-02T00:00:00Z", "--detach"],
+    { action: "backfill", target: "2026-01-01T00:00:00Z to 2026-01-02T00:00:00Z", affected: 1 },
+  ],
+  [["source", "pause", "live"], { action: "pause", target: "source live", affected: 1 }],
+  [["source", "resume", "live"], { action: "resume", target: "source live", affected: 1 }],
+  [
+    ["export", "--status", "created", "--external-order-id-prefix", "ada"],
+    { action: "export", target: "csv, status, externalOrderIdPrefix", affected: 0 },
+  ],
+  [
+    ["replay", "--quarantine", "--yes"],
+    {
+      action: "retry",
+      source: null,
+      target: expect.stringMatching(/^quarantine all reasons, through \d+$/),
+      affected: 1,
+    },
+  ],
+  [["erase", "R1", "--yes"], { action: "erase", target: "R1", affected: 1 }],
+])("%j is in the audit log, by account and machine", async (args, action) => {
+  const { code, stderr } = await run(args);
+  expect([code, stderr]).toEqual([0, expect.anything()]);
+  expect(await readActions()).toEqual([{ ...by, ...action }]);
+});
+
+it("a command by way of sudo names both accounts", async () => {
+  await run(["refetch", "R1"], { SUDO_USER: "ada" });
+  expect(await readActions()).toEqual([
+    expect.objectContaining({ person: `ada as ${account}@${hostname()}` }),
+  ]);
+});
+
+it("commands that only look leave no entry", async () => {
+  for (const args of [
+    ["status"],
+    ["order", "R1"],
+    ["erase", "R1", "--dry-run"],
+    ["replay", "--quarantine", "--dry-run"],
+  ])
+    await run(args);
+  expect(await readActions()).toEqual([]);
+});

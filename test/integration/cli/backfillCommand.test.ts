@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, beforeEach, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(() => pool.query("truncate mirror.period_requests"));
+
+const run = (args: readonly string[], interruptWhen?: () => Promise<unknown>) =>
+  runCommand(["backfill", ...args], {
+    databaseUrl: database.url,
+    ...(interruptWhen === undefined ? {} : { interruptWhen }),
+  });
+
+function startPoller() {
+  const provider = makeMemoryProvider();
+  provider.put("old", secondsAgo(3 * 86_400));
+  const poller = makeLivePoller({
+    client: provider,
+    pool,
+    intervalSeconds: 0.1,
+    backfillSince: "PT1M",
+    holder: "test",
+  });
+  poller.start();
+  return poller;
+}
+
+it("leaves a backfill to the poller, calls it off, and says what it does not know", async () => {
+  const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
+  const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
+  expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
+  expect(asked.stderr).toContain(`order-mirror backfill --watch ${requestId}`);
+  expect(await run(["--cancel", requestId])).toMatchObject({
+    code: 0,
+    stdout: `Backfill ${requestId} is cancelled; what was read stays.\n`,
+  });
+  expect(await run(["--watch", requestId])).toMatchObject({ code: 1, stdout: "" });
+  for (const wrong of [[], ["--from", "soon"], ["--from", "P1D", "--to", "P2D"], ["--watch", "999"]]) {
+    expect(await run(wrong)).toMatchObject({ code: 2, stdout: "" });
+  }
+  expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
+});
+
+it("leaves it running at Ctrl-C, and watches it to its end", async () => {
+  const isAsked = async () =>
+    expect
+      .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, {
+        timeout: 60_000,
+      })
+      .toBe(1);
+  const left = await run(["--from", "P9D"], isAsked);
+  expect(left.code).toBe(130);
+  const [, number = ""] = /--watch (\d+)/.exec(left.stderr) ?? [];
+  expect(left.stderr).toContain(`--cancel ${number}`);
+  const poller = startPoller();
+  const watched = await run(["--watch", number]);
+  await poller.close();
+  expect(watched).toMatchObject({ code: 0, stdout: expect.stringContaining("Read 1 orders with") });
+  expect(watched.stdout).toContain("The mirror is complete from");
+});
+
+it("ends with 3 when a part of the period could not be proved whole", async () => {
+  const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
+  const { requestId } = JSON.parse(stdout) as { requestId: string };
+  const end = (unproved: number) =>
+    pool.query(
+      "update mirror.period_requests set state = 'done', unproved = $1, started_at = now(), ended_at = now()",
+      [unproved],
+    );
+  await end(2);
+  const watched = await run(["--watch", requestId]);
+  expect(watched).toMatchObject({ code: 3, stdout: expect.stringContaining("Read 0 orders") });
+  expect(watched.stderr).toContain("2 parts could not be proved complete");
+  expect(await run(["--watch", requestId, "--json"])).toMatchObject({ code: 3 });
+  await end(0);
+  expect(await run(["--watch", requestId])).toMatchObject({ code: 0 });
+});

@@ -1,0 +1,117 @@
+import type { Command } from "commander";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { reportFailure } from "../../../src/cli/input/failure.ts";
+import { makeProgram } from "../../../src/cli/program.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  await database.pool.query("insert into mirror.outgoing_endpoints (endpoint_id) values ('x')");
+  await database.pool.query(
+    "insert into mirror.outgoing_cursors (endpoint_id, source_id, position) values ('x', 'live', 0)",
+  );
+});
+afterAll(() => database.drop());
+
+interface Leaf {
+  readonly path: readonly string[];
+  readonly options: readonly { readonly flag: string; readonly takesTime: boolean }[];
+  /** Words for the arguments that it must be given. */
+  readonly words: readonly string[];
+}
+
+function listLeaves(command: Command, parents: readonly string[] = []): Leaf[] {
+  if (command.commands.length > 0)
+    return command.commands.flatMap((each) => listLeaves(each, [...parents, each.name()]));
+  const options = command.options.map(({ long, flags }) => ({
+    flag: long ?? flags,
+    takesTime: flags.includes("<when>"),
+  }));
+  const words = command.registeredArguments
+    .filter(({ required }) => required)
+    .map(({ argChoices }) => argChoices?.[0] ?? "x");
+  return [{ path: parents, options, words }];
+}
+
+const leaves = listLeaves(await makeProgram());
+const withJson = leaves.filter(({ options }) => options.some(({ flag }) => flag === "--json"));
+const nameOf = ({ path }: Leaf) => path.join(" ");
+
+let stdout: string;
+let stderr: string;
+beforeEach(() => {
+  stdout = "";
+  stderr = "";
+  vi.spyOn(process.stdout, "write").mockImplementation((text) => ((stdout += String(text)), true));
+  vi.spyOn(process.stderr, "write").mockImplementation((text) => ((stderr += String(text)), true));
+});
+afterEach(() => vi.unstubAllEnvs());
+
+/** Runs a command as src/cli/start.ts does; the exit code. */
+async function run(args: readonly string[], databaseUrl = database.url): Promise<number> {
+  vi.stubEnv("DATABASE_URL", databaseUrl);
+  try {
+    await (await makeProgram()).parseAsync(["node", "order-mirror", ...args]);
+    return 0;
+  } catch (error) {
+    return reportFailure(error, { verbose: false, json: args.includes("--json") });
+  }
+}
+
+describe("with --json", () => {
+  it.each(withJson.map((leaf) => [nameOf(leaf), leaf] as const))(
+    "%s tells wrong usage as JSON",
+    async (_, leaf) => {
+      expect(await run([...leaf.path, ...leaf.words, "--json", "--nosuch"])).toBe(2);
+      expect(JSON.parse(stdout)).toEqual({
+        error: { message: "unknown option '--nosuch'", fix: null, exitCode: 2 },
+      });
+    },
+  );
+
+  // Nobody listens there.
+  const AWAY = "postgres://nobody@127.0.0.1:9/none";
+  it.each(withJson.map((leaf) => [nameOf(leaf), leaf] as const))(
+    "%s tells nothing but JSON when the database is away",
+    async (_, leaf) => {
+      await run([...leaf.path, ...leaf.words, "--json"], AWAY);
+      expect(() => JSON.parse(stdout) as unknown).not.toThrow();
+    },
+  );
+});
+
+const TIMED = leaves.flatMap((leaf) =>
+  leaf.options.flatMap(({ flag, takesTime }) => (takesTime ? [[nameOf(leaf), flag, leaf] as const] : [])),
+);
+
+describe("an instant or a duration", () => {
+  it("is asked for by these commands", () => {
+    expect([...new Set(TIMED.map(([name]) => name))]).toEqual([
+      "backfill",
+      "verify",
+      "export",
+      "outgoing replay",
+    ]);
+  });
+
+  it.each(TIMED)("is read alike: %s %s", async (_, flag, leaf) => {
+    const others = leaf.options.filter((option) => option.takesTime && option.flag !== flag);
+    const rest = others.flatMap((option) => [option.flag, option.flag === "--to" ? "PT1H" : "P9D"]);
+    const flags = ["--detach", "--yes"].filter((one) => leaf.options.some((option) => option.flag === one));
+    const ask = async (when: string) => {
+      stderr = "";
+      await run([...leaf.path, ...leaf.words, ...rest, ...flags, flag, when]);
+      return stderr;
+    };
+    const refusal = (when: string) =>
+      `order-mirror: ${JSON.stringify(when)} is neither an ISO 8601 duration nor an instant.\n  fix: Write a duration such as P30D, or an instant with its time zone such as 2026-01-31T00:00:00Z.\n`;
+    for (const when of ["yesterday", "2h", "2026-01-31", "2026-01-31T00:00:00"])
+      expect(await ask(when)).toBe(refusal(when));
+    for (const when of ["P2D", "PT36H", "P1M", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00.5+01:00"])
+      expect(await ask(when)).not.toContain("neither");
+  });
+});

@@ -1,0 +1,392 @@
+import pg from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { startWeb } from "../../../src/roles/web.ts";
+import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
+import { examine } from "../../../src/cli/doctor/examine.ts";
+import type { Check, CheckFinding, Patient } from "../../../src/cli/doctor/check.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import { serve } from "../../support/http/serve.ts";
+import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
+
+const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
+
+/** A server of this file's own: a role belongs to the whole server, and other files need theirs. */
+let postgres: OwnPostgres;
+let pool: Pool;
+let sandbox: Awaited<ReturnType<typeof startSandbox>>;
+
+beforeAll(async () => {
+  postgres = await startOwnPostgres();
+  pool = makePool({ url: postgres.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  sandbox = await startSandbox({ databaseUrl: postgres.url, host: "127.0.0.1", port: 0, seed: 1 });
+});
+afterAll(async () => {
+  await sandbox.close();
+  await pool.end();
+  await postgres.remove();
+});
+
+const HOUR = 3_600_000_000_000n;
+const now = () => systemClock.now();
+
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.pending, mirror.quarantine, mirror.inbox,
+    mirror.coverage, mirror.poll_state, mirror.unannounced_changes, mirror.refetches, mirror.leases,
+    mirror.webhook_calls restart identity`);
+  await pool.query(
+    "insert into mirror.leases (name, holder, fence, expires_at) values ('poll:live', 'host:1', 1, now() + interval '1 hour')",
+  );
+  await pool.query(
+    `insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_started_at, last_cycle_ended_at)
+     values ('live', $1, $2, $3, now(), now())`,
+    [now() - 5n * HOUR, now(), now() - HOUR / 4n],
+  );
+  await cover(now() - 5n * HOUR, now() - HOUR / 4n);
+});
+
+const cover = (since: bigint, until: bigint) =>
+  pool.query(
+    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at)
+     values ('live', $1, $2, 'delayed', true, 1, 1, 0, now())`,
+    [since, until],
+  );
+
+function makeEnv(more: Record<string, string> = {}): Record<string, string> {
+  return {
+    DATABASE_URL: postgres.url,
+    DELIVERY_BASE_URL: sandbox.url,
+    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    PORT: "1",
+    METRICS_TOKEN: "a-token-of-the-metrics",
+    ...more,
+  };
+}
+const readConfigOf = (env: Record<string, string>) => () => loadConfig(env, { checkScheme, envFile: null });
+
+async function run(env = makeEnv(), publicUrl: string | null = null) {
+  return diagnose({ readConfig: readConfigOf(env), publicUrl });
+}
+/** What is worse than the server of these tests, which is not durable on purpose. */
+function troubles(findings: readonly CheckFinding[]): string[] {
+  return findings
+    .filter(
+      ({ level, condition, sentence }) =>
+        (level === "problem" || condition !== undefined) &&
+        !/^(fsync|synchronous_commit) is off/.test(sentence),
+    )
+    .map(({ check, sentence, fix }) => `${check}: ${sentence} → ${fix ?? "NO FIX"}`);
+}
+
+/** The real web process on a free port. */
+async function startWebOf(env: Record<string, string>): Promise<Record<string, string>> {
+  const port = String(await findFreePort());
+  const config = readConfigOf({ ...env, PORT: port })();
+  const shutdown = makeShutdown({ logger: silentLogger });
+  onTestFinished(() => shutdown.run("the test is over"));
+  const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
+  shutdown.onShutdown("queue", () => queue.close());
+  const metrics = makeMetrics({ version: "0" });
+  const common = { databaseUrl: postgres.url, clock: systemClock, logger: silentLogger };
+  await startWeb({ config, ...common, shutdown, metrics, queue });
+  return { ...env, PORT: port };
+}
+
+/** The web process has written down what it counted. */
+async function seeCalls(outcome: string, count: number): Promise<void> {
+  const read = async () =>
+    (await pool.query("select calls::int from mirror.webhook_calls where outcome = $1", [outcome])).rows;
+  await expect.poll(read, { timeout: 60_000 }).toEqual([{ calls: count }]);
+}
+
+describe("doctor", () => {
+  it("finds no problem where there is none", async () => {
+    const env = await startWebOf(makeEnv());
+    const { findings, skipped } = await run(env);
+    expect(troubles(findings)).toEqual([]);
+    expect(skipped).toEqual([]);
+    const endpoint = findings.find(({ check }) => check === "webhook endpoint");
+    expect(endpoint).toMatchObject({ level: "ok", sentence: expect.stringContaining("refuses an unsigned") });
+    const { rows } = await pool.query("select 1 from mirror.inbox");
+    expect(rows).toEqual([]);
+  });
+
+  it("names passwords and tokens that are short or a pattern, and shows none of them", async () => {
+    const weak = {
+      OPS_PASSWORD: "twelve chars",
+      OPS_VIEWER_PASSWORD: "abababababababababab",
+      API_TOKENS: "0123456789abcdef,aaaaaaaaaaaaaaaaaaaa",
+    };
+    const { findings } = await run(makeEnv(weak));
+    const secrets = findings.filter(({ check }) => check === "secrets");
+    expect(secrets.map(({ level, sentence }) => `${level}: ${sentence}`)).toEqual([
+      "warning: OPS_VIEWER_PASSWORD repeats only a few characters.",
+      "warning: Entry 2 of API_TOKENS repeats only a few characters.",
+      "warning: OPS_PASSWORD has fewer than 16 characters.",
+    ]);
+    expect(JSON.stringify(findings)).not.toMatch(/twelve chars|abab|aaaa/);
+    const sound = await run();
+    expect(sound.findings.filter(({ check }) => check === "secrets")).toEqual([
+      expect.objectContaining({ level: "ok" }),
+    ]);
+  });
+
+  it.runIf(canStartRedis)("names a Redis that throws jobs away", async () => {
+    const redis = await startRedis("--maxmemory-policy", "allkeys-lru");
+    onTestFinished(() => redis.stop());
+    const { findings } = await run(makeEnv({ REDIS_URL: redis.url }));
+    expect(troubles(findings)).toEqual([expect.stringMatching(/^queue: .*allkeys-lru.*→ .*noeviction/)]);
+  });
+
+  it("names a key of the wrong mode, by its infix", async () => {
+    const { findings, skipped } = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_test_sandbox" }));
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(
+        /^configuration: DELIVERY_LIVE_API_KEY belongs to live mode but holds a test key.*→ Replace it/,
+      ),
+    ]);
+    expect(skipped).toContain("postgres");
+  });
+
+  it("names a key that the provider does not know, and one that sees none of our orders", async () => {
+    const unknown = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_live_unknown" }));
+    expect(troubles(unknown.findings)).toEqual([
+      expect.stringMatching(/^provider: live: the provider does not know the key\. → Copy/),
+    ]);
+    await pool.query(
+      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
+       values ('live', 'DO-OF-ANOTHER', 1, true, 1, 1, '', 'created', now(), '{}', 1, 'poll')`,
+    );
+    const other = await run();
+    expect(troubles(other.findings)).toEqual([
+      expect.stringMatching(/^provider: .*another organization or mode\. → Put the live key/),
+    ]);
+  });
+
+  it("names an order that cannot be read singly and the provider's answer, and not the address", async () => {
+    await pool.query(
+      `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
+       values ('live', 'BAD', 1, true, 1, 1, '', 'created', now(), '{}', 1, 'poll')`,
+    );
+    await pool.query(
+      `insert into mirror.refetches (source_id, reference, reason, failures, last_error)
+       values ('live', 'WORSE', 'conflict', 7, 'GET /v1/orders/{reference} failed (HTTP 500)'),
+         ('live', 'ONCE', 'conflict', 1, 'GET /v1/orders/{reference} failed (HTTP 500)')`,
+    );
+    const provider = await serve((request, response) => {
+      if (request.path !== "/v1/branches") return void response.status(410).end();
+      response.json({ data: [], hasMore: false, request_id: "req_1" });
+    });
+    onTestFinished(() => provider.close());
+    const { findings } = await run(makeEnv({ DELIVERY_BASE_URL: provider.url }));
+    expect(troubles(findings)).toEqual([]);
+    const warned = findings
+      .filter(({ check, level }) => level === "warning" && ["provider", "single reads"].includes(check))
+      .map(({ sentence }) => sentence);
+    expect(warned).toEqual([
+      expect.stringMatching(
+        /^live: order BAD cannot be read singly: GET .* refused: no code \(HTTP 410\)\.$/,
+      ),
+      expect.stringMatching(/^live: order WORSE cannot be read singly: .*HTTP 500\), 7 times in a row\.$/),
+    ]);
+  });
+
+  it("names a clock that is off by a minute", async () => {
+    await fetch(`${sandbox.url}/_sandbox/faults`, { method: "POST", body: '{"clockSkewMs":60000}' });
+    onTestFinished(async () => {
+      await fetch(`${sandbox.url}/_sandbox/faults`, { method: "POST", body: '{"clockSkewMs":0}' });
+    });
+    const { findings } = await run();
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(/^provider: This machine's clock is (59|60) s behind.*→ Run a time service/),
+    ]);
+  });
+
+  it("names a migration that is missing, and leaves alone what needs it", async () => {
+    const { rows } = await pool.query<{ name: string; batch: number; migration_time: string }>(
+      "delete from order_mirror_migrations where id = (select max(id) from order_mirror_migrations) returning *",
+    );
+    onTestFinished(async () => {
+      const [row] = rows;
+      await pool.query(
+        "insert into order_mirror_migrations (name, batch, migration_time) values ($1, $2, $3)",
+        [row?.name, row?.batch, row?.migration_time],
+      );
+    });
+    const { findings, skipped } = await run();
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(/^migrations: The database lacks a migration.*→ Run `order-mirror migrate`/),
+    ]);
+    expect(skipped).toContain("coverage");
+  });
+
+  it("names a webhook address that cannot be reached, or where something else answers", async () => {
+    const dead = await run(makeEnv(), `http://127.0.0.1:${await findFreePort()}`);
+    expect(troubles(dead.findings)).toEqual([
+      expect.stringMatching(/^webhook endpoint: .*cannot be reached \(ECONNREFUSED\).*→ Check DNS/),
+    ]);
+    const other = await run(makeEnv(), sandbox.url);
+    expect(troubles(other.findings)).toEqual([
+      expect.stringMatching(/^webhook endpoint: .*the answer is not order-mirror's.*→ Let the proxy/),
+    ]);
+  });
+
+  it("names an address that redirects, accepts everything, or does not know the source", async () => {
+    for (const [status, expected] of [
+      [308, /redirects.*→ Enter the redirect/],
+      [200, /accepts an unsigned call.*→ Correct the proxy/],
+      [404, /answers 404.*→ Set the source's webhook secrets/],
+      [502, /answers 502 instead of 401.*→ Check the log/],
+    ] as const) {
+      const server = await serve((_req, res) => void res.status(status).set("Location", "/x").send());
+      const { findings } = await run(makeEnv(), server.url);
+      await server.close();
+      expect(troubles(findings)).toEqual([expect.stringMatching(expected)]);
+    }
+  });
+
+  it("names a wrong webhook secret", async () => {
+    const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: OTHER_SECRET }));
+    const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
+    expect(await sendEvent(url, { id: "evt_1", body: Buffer.from("{}") })).toBe(401);
+    await seeCalls("wrong_signature", 1);
+    const { findings } = await run(env);
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(/^events: Every webhook of live is refused \(1 call\): the secret .*→ Copy/),
+    ]);
+  });
+
+  it("does not call the secret wrong when some events are accepted with it", async () => {
+    const secrets = `${OTHER_SECRET},${WEBHOOK_SECRET}`;
+    const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: secrets }));
+    const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
+    expect(await sendEvent(url, { id: "evt_2", body: Buffer.from("{}") })).toBe(200);
+    const headers = {
+      "content-type": "application/json",
+      "webhook-id": "evt_3",
+      "webhook-timestamp": String(Math.floor(Date.now() / 1_000)),
+      "webhook-signature": `v1,${"A".repeat(43)}=`,
+    };
+    expect((await fetch(url, { method: "POST", headers, body: "{}" })).status).toBe(401);
+    await seeCalls("wrong_signature", 1);
+    const { findings } = await run(env);
+    expect(troubles(findings)).toEqual([]);
+    expect(findings.filter(({ check }) => check === "events")).toContainEqual(
+      expect.objectContaining({
+        sentence: expect.stringContaining("1 calls in the last 10 min had a wrong"),
+      }),
+    );
+  });
+
+  it("names a gap in the coverage, with the command that closes it", async () => {
+    await pool.query("truncate mirror.coverage");
+    const gapSince = now() - 3n * HOUR;
+    await cover(now() - 5n * HOUR, gapSince);
+    await cover(now() - 2n * HOUR, now());
+    await pool.query("update mirror.poll_state set safe_through = $1", [gapSince]);
+    expect(troubles((await run()).findings)).toEqual([]);
+    await pool.query("update mirror.coverage set ended_at = now() - interval '15 minutes'");
+    const { findings } = await run();
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(
+        /^coverage: Changes of live may be missing between .*→ `order-mirror backfill --source live --from 20/,
+      ),
+    ]);
+  });
+
+  it("names what waits in quarantine", async () => {
+    await pool.query(
+      "insert into mirror.quarantine (source_id, via, reason) select 'live', 'webhook', 'not_json' from generate_series(1, 250)",
+    );
+    const { findings } = await run();
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(
+        /^quarantine: 250 events of live could not be processed.*→ .*order-mirror replay --quarantine/,
+      ),
+    ]);
+  });
+
+  it("names a worker that applies nothing", async () => {
+    await putIntoInbox(pool, [{ eventId: "e1", body: Buffer.from("{}") }]);
+    expect(troubles((await run()).findings)).toEqual([]);
+    await pool.query("update mirror.pending set received_at = now() - interval '6 minutes'");
+    expect(troubles((await run()).findings)).toEqual([
+      expect.stringMatching(/^worker: 1 event of live waits: no worker.*→ Start `order-mirror worker`/),
+    ]);
+  });
+
+  it("names a poller that stands still, one that fails, and one that is missing", async () => {
+    const fail = "last_error = 'the provider is down', trouble = 'away'";
+    await pool.query(`update mirror.poll_state set ${fail}, failing_since = now() - interval '11 minutes'`);
+    expect(troubles((await run()).findings)).toEqual([
+      expect.stringMatching(/^poller: The provider of live does not work .* the provider is down →/),
+    ]);
+    await pool.query(`update mirror.poll_state set last_error = null, trouble = null, failing_since = null,
+      last_cycle_ended_at = now() - interval '1 hour'`);
+    expect(troubles((await run()).findings)).toEqual([
+      expect.stringMatching(/^poller: No poll of live has ended recently, although host:1 leads\. → Restart/),
+    ]);
+    await pool.query("update mirror.leases set expires_at = now() - interval '1 hour'");
+    await pool.query("update mirror.sources set created_at = now() - interval '1 day'");
+    expect(troubles((await run()).findings)).toEqual([
+      expect.stringMatching(/^poller: No poller runs for live\. → Start `order-mirror poller`/),
+    ]);
+  });
+
+  it("names a reader role that is missing or has no rights", async () => {
+    await pool.query("drop owned by order_mirror_reader");
+    const bare = await run();
+    expect(troubles(bare.findings)).toEqual([expect.stringMatching(/^reader role: .*lacks its rights.*→/)]);
+    await pool.query("drop role order_mirror_reader");
+    onTestFinished(async () => {
+      await pool.query("call mirror.prepare_reader()");
+    });
+    const { findings } = await run();
+    expect(troubles(findings)).toEqual([
+      expect.stringMatching(/^reader role: .*order_mirror_reader is missing.*→ psql .*prepare_reader/),
+    ]);
+  });
+
+  it("names a database that is away or does not exist, and then looks at nothing else", async () => {
+    const away = await run(makeEnv({ DATABASE_URL: `postgres://u@127.0.0.1:${await findFreePort()}/x` }));
+    expect(troubles(away.findings)).toEqual([
+      expect.stringMatching(/^postgres: .*cannot be reached.*→ Start it/),
+    ]);
+    const url = new URL(postgres.url);
+    url.pathname = "/nosuch";
+    const nosuch = await run(makeEnv({ DATABASE_URL: url.href }));
+    expect(troubles(nosuch.findings)).toEqual([
+      expect.stringMatching(/^postgres: .*no database nosuch.*→ Create/),
+    ]);
+  });
+});
+
+it("lets no check hold up the others", async () => {
+  const hangs: Check = { name: "hangs", needs: "schema", run: () => new Promise(() => undefined) };
+  const fails: Check = {
+    name: "fails",
+    needs: "schema",
+    run: () => Promise.reject(new pg.DatabaseError("x", 1, "error")),
+  };
+  const patient = { clock: systemClock } as unknown as Patient;
+  const { findings } = await examine(patient, [hangs, fails], 50);
+  expect(findings).toMatchObject([
+    { check: "hangs", level: "problem", sentence: expect.stringContaining("No answer within") },
+    { check: "fails", level: "problem" },
+  ]);
+});

@@ -1,0 +1,90 @@
+import pg from "pg";
+import { afterAll, beforeAll, expect, it, onTestFinished } from "vitest";
+import { followDecisions } from "../../../src/cli/output/followDecisions.ts";
+import { readHistoryMark, readLastDecisions } from "../../../src/changes/changeTail.sql.ts";
+import type { DecisionFilter } from "../../../src/changes/changeTail.sql.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+});
+afterAll(() => database.drop());
+
+const ALL: DecisionFilter = { sourceId: null, reference: null };
+let passedMs = 0;
+/** Time passes when a test says so; looks follow each other at once. */
+const testClock: Clock = {
+  ...systemClock,
+  monotonicMs: () => passedMs,
+  sleep: (_ms, signal) => systemClock.sleep(5, signal),
+};
+
+async function follow(filter: DecisionFilter = ALL) {
+  const ending = new AbortController();
+  const seen: (string | null)[] = [];
+  const after = await readHistoryMark(database.pool);
+  const { pool } = database;
+  const running = (async () => {
+    const decisions = followDecisions({ pool, clock: testClock, filter, after, signal: ending.signal });
+    for await (const decision of decisions) seen.push(decision.reference);
+  })();
+  onTestFinished(async () => {
+    ending.abort();
+    await running;
+  });
+  return seen;
+}
+
+const INSERT = `insert into mirror.history (source_id, reference, via, verdict, status, version)
+  values ('live', $1, 'poll', 'applied', 'created', 1)`;
+const decide = (reference: string, on: { query: pg.Pool["query"] } = database.pool) =>
+  on.query(INSERT, [reference]);
+
+it("shows each decision once, in the order in which they were made", async () => {
+  await decide("before");
+  const seen = await follow();
+  for (let number = 0; number < 30; number += 1) await decide(`R${number}`);
+  await expect.poll(() => seen).toEqual(Array.from({ length: 30 }, (_, number) => `R${number}`));
+});
+
+it("shows a decision that was committed long after a later one", async () => {
+  const slow = new pg.Client(database.url);
+  await slow.connect();
+  onTestFinished(() => slow.end());
+  const seen = await follow();
+  await slow.query("begin");
+  await decide("drawn first", slow as unknown as pg.Pool);
+  await decide("drawn second");
+  await expect.poll(() => seen).toEqual(["drawn second"]);
+  // Longer than a mark must age: only the open transaction keeps the look from going on behind it.
+  passedMs += 5_000;
+  await decide("drawn third");
+  await expect.poll(() => seen).toContain("drawn third");
+  await decide("drawn fourth");
+  await expect.poll(() => seen).toContain("drawn fourth");
+  await slow.query("commit");
+  await expect.poll(() => seen).toContain("drawn first");
+  expect(seen.filter((reference) => reference === "drawn first")).toHaveLength(1);
+});
+
+it("shows only the order that is asked for", async () => {
+  const seen = await follow({ sourceId: "live", reference: "mine" });
+  await decide("other");
+  await decide("mine");
+  await expect.poll(() => seen).toEqual(["mine"]);
+  const last = await readLastDecisions(database.pool, { sourceId: null, reference: "mine", limit: 5 });
+  expect(last.map(({ reference }) => reference)).toEqual(["mine"]);
+});
+
+it("begins with the last ones, oldest first", async () => {
+  await decide("a");
+  await decide("b");
+  const last = await readLastDecisions(database.pool, { ...ALL, limit: 2 });
+  expect(last.map(({ reference }) => reference)).toEqual(["a", "b"]);
+});

@@ -1,0 +1,59 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { askSandbox, findSandbox } from "../../../src/cli/input/sandboxControl.ts";
+import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
+import type { Config } from "../../../src/runtime/config/config.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { serve } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let sandbox: Awaited<ReturnType<typeof startSandbox>>;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  sandbox = await startSandbox({ databaseUrl: database.url, host: "127.0.0.1", port: 0, seed: 1 });
+});
+afterAll(async () => {
+  await sandbox.close();
+  await database.drop();
+});
+
+const trigger = (scenario: string, body: object = {}) =>
+  askSandbox<{ reference: string; from: string; to: string }>(sandbox.url, {
+    method: "POST",
+    path: `/scenarios/${encodeURIComponent(scenario)}`,
+    body,
+  });
+
+it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order, and says on which", async (name) => {
+  const report = await trigger(name);
+  expect(report).toMatchObject({ scenario: name, from: "created", reference: expect.stringMatching(/./) });
+});
+
+it("fails loudly on an unknown scenario, order and option", async () => {
+  await expect(trigger("nonsense")).rejects.toThrow("Known scenarios: lost-webhook,");
+  await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
+  await expect(trigger("duplicate", { bogus: "1" })).rejects.toThrow("takes these numeric options");
+  await expect(trigger("duplicate", { copies: "many" })).rejects.toBeInstanceOf(ConfigurationError);
+});
+
+it("refuses what is no sandbox, and says when nothing answers", async () => {
+  const other = await serve((_req, res) => void res.json({ scenario: "x" }));
+  const ask = (url: string) => askSandbox(url, { method: "POST", path: "/scenarios/duplicate", body: {} });
+  await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
+  await other.close();
+  await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);
+});
+
+it("never leaves this machine", () => {
+  const config = {
+    sandboxPort: 4010,
+    sources: [{ baseUrl: "https://api.example.com" }],
+  } as unknown as Config;
+  expect(findSandbox(undefined, config)).toBe("http://127.0.0.1:4010");
+  expect(findSandbox("http://localhost:9/", config)).toBe("http://localhost:9");
+  for (const url of ["https://api.example.com", "http://127.0.0.1.example.com", "nonsense"]) {
+    expect(() => findSandbox(url, config)).toThrow("not on this machine");
+  }
+});

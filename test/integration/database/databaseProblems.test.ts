@@ -1,0 +1,104 @@
+import pg from "pg";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { canStartPgBouncer, startPgBouncer } from "../../support/servers/pgBouncer.ts";
+
+const ACCOUNT = "order_mirror_newcomer";
+const TIMEOUT = { timeout: 60_000 };
+
+let database: TestDatabase;
+let newcomerUrl: string;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await database.pool.query(`create role ${ACCOUNT} login password 'p@ss/word#1'`);
+  const url = new URL(database.url);
+  url.username = ACCOUNT;
+  url.password = encodeURIComponent("p@ss/word#1");
+  newcomerUrl = url.href;
+});
+
+afterAll(async () => {
+  await database.pool.query(`drop owned by ${ACCOUNT}`);
+  await database.pool.query(`drop role ${ACCOUNT}`);
+  await database.drop();
+});
+
+/** Ends with one sentence and one fix, neither of which is an internal of a library. */
+async function migrate(databaseUrl: string) {
+  const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
+  const lines = stderr.trim().split("\n");
+  expect(lines).toHaveLength(2);
+  expect(stderr).not.toMatch(/knex|unlock|LOG_LEVEL|p@ss|word#1/);
+  return { code, sentence: lines[0], fix: lines[1] };
+}
+
+async function setAccount(setting: string): Promise<void> {
+  await database.pool.query(`alter role ${ACCOUNT} ${setting}`);
+}
+
+describe("a database that does not do what is needed is told with its cause and a fix", () => {
+  it("an account without rights", TIMEOUT, async () => {
+    const told = await migrate(newcomerUrl);
+    expect(told.sentence).toMatch(/denies this account: permission denied for \w+/);
+    expect(told.fix).toContain("as the owner of the database");
+    expect(told.code).toBe(2);
+  });
+
+  it("a server that only reads", TIMEOUT, async () => {
+    await database.pool.query(`grant all on all tables in schema public to ${ACCOUNT}`);
+    await setAccount("set default_transaction_read_only = on");
+    const told = await migrate(newcomerUrl);
+    await setAccount("reset default_transaction_read_only");
+    expect(told.sentence).toMatch(/is read-only, as a standby is\.$/);
+    expect(told.fix).toContain("DATABASE_READ_URL");
+    expect(told.code).toBe(2);
+  });
+
+  it("no connection left", TIMEOUT, async () => {
+    await setAccount("connection limit 0");
+    const told = await migrate(newcomerUrl);
+    await setAccount("connection limit -1");
+    expect(told.sentence).toMatch(/accepts no more connections\.$/);
+    expect(told.code).toBe(75);
+  });
+
+  it("a password that is not percent-encoded", TIMEOUT, async () => {
+    const { port, pathname } = new URL(database.url);
+    const told = await migrate(`postgres://${ACCOUNT}:p@nowhere.invalid/word@127.0.0.1:${port}${pathname}`);
+    expect(told.sentence).toContain("cannot be reached (");
+    expect(told.fix).toContain("In a password, write @ as %40");
+    expect(told.code).toBe(75);
+  });
+
+  it.runIf(canStartPgBouncer)("a pooler in transaction mode", TIMEOUT, async () => {
+    const pooler = await startPgBouncer(database.url);
+    const told = await migrate(pooler.url);
+    await pooler.stop();
+    expect(told.sentence).toContain("is a pooler that refuses a setting of the session");
+    expect(told.fix).toContain("DATABASE_DIRECT_URL");
+    expect(told.code).toBe(2);
+  });
+});
+
+describe("migrate", () => {
+  it("resumes where one was killed that held knex' lock", TIMEOUT, async () => {
+    await database.pool.query("update order_mirror_migrations_lock set is_locked = 1");
+    const { code, stdout } = await runCommand(["migrate"], { databaseUrl: database.url });
+    expect(stdout).toBe("The database is current.\n");
+    expect(code).toBe(0);
+  });
+
+  it("waits for one that runs", TIMEOUT, async () => {
+    const url = new URL(database.url);
+    const name = `${url.pathname.slice(1)}_fresh`;
+    await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);
+    url.pathname = `/${name}`;
+    const outcomes = await Promise.all([1, 2].map(() => runCommand(["migrate"], { databaseUrl: url.href })));
+    await database.pool.query(`drop database ${pg.escapeIdentifier(name)} with (force)`);
+    expect(outcomes.map(({ code }) => code)).toEqual([0, 0]);
+    expect(outcomes.filter(({ stdout }) => stdout.startsWith("Ran 0001_mirror"))).toHaveLength(1);
+  });
+});

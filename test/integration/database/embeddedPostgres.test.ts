@@ -1,0 +1,316 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { existsSync } from "node:fs";
+import { mkdir, mkdtemp, readFile, rm, stat, symlink, writeFile } from "node:fs/promises";
+import { createServer } from "node:net";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { afterEach, beforeEach, expect, inject, it, vi } from "vitest";
+import { ConfigurationError } from "../../../src/domain/errors.ts";
+import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import type {
+  EmbeddedPostgres,
+  EmbeddedPostgresOptions,
+} from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { isPidAlive } from "../../../src/runtime/postgres/processIdentity.ts";
+import { copyCluster } from "../../support/servers/ownPostgres.ts";
+
+const PROGRAM = path.resolve(import.meta.dirname, "../../support/servers/postgresUser.ts");
+const WAIT = { timeout: 60_000, interval: 50 };
+
+let dataDir: string;
+let cleanUps: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  // A space in the name, as in "Application Support".
+  dataDir = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-pg-")), "data folder");
+  cleanUps = [() => rm(path.dirname(dataDir), { recursive: true, force: true })];
+});
+
+/** A cluster that was set up by a process that has ended; what is tested is not the set-up, which takes seconds. */
+const setUpBefore = () => copyCluster(inject("postgresTemplate"), dataDir);
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+});
+
+/** Starts in this process; not revived unless asked, so that a test sees what it did. */
+async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<EmbeddedPostgres> {
+  const server = await startEmbeddedPostgres({ dataDir, durable: false, revive: false, ...options });
+  cleanUps.push(server.stop);
+  return server;
+}
+
+interface Child {
+  readonly pid: number;
+  readonly answer: { url: string; shared: boolean };
+  leave(): Promise<unknown>;
+  kill(): Promise<unknown>;
+}
+
+/** Starts in a process of its own. */
+async function startElsewhere(): Promise<Child> {
+  const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir], {
+    stdio: ["pipe", "pipe", "inherit"],
+  });
+  const ended = once(child, "exit");
+  cleanUps.push(() => {
+    child.kill("SIGKILL");
+    return ended;
+  });
+  const [output] = (await once(child.stdout, "data")) as [Buffer];
+  return {
+    pid: child.pid!,
+    answer: JSON.parse(output.toString()) as Child["answer"],
+    leave: () => {
+      child.stdin.end();
+      return ended;
+    },
+    kill: () => {
+      child.kill("SIGKILL");
+      return ended;
+    },
+  };
+}
+
+async function query(url: string, sql: string): Promise<string> {
+  const client = new pg.Client(url);
+  client.on("error", () => undefined);
+  await client.connect();
+  try {
+    const { rows } = await client.query<string[]>({ text: sql, rowMode: "array" });
+    return String(rows[0]?.[0]);
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+const pidFile = () => path.join(dataDir, "postgres", "postmaster.pid");
+const readPid = async () => Number((await readFile(pidFile(), "utf8")).split("\n")[0]);
+const isRunning = (url: string) =>
+  query(url, "select 1").then(
+    () => true,
+    () => false,
+  );
+
+/** Kills the server's first process, as the kernel does when memory runs out. */
+async function killServer(): Promise<number> {
+  const pid = await readPid();
+  process.kill(pid, "SIGKILL");
+  await vi.waitFor(() => expect(isPidAlive(pid)).toBe(false), WAIT);
+  return pid;
+}
+
+it("starts in a folder that does not exist yet, with UTF-8 and UTC, on 127.0.0.1 only, and stops", async () => {
+  const server = await start();
+  const settings =
+    "current_setting('server_encoding') || ' ' || current_setting('timezone') || ' ' || current_setting('listen_addresses')";
+  expect(await query(server.url, `select ${settings}`)).toBe("UTF8 UTC 127.0.0.1");
+  expect(server.shared).toBe(false);
+  const password = new URL(server.url).password;
+  await expect(query(server.url.replace(password, "wrong"), "select 1")).rejects.toThrow(
+    "password authentication",
+  );
+  expect((await stat(path.join(dataDir, "postgres-password"))).mode & 0o077).toBe(0);
+  await server.stop();
+  await server.stop();
+  expect(await isRunning(server.url)).toBe(false);
+  expect(existsSync(pidFile())).toBe(false);
+});
+
+it("finds its data again after a restart", async () => {
+  await setUpBefore();
+  const first = await start();
+  await query(first.url, "create table kept as select 42 as answer");
+  await first.stop();
+  const second = await start();
+  expect(await query(second.url, "select answer from kept")).toBe("42");
+});
+
+it("syncs to disk unless told otherwise", async () => {
+  await setUpBefore();
+  const server = await start({ durable: true });
+  expect(await query(server.url, "select current_setting('fsync')")).toBe("on");
+});
+
+it("is shared by two calls of one process, and runs until the second has stopped", async () => {
+  await setUpBefore();
+  const first = await start();
+  const second = await start();
+  expect([second.url, second.shared]).toEqual([first.url, true]);
+  await first.stop();
+  expect(await isRunning(second.url)).toBe(true);
+  await second.stop();
+  expect(await isRunning(second.url)).toBe(false);
+});
+
+it("is made once when several processes start at the same time in an empty folder", async () => {
+  const children = await Promise.all([startElsewhere(), startElsewhere(), startElsewhere()]);
+  const urls = children.map(({ answer }) => answer.url);
+  expect(new Set(urls).size).toBe(1);
+  expect(children.filter(({ answer }) => answer.shared === false)).toHaveLength(1);
+  expect(await isRunning(urls[0] ?? "")).toBe(true);
+});
+
+it("outlives the process that started it as long as another one uses it, and the last one stops it", async () => {
+  await setUpBefore();
+  const child = await startElsewhere();
+  const joined = await start();
+  expect([joined.url, joined.shared]).toEqual([child.answer.url, true]);
+  await child.leave();
+  expect(await isRunning(joined.url)).toBe(true);
+  await joined.stop();
+  expect(await isRunning(joined.url)).toBe(false);
+});
+
+it("leaves the server to the others when one of several stops", async () => {
+  await setUpBefore();
+  const child = await startElsewhere();
+  const joined = await start();
+  await joined.stop();
+  expect(await isRunning(joined.url)).toBe(true);
+  await child.leave();
+  expect(await isRunning(joined.url)).toBe(false);
+});
+
+it("adopts the server of a process that was killed, and then stops it", async () => {
+  await setUpBefore();
+  const child = await startElsewhere();
+  await child.kill();
+  expect(await isRunning(child.answer.url)).toBe(true);
+  const adopted = await start();
+  expect([adopted.url, adopted.shared]).toEqual([child.answer.url, false]);
+  await adopted.stop();
+  expect(await isRunning(adopted.url)).toBe(false);
+});
+
+it("takes over the lock of a process that was killed while it held it", async () => {
+  await setUpBefore();
+  const server = await start();
+  await server.stop();
+  const child = await startElsewhere();
+  await child.leave();
+  await writeFile(path.join(dataDir, "postgres-lock"), `${child.pid}:1`);
+  expect(await isRunning((await start()).url)).toBe(true);
+});
+
+it("survives a stale pid file of a server that was killed, and recovers what was committed", async () => {
+  await setUpBefore();
+  const first = await start();
+  await query(first.url, "create table kept as select 42 as answer");
+  await killServer();
+  expect(existsSync(pidFile())).toBe(true);
+  const second = await start();
+  expect(await query(second.url, "select answer from kept")).toBe("42");
+});
+
+it("survives a pid file whose pid has gone to a stranger", async () => {
+  await setUpBefore();
+  const first = await start();
+  const text = await readFile(pidFile(), "utf8");
+  await first.stop();
+  const stranger = spawn("sleep", ["60"]);
+  cleanUps.push(() => {
+    stranger.kill("SIGKILL");
+    return Promise.resolve();
+  });
+  await writeFile(pidFile(), text.replace(/^\d+/, String(stranger.pid)));
+  const second = await start();
+  expect(await isRunning(second.url)).toBe(true);
+  expect(isPidAlive(stranger.pid!)).toBe(true);
+});
+
+it("knows its server by the folder's other name too", async () => {
+  await setUpBefore();
+  const first = await start();
+  const other = `${dataDir} linked`;
+  await symlink(dataDir, other);
+  const second = await start({ dataDir: other });
+  expect([second.url, second.shared]).toEqual([first.url, true]);
+});
+
+it("starts a server that died again, on the same port, and says so", async () => {
+  await setUpBefore();
+  const onRevive = vi.fn<() => void>();
+  const server = await start({ revive: true, onRevive });
+  const pid = await killServer();
+  await vi.waitFor(async () => expect(await isRunning(server.url)).toBe(true), WAIT);
+  await vi.waitFor(() => expect(onRevive).toHaveBeenCalledTimes(1), WAIT);
+  expect(await readPid()).not.toBe(pid);
+  await server.stop();
+  expect(await isRunning(server.url)).toBe(false);
+});
+
+it("removes what a kill during the set-up left behind", async () => {
+  await mkdir(path.join(dataDir, "postgres-new-1"), { recursive: true });
+  await start();
+  expect(existsSync(path.join(dataDir, "postgres-new-1"))).toBe(false);
+});
+
+it("says that a wanted port is taken", async () => {
+  await setUpBefore();
+  const taken = createServer().listen(0, "127.0.0.1");
+  await once(taken, "listening");
+  cleanUps.push(() => new Promise((resolve) => taken.close(resolve)));
+  const { port } = taken.address() as { port: number };
+  await expect(start({ port })).rejects.toMatchObject({
+    name: "UnavailableError",
+    message: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
+  });
+  // The log still tells of the taken port; the reason is the one of this start.
+  await expect(start({ settings: ["no_such_setting=1"] })).rejects.toThrow(
+    /could not start: .*no_such_setting/,
+  );
+  expect(await isRunning((await start()).url)).toBe(true);
+});
+
+it("refuses a folder that holds something else, and says what to do", async () => {
+  await mkdir(path.join(dataDir, "postgres"), { recursive: true });
+  await writeFile(path.join(dataDir, "postgres", "letter.txt"), "mine");
+  await expect(start()).rejects.toThrow(ConfigurationError);
+  await expect(start()).rejects.toThrow(/exists but is not a Postgres data folder/);
+  expect(await readFile(path.join(dataDir, "postgres", "letter.txt"), "utf8")).toBe("mine");
+});
+
+it("refuses a file where the folder should be", async () => {
+  await writeFile(dataDir, "");
+  await expect(start()).rejects.toThrow(/DATA_DIR .* cannot be created or written to/);
+});
+
+it("refuses a cluster whose password is gone, and leaves nothing running", async () => {
+  await setUpBefore();
+  await (await start()).stop();
+  await rm(path.join(dataDir, "postgres-password"));
+  await expect(start()).rejects.toThrow(ConfigurationError);
+  expect(existsSync(pidFile())).toBe(false);
+});
+
+it("says that a folder was made by another major version of Postgres, and changes nothing in it", async () => {
+  await setUpBefore();
+  await (await start()).stop();
+  const file = path.join(dataDir, "postgres", "PG_VERSION");
+  const current = await readFile(file, "utf8");
+  await writeFile(file, "17\n");
+  await expect(start()).rejects.toMatchObject({
+    name: "ConfigurationError",
+    message: expect.stringMatching(
+      /holds data of PostgreSQL 17, and this release brings PostgreSQL \d+\./,
+    ) as unknown,
+  });
+  await writeFile(file, current);
+  await (await start()).stop();
+});
+
+it("refuses a folder that cannot be made or written to", async () => {
+  // Root may write everywhere but in /sys.
+  const isRoot = process.getuid?.() === 0;
+  const locked = isRoot ? "/sys/order-mirror" : dataDir;
+  if (!isRoot) await mkdir(locked, { mode: 0o555 });
+  await expect(start({ dataDir: locked })).rejects.toMatchObject({
+    name: "ConfigurationError",
+    message: expect.stringMatching(
+      new RegExp(`^DATA_DIR ${locked} cannot be created or written to: .+\\.$`),
+    ) as unknown,
+  });
+});

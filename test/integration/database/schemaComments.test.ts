@@ -1,0 +1,44 @@
+import path from "node:path";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+
+const DOCUMENT = path.resolve(import.meta.dirname, "../../../docs/tables.md");
+
+let database: TestDatabase;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+afterAll(() => database.drop());
+
+describe("the schemas mirror and reporting", () => {
+  it("have a comment on every table, view and column", async () => {
+    const { rows } = await database.pool.query<{ name: string }>(
+      `select n.nspname || '.' || c.relname || coalesce('.' || a.attname, '') as name
+       from pg_class c join pg_namespace n on n.oid = c.relnamespace
+         cross join lateral (
+           select null::name as attname, 0 as attnum
+           union all
+           select attname, attnum from pg_attribute where attrelid = c.oid and attnum > 0 and not attisdropped) a
+       where n.nspname in ('mirror', 'reporting') and c.relkind in ('r', 'p', 'v', 'm')
+         and coalesce(trim(case when a.attnum = 0 then obj_description(c.oid, 'pg_class')
+           else col_description(c.oid, a.attnum) end), '') = ''
+       order by 1`,
+    );
+    expect(rows.map(({ name }) => name)).toEqual([]);
+  });
+
+  // Run with -u to write the file again after a table or a comment has changed.
+  it("have the tables that docs/tables.md lists", async () => {
+    const { rows } = await database.pool.query<{ name: string; comment: string }>(
+      `select c.relname as name, obj_description(c.oid, 'pg_class') as comment
+       from pg_class c where c.relnamespace = 'mirror'::regnamespace and c.relkind in ('r', 'p', 'v') order by 1`,
+    );
+    const lines = rows.map(
+      ({ name, comment }) => `- \`${name}\`: ${comment.replaceAll("*", String.raw`\*`)}`,
+    );
+    const head = "# Tables of the schema `mirror`\n\nWritten from the comments in the migrations.\n\n";
+    await expect(`${head}${lines.join("\n")}\n`).toMatchFileSnapshot(DOCUMENT);
+  });
+});

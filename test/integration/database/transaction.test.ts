@@ -1,0 +1,26 @@
+import { EventEmitter } from "node:events";
+import { expect, it, onTestFinished } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { inTransaction } from "../../../src/database/transaction.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+
+it("a transaction whose connection ends between two statements fails, and the process goes on", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 1, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  const broken = inTransaction(pool, async (client) => {
+    const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
+    if (!(client instanceof EventEmitter)) throw new TypeError("a client of pg emits events");
+    // Not `once` of node:events: its promise rejects at the connection's error, which comes first.
+    const ended = new Promise<void>((resolve) => {
+      client.once("end", () => resolve());
+    });
+    await database.pool.query("select pg_terminate_backend($1)", [rows[0]?.pid]);
+    await ended;
+    expect(client.listenerCount("error")).toBeGreaterThan(0);
+    return client.query("select 1");
+  });
+  await expect(broken).rejects.toThrow(/terminat|not queryable|Connection/);
+  expect((await pool.query("select 1 as one")).rows).toEqual([{ one: 1 }]);
+});

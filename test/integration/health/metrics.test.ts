@@ -1,0 +1,228 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import {
+  meterAnswers,
+  meterBudget,
+  meterDecisions,
+  meterHealth,
+  meterHint,
+  meterJob,
+  meterQueue,
+} from "../../../src/roles/background/metering.ts";
+import type { Decision } from "../../../src/apply/applySubjects.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeHealthReader } from "../../../src/health/health.ts";
+import { makeMetricsRouter } from "../../../src/ops/health/metricsRouter.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { METRICS } from "../../../src/runtime/telemetry/metricCatalogue.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import type { Metrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
+import { serve } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let metrics: Metrics;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+});
+afterAll(() => database.drop());
+beforeEach(() => {
+  metrics = makeMetrics({ version: "1.2.3" });
+});
+
+const read = async () => (await metrics.render()).split("\n");
+const readerOf = (pool: Pool) => makeHealthReader({ pool, clock: systemClock, sources: () => [] });
+const decision: Decision = {
+  sourceId: "live",
+  reference: "DO-SECRET",
+  via: "webhook",
+  verdict: "applied",
+  conflict: false,
+  reason: null,
+  eventId: "evt_secret",
+  eventType: "order.picked_up",
+  status: "picked_up",
+  previousStatus: "created",
+  version: systemClock.now() - 3_000_000_000n,
+  storedVersion: null,
+};
+
+describe("the registry", () => {
+  it("tells what was decided, how late, and no id of anything", async () => {
+    const forwarded: Decision[] = [];
+    const onDecisions = meterDecisions(metrics, systemClock, (all) => forwarded.push(...all));
+    onDecisions([decision, { ...decision, verdict: "stale" }, { ...decision, via: "backfill" }]);
+    expect(forwarded).toHaveLength(3);
+    const lines = await read();
+    const applied = 'order_mirror_events_applied_total{source="live",via="webhook",verdict="applied"} 1';
+    expect(lines).toContain(applied);
+    expect(lines).toContain(applied.replace('"applied"', '"stale"'));
+    const lag = lines.filter((line) => line.startsWith("order_mirror_apply_lag_seconds_"));
+    expect(lag).toContain('order_mirror_apply_lag_seconds_bucket{source="live",via="webhook",le="2.5"} 0');
+    expect(lag).toContain('order_mirror_apply_lag_seconds_bucket{source="live",via="webhook",le="5"} 1');
+    expect(lag.some((line) => line.includes("backfill"))).toBe(false);
+    expect(lines.join("\n")).not.toMatch(/secret/i);
+  });
+
+  it("shows the figures of the database, and moments instead of ages", async () => {
+    await putIntoInbox(database.pool, [{ eventId: "e1", body: Buffer.from("{}") }]);
+    await database.pool.query(
+      "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
+    );
+    meterHealth(metrics, readerOf(database.pool));
+    const lines = await read();
+    expect(lines).toContain("order_mirror_database_up 1");
+    expect(lines).toContain('order_mirror_pending_events{source="live"} 1');
+    expect(lines).toContain('order_mirror_quarantined{source="live"} 1');
+    const oldest = lines.find((line) => line.startsWith("order_mirror_pending_oldest_timestamp_seconds{"));
+    expect(Math.abs(Number(oldest?.split(" ")[1]) - Date.now() / 1_000)).toBeLessThan(60);
+  });
+
+  it("shows nothing any more of what was only so at an earlier look", async () => {
+    let value: number | undefined = 7;
+    metrics.observe((observe) => {
+      if (value !== undefined)
+        observe("order_mirror_pending_oldest_timestamp_seconds", value, { source: "live" });
+      observe("order_mirror_pending_events", value === undefined ? 0 : 1, { source: "live" });
+    });
+    const line = 'order_mirror_pending_oldest_timestamp_seconds{source="live"}';
+    expect(await read()).toContain(`${line} 7`);
+    value = undefined;
+    const [later, beside] = await Promise.all([read(), read()]);
+    expect(later.filter((each) => each.startsWith(line))).toEqual([]);
+    expect(later).toContain('order_mirror_pending_events{source="live"} 0');
+    expect(beside).toContain('order_mirror_pending_events{source="live"} 0');
+  });
+
+  it("asks the database once however many ask, and says when it is away", async () => {
+    const pool = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 1_000 });
+    let asked = 0;
+    const query = pool.query.bind(pool) as (...args: unknown[]) => unknown;
+    const counting = { query: (...args: unknown[]) => ((asked += 1), query(...args)) };
+    await readerOf(counting as unknown as typeof pool).read();
+    const askedOnce = asked;
+    meterHealth(metrics, readerOf(counting as unknown as typeof pool));
+    await Promise.all([read(), read(), read()]);
+    expect(asked).toBe(2 * askedOnce);
+    await pool.end();
+    const away = makeMetrics({ version: "1" });
+    meterHealth(away, readerOf(pool));
+    const text = await away.render();
+    expect(text).toContain("order_mirror_database_up 0");
+    expect(text).not.toContain("order_mirror_pending_events{");
+  });
+
+  it("shows the queue's jobs and the budget", async () => {
+    const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+    try {
+      await queue.bull.add("apply", { seqs: [1] });
+      meterQueue(metrics, queue);
+      meterBudget(metrics, systemClock, makeBudget({ clock: systemClock }), {
+        organization: "shop",
+        mode: "live",
+      });
+      const lines = await read();
+      expect(lines).toContain('order_mirror_queue_jobs{queue="apply",state="waiting"} 1');
+      expect(lines).toContain(
+        'order_mirror_provider_ratelimit_remaining{organization="shop",mode="live",policy="order-list"} 18',
+      );
+    } finally {
+      await queue.close();
+    }
+  });
+
+  it("counts the provider's answers by endpoint and status, and no reference", async () => {
+    const onAnswer = meterAnswers(metrics);
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
+    onAnswer({ endpoint: "GET /v1/orders", status: null });
+    const lines = await read();
+    const name = "order_mirror_provider_requests_total";
+    expect(lines).toContain(`${name}{endpoint="GET /v1/orders/{reference}",code="200"} 2`);
+    expect(lines).toContain(`${name}{endpoint="GET /v1/orders",code="none"} 1`);
+  });
+
+  it("tells when a rate window ends, for as long as it lasts", async () => {
+    const budget = makeBudget({ clock: systemClock });
+    meterBudget(metrics, systemClock, budget, { organization: "shop", mode: "live" });
+    const name = "order_mirror_provider_ratelimit_reset_timestamp_seconds";
+    expect((await read()).some((line) => line.startsWith(`${name}{`))).toBe(false);
+    budget.hold("order-list", 60_000);
+    const line = (await read()).find((each) => each.startsWith(`${name}{`)) ?? "";
+    expect(line).toContain('policy="order-list"');
+    const inSeconds = Number(line.split(" ")[1]) - Date.now() / 1_000;
+    expect(inSeconds).toBeGreaterThan(0);
+    expect(inSeconds).toBeLessThanOrEqual(60);
+  });
+
+  it("takes down how long a job took, also one that failed", async () => {
+    const watched = { metrics, clock: systemClock, queue: "apply" };
+    await meterJob(watched, () => Promise.resolve());
+    await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
+    expect(await read()).toContain('order_mirror_job_duration_seconds_count{queue="apply"} 2');
+  });
+
+  it("counts hints, those that failed by themselves", async () => {
+    await meterHint(metrics, () => Promise.resolve());
+    await expect(meterHint(metrics, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
+    const lines = await read();
+    expect(lines).toContain('order_mirror_hints_total{outcome="applied"} 1');
+    expect(lines).toContain('order_mirror_hints_total{outcome="failed"} 1');
+  });
+
+  it("writes only metrics of its table, each with its type and help", async () => {
+    meterHealth(metrics, readerOf(database.pool));
+    meterDecisions(metrics, systemClock)([decision]);
+    const lines = await read();
+    const samples = lines
+      .filter((line) => /^[a-z]/.test(line))
+      .map((line) => /^[a-z_]+/.exec(line)?.[0] ?? "");
+    const known = new Set<string>(Object.keys(METRICS));
+    const unknown = samples.filter((name) => !known.has(name.replace(/_(bucket|sum|count)$/, "")));
+    expect(unknown.filter((name) => !known.has(name))).toEqual([]);
+    for (const name of new Set(samples)) {
+      const base = known.has(name) ? name : name.replace(/_(bucket|sum|count)$/, "");
+      expect(lines.some((line) => line.startsWith(`# HELP ${base} `))).toBe(true);
+      expect(lines.some((line) => line.startsWith(`# TYPE ${base} `))).toBe(true);
+    }
+  });
+});
+
+describe("GET /metrics", () => {
+  const TOKEN = "a-token-of-a-good-length";
+
+  async function ask(metricsToken: string | null, headers: Record<string, string>, localTrust = true) {
+    const deps = { metrics, metricsToken, localTrust, logger: silentLogger };
+    const server = await serve(makeMetricsRouter(deps));
+    try {
+      const answer = await fetch(`${server.url}/metrics`, { headers });
+      return { status: answer.status, type: answer.headers.get("content-type"), text: await answer.text() };
+    } finally {
+      await server.close();
+    }
+  }
+  const remote = { "x-forwarded-for": "203.0.113.9" };
+
+  it("answers programs on this machine where it is trusted", async () => {
+    expect((await ask(null, {}, false)).status).toBe(401);
+    const { status, type, text } = await ask(null, {});
+    expect(status).toBe(200);
+    expect(type).toBe("text/plain; version=0.0.4; charset=utf-8");
+    expect(text).toContain('order_mirror_build_info{version="1.2.3"} 1');
+  });
+
+  it("answers others only with the token, and never without one configured", async () => {
+    const bearer = { authorization: `Bearer ${TOKEN}` };
+    expect((await ask(TOKEN, remote)).status).toBe(401);
+    expect((await ask(TOKEN, { ...remote, authorization: "Bearer wrong" })).status).toBe(401);
+    expect((await ask(TOKEN, { ...remote, ...bearer })).status).toBe(200);
+    expect((await ask(null, { ...remote, ...bearer })).status).toBe(401);
+    expect((await ask(null, remote)).text).not.toContain("order_mirror_");
+  });
+});

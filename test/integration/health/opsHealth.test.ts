@@ -1,0 +1,206 @@
+import { createServer } from "node:net";
+import type { AddressInfo, Socket } from "node:net";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeHealthReader } from "../../../src/health/health.ts";
+import { makeHealthRouter } from "../../../src/ops/health/healthRouter.ts";
+import type { HealthRouterDeps } from "../../../src/ops/health/healthRouter.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { withDatabase } from "../../support/servers/createDatabase.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { serve } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let draining: AbortController;
+const closers: (() => Promise<unknown>)[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+afterAll(async () => {
+  await database.drop();
+});
+beforeEach(() => {
+  draining = new AbortController();
+  pool = openPool(database.url);
+});
+afterEach(async () => {
+  for (const close of closers.splice(0).reverse()) await close();
+});
+
+function openPool(url: string): Pool {
+  const opened = makePool({
+    url,
+    purpose: "health",
+    max: 2,
+    statementTimeoutMs: 60_000,
+    connectTimeoutMs: 60_000,
+  });
+  closers.push(() => opened.end());
+  return opened;
+}
+
+async function start(deps: Partial<HealthRouterDeps> = {}) {
+  const server = await serve(
+    makeHealthRouter({
+      pool,
+      databaseUrl: database.url,
+      signal: draining.signal,
+      logger: silentLogger,
+      ...deps,
+    }),
+  );
+  closers.push(() => server.close());
+  return async (path: string) => {
+    const response = await fetch(server.url + path);
+    expect(response.headers.get("cache-control")).toBe("no-store");
+    return { status: response.status, body: (await response.json()) as unknown };
+  };
+}
+
+const check = (name: string, ok: boolean) => ({ name, ok });
+
+describe("readiness", () => {
+  it("is 200 while events can be stored, with the checks on request", async () => {
+    const get = await start();
+    expect(await get("/readyz")).toEqual({ status: 200, body: { ready: true } });
+    expect(await get("/readyz?verbose")).toEqual({
+      status: 200,
+      body: {
+        ready: true,
+        checks: [check("accepting", true), check("postgres", true), check("migrations", true)],
+      },
+    });
+  });
+
+  it("leaves nothing behind in the database", async () => {
+    const get = await start();
+    await get("/readyz");
+    const { rows } = await database.pool.query(
+      "select from mirror.inbox union all select from mirror.pending",
+    );
+    expect(rows).toEqual([]);
+  });
+
+  it("is 503 from the moment the process begins to shut down", async () => {
+    const get = await start();
+    expect((await get("/readyz")).status).toBe(200);
+    draining.abort();
+    expect(await get("/readyz?verbose")).toMatchObject({
+      status: 503,
+      body: {
+        ready: false,
+        checks: [check("accepting", false), check("postgres", true), check("migrations", true)],
+      },
+    });
+    expect((await get("/livez")).status).toBe(200);
+  });
+
+  it("is 503 while the database lacks a migration, and 200 once it has it", async () => {
+    let nowMs = 0;
+    const get = await start({ clock: { ...systemClock, monotonicMs: () => nowMs } });
+    const { rows } = await database.pool.query<{ name: string }>(
+      "delete from order_mirror_migrations where id = (select max(id) from order_mirror_migrations) returning name",
+    );
+    expect(await get("/readyz?verbose")).toMatchObject({
+      status: 503,
+      body: { checks: [check("accepting", true), check("postgres", true), check("migrations", false)] },
+    });
+    await database.pool.query(
+      "insert into order_mirror_migrations (name, batch, migration_time) values ($1, 1, now())",
+      [rows[0]?.name],
+    );
+    nowMs += 999;
+    expect((await get("/readyz")).status).toBe(503);
+    nowMs += 1;
+    expect((await get("/readyz")).status).toBe(200);
+  });
+
+  it("is 503 when the database only reads", async () => {
+    const reading = new URL(database.url);
+    reading.searchParams.set("options", "-c default_transaction_read_only=on");
+    const get = await start({ pool: openPool(reading.href) });
+    expect(await get("/readyz?verbose")).toMatchObject({
+      status: 503,
+      body: { checks: [check("accepting", true), check("postgres", false), check("migrations", true)] },
+    });
+  });
+
+  it("is 503 when this role may not insert into the inbox", async () => {
+    await database.pool.query("drop role if exists health_reader");
+    await database.pool.query(
+      "create role health_reader login password 'x'; grant usage on schema mirror to health_reader",
+    );
+    const url = new URL(database.url);
+    url.username = "health_reader";
+    url.password = "x";
+    const get = await start({ pool: openPool(url.href) });
+    expect((await get("/readyz")).status).toBe(503);
+    await database.pool.query("grant insert on mirror.inbox to health_reader");
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
+    await database.pool.query("drop owned by health_reader; drop role health_reader");
+  });
+
+  it("is 503 when the database is away, and 200 again when it is back", async () => {
+    const name = new URL(database.url).pathname.slice(1);
+    const get = await start();
+    expect((await get("/readyz")).status).toBe(200);
+    await database.pool.query("select 1");
+    const admin = makePool({
+      url: withDatabase(database.url, "postgres"),
+      purpose: "test",
+      max: 1,
+      statementTimeoutMs: 5_000,
+    });
+    await admin.query(`alter database ${name} allow_connections false`);
+    await admin.query("select pg_terminate_backend(pid) from pg_stat_activity where datname = $1", [name]);
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(503);
+    expect((await get("/livez")).status).toBe(200);
+    await admin.query(`alter database ${name} allow_connections true`);
+    await expect.poll(async () => (await get("/readyz")).status, { timeout: 60_000 }).toBe(200);
+    await admin.end();
+  });
+
+  it("is 503 in about two seconds when the database accepts and never answers", async () => {
+    const sockets: Socket[] = [];
+    const frozen = createServer((socket) => void sockets.push(socket));
+    await new Promise<void>((resolve) => frozen.listen(0, "127.0.0.1", resolve));
+    const url = `postgres://u:p@127.0.0.1:${(frozen.address() as AddressInfo).port}/x`;
+    const get = await start({ pool: openPool(url) });
+    const startedMs = performance.now();
+    expect((await get("/readyz")).status).toBe(503);
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+    for (const socket of sockets) socket.destroy();
+    await new Promise((resolve) => frozen.close(resolve));
+  });
+
+  it("asks the database once for any number of probes at a time", async () => {
+    let queries = 0;
+    const counting = {
+      query: (...query: Parameters<Pool["query"]>) => {
+        queries += 1;
+        return pool.query(...query);
+      },
+    } as unknown as Pool;
+    const get = await start({ pool: counting });
+    const answers = await Promise.all(Array.from({ length: 50 }, () => get("/readyz")));
+    expect(new Set(answers.map(({ status }) => status))).toEqual(new Set([200]));
+    expect(queries).toBe(1);
+  });
+
+  it("shows the conditions that hold by name and severity, and is ready anyway", async () => {
+    await addSource(database.pool, "live");
+    await database.pool.query("update mirror.sources set paused_at = now()");
+    const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: () => [] }) });
+    expect(await get("/readyz?verbose")).toMatchObject({
+      status: 200,
+      body: { ready: true, conditions: [{ name: "OrderMirrorPaused", severity: "warning" }] },
+    });
+    expect(await get("/readyz")).toEqual({ status: 200, body: { ready: true } });
+  });
+});

@@ -1,0 +1,207 @@
+import { appRoutes } from "@bull-board/api/dist/routes.js";
+import { afterAll, afterEach, beforeAll, describe, expect, it } from "vitest";
+import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { ask } from "../../support/http/ask.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+type BoardQueue = Awaited<ReturnType<typeof openBoardQueue>>;
+
+let database: TestDatabase;
+let pool: Pool;
+let board: BoardQueue;
+const servers: TestServer[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "access");
+});
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+});
+afterAll(async () => {
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const LOGINS = { opsPassword: "pass:wörd", opsViewerPassword: "look" };
+
+async function start(
+  logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
+) {
+  const config = { localTrust: false, ...logins };
+  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+  servers.push(server);
+  return server.url;
+}
+
+const basic = (user: string, password: string) =>
+  `Basic ${Buffer.from(`${user}:${password}`).toString("base64")}`;
+const OPERATOR = basic("operator", LOGINS.opsPassword);
+const VIEWER = basic("viewer", LOGINS.opsViewerPassword);
+
+describe("the login of programs", () => {
+  it("asks for user and password, on every page", async () => {
+    const url = await start();
+    for (const path of [
+      "/ops",
+      "/ops/queues",
+      "/ops/queues/api/queues",
+      "/ops/queues/static/js",
+      "/ops/nothing",
+    ]) {
+      const answer = await ask(url + path);
+      expect(answer.status).toBe(401);
+      expect(answer.headers["www-authenticate"]).toBe('Basic realm="order-mirror", charset="UTF-8"');
+    }
+  });
+
+  it.each([
+    ["operator", LOGINS.opsPassword, 200],
+    ["viewer", LOGINS.opsViewerPassword, 200],
+    ["operator", LOGINS.opsViewerPassword, 401],
+    ["viewer", LOGINS.opsPassword, 401],
+    ["admin", LOGINS.opsPassword, 401],
+    ["", LOGINS.opsPassword, 401],
+    ["operator", "", 401],
+    ["operator", `${LOGINS.opsPassword}x`, 401],
+    ["constructor", "", 401],
+  ])("answers %s with %s by %i", async (user, password, status) => {
+    const url = await start();
+    expect((await ask(`${url}/ops`, { headers: { Authorization: basic(user, password) } })).status).toBe(
+      status,
+    );
+  });
+
+  it.each(["Basic", "Basic ???", "Bearer look", `Basic ${Buffer.from("operator").toString("base64")}`])(
+    "does not stumble over the header %s",
+    async (header) => {
+      const url = await start();
+      expect((await ask(`${url}/ops`, { headers: { Authorization: header } })).status).toBe(401);
+    },
+  );
+
+  it("has no role whose password is not set, empty passwords included", async () => {
+    const viewersOnly = await start({ opsPassword: null, opsViewerPassword: "look" });
+    expect(
+      (await ask(`${viewersOnly}/ops`, { headers: { Authorization: basic("operator", "") } })).status,
+    ).toBe(401);
+    expect((await ask(`${viewersOnly}/ops`, { headers: { Authorization: VIEWER } })).status).toBe(200);
+    const operatorsOnly = await start({ opsPassword: "x", opsViewerPassword: null });
+    expect(
+      (await ask(`${operatorsOnly}/ops`, { headers: { Authorization: basic("viewer", "") } })).status,
+    ).toBe(401);
+  });
+
+  it("refuses an address after ten wrong passwords, with the right one too", async () => {
+    const url = await start();
+    const guess = { headers: { Authorization: basic("operator", "guess") } };
+    for (let time = 0; time < 10; time += 1) expect((await ask(`${url}/ops`, guess)).status).toBe(401);
+    const blocked = await ask(`${url}/ops`, { headers: { Authorization: OPERATOR } });
+    expect(blocked.status).toBe(429);
+    expect(Number(blocked.headers["retry-after"])).toBeGreaterThan(50);
+  });
+
+  it("does not count a request without a password", async () => {
+    const url = await start();
+    for (let time = 0; time < 15; time += 1) expect((await ask(`${url}/ops`)).status).toBe(401);
+    expect((await ask(`${url}/ops`, { headers: { Authorization: OPERATOR } })).status).toBe(200);
+  });
+});
+
+describe("without any password", () => {
+  const NONE = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+
+  it("lets in nobody, and this machine only where it is trusted", async () => {
+    const closed = await start({ ...NONE, localTrust: false });
+    expect((await ask(`${closed}/ops`)).status).toBe(403);
+    const url = await start(NONE);
+    expect((await ask(`${url}/ops`)).status).toBe(200);
+    expect((await ask(`${url}/ops`, { headers: { "X-Forwarded-For": "127.0.0.1" } })).status).toBe(403);
+    expect((await ask(`${url}/ops/queues`, { headers: { Host: "evil.example" } })).status).toBe(403);
+  });
+});
+
+describe("writes", () => {
+  const writes = appRoutes.api.flatMap(({ method, route }) =>
+    [method]
+      .flat()
+      .filter((verb) => verb !== "get")
+      .flatMap((verb) => [route].flat().map((path) => [verb, path] as const)),
+  );
+  const fill = (route: string) =>
+    route.replace(":queueName", "access").replace(":queueStatus", "failed").replace(/:\w+/, "1");
+
+  it("knows the ways in which bull-board writes", () => {
+    expect(writes.length).toBeGreaterThan(15);
+  });
+
+  it.each(writes)("are refused to a viewer: %s %s", async (method, route) => {
+    const url = await start();
+    const headers = { Authorization: VIEWER, "Sec-Fetch-Site": "same-origin" };
+    const answer = await ask(`${url}/ops/queues${fill(route)}`, { method: method.toUpperCase(), headers });
+    expect(answer.status).toBe(405);
+  });
+
+  const pause = async (headers: Record<string, string>) => {
+    const url = await start();
+    const answer = await ask(`${url}/ops/queues/api/queues/access/pause`, {
+      method: "PUT",
+      headers: {
+        Authorization: OPERATOR,
+        ...Object.fromEntries(
+          Object.entries(headers).map(([name, value]) => [name, value.replace("HERE", new URL(url).host)]),
+        ),
+      },
+    });
+    const paused = await board.queue.isPaused();
+    await board.queue.resume();
+    return { status: answer.status, paused };
+  };
+
+  it.each([
+    [{ "Sec-Fetch-Site": "cross-site" }],
+    [{ "Sec-Fetch-Site": "same-site" }],
+    [{ "Sec-Fetch-Site": "none" }],
+    [{ Origin: "https://evil.example" }],
+    [{ Origin: "null" }],
+    [{ Origin: "http://127.0.0.1:1" }],
+    [{ "Sec-Fetch-Site": "cross-site", Origin: "http://HERE" }],
+  ])("are refused when they come from another site's page: %j", async (headers) => {
+    expect(await pause(headers)).toEqual({ status: 403, paused: false });
+  });
+
+  it.each([[{}], [{ "Sec-Fetch-Site": "same-origin" }], [{ Origin: "http://HERE" }]])(
+    "are done for the operator's own page or program: %j",
+    async (headers) => {
+      expect(await pause(headers)).toEqual({ status: 200, paused: true });
+    },
+  );
+});
+
+describe("the headers", () => {
+  it("let nothing be loaded, framed or guessed, on whatever is no page of ours too", async () => {
+    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+    const ops = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
+    const server = await serve(setAnswerHeaders, ops);
+    servers.push(server);
+    for (const path of ["/ops", "/ops/queues", "/nothing"]) {
+      const { headers } = await ask(server.url + path);
+      expect(headers["content-security-policy"]).toMatch(/^default-src 'none'/);
+      expect(headers["x-content-type-options"]).toBe("nosniff");
+      expect(headers["x-frame-options"]).toBe("DENY");
+      expect(headers["x-powered-by"]).toBeUndefined();
+      // With no-referrer browsers would send "Origin: null" with our own forms.
+      expect(headers["referrer-policy"]).toBe("same-origin");
+    }
+  });
+});

@@ -1,0 +1,185 @@
+import type { Browser } from "playwright-core";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { secondsAgo } from "../../support/pages/opsMirror.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+// The attacks on the login itself (fixation, guessing, other sites) stand in opsLogin.test.ts and opsAccess.test.ts.
+
+/** Breaks out of content, of attributes in either quotes, of scripts and of comments. */
+const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>globalThis.owned=1</script><!--\${1}`;
+const SNEAKY = "javascript:globalThis.owned=1//";
+const REFERENCE = `X${EVIL}`;
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+let pages: string[];
+const closing = new AbortController();
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "attacks");
+  await board.queue.add(EVIL, { seqs: [1], note: EVIL });
+  server = await serve(
+    makeOpsRouter({
+      pool,
+      queue: board.queue,
+      config: { opsPassword: null, opsViewerPassword: null, localTrust: true },
+      logger: silentLogger,
+      signal: closing.signal,
+    }),
+  );
+  pages = await fillWithEvil();
+});
+afterAll(async () => {
+  closing.abort();
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+/** Puts hostile text wherever a provider or a person can put one; returns the addresses of all pages that show it. */
+async function fillWithEvil(): Promise<string[]> {
+  await addSource(pool, "live");
+  await pool.query("update mirror.sources set base_url = $1", [SNEAKY]);
+  const { applyEvents } = makeLiveApply(pool);
+  const more = {
+    externalOrderId: EVIL,
+    fleet: { name: EVIL },
+    branch: { id: EVIL, reference: SNEAKY },
+    customer: { firstName: EVIL },
+    trackingUrl: SNEAKY,
+    [EVIL]: EVIL,
+  };
+  const tell = (id: string, status: string, ago: number) =>
+    makeEventBody({
+      id,
+      type: EVIL,
+      order: { reference: REFERENCE, status, updatedAt: secondsAgo(ago), more },
+    });
+  const events = [
+    { eventId: EVIL, body: tell(EVIL, "created", 30) },
+    { eventId: `${EVIL}2`, body: tell(`${EVIL}2`, EVIL.slice(0, 200), 20) },
+    {
+      eventId: "bad",
+      body: Buffer.from(`{"id":"bad","type":${JSON.stringify(EVIL)},"data":{"reference":7}}`),
+    },
+    { eventId: "html", body: Buffer.from(EVIL) },
+  ];
+  await applyEvents(await putIntoInbox(pool, events));
+  await pool.query(
+    `insert into mirror.quarantine (source_id, via, reason, detail, reference, raw) values ('live', 'poll', 'unreadable_order', $1, $2, $3)`,
+    [EVIL, REFERENCE, Buffer.from(JSON.stringify({ [EVIL]: EVIL }))],
+  );
+  await pool.query(
+    `insert into mirror.ops_actions (role, action, source_id, target, note) values ('operator', 'dismiss', 'live', $1, $1)`,
+    [EVIL],
+  );
+  const { rows } = await pool.query<{ quarantine_id: string }>("select quarantine_id from mirror.quarantine");
+  const typed = encodeURIComponent(EVIL);
+  return [
+    "/ops",
+    `/ops/orders/live/${encodeURIComponent(REFERENCE)}`,
+    `/ops/orders/live/${typed}`,
+    `/ops/orders/${typed}/${typed}`,
+    `/ops/search?q=${encodeURIComponent(REFERENCE)}`,
+    `/ops/search?q=${typed}`,
+    "/ops/quarantine",
+    `/ops/quarantine?source=${typed}&reason=${typed}`,
+    "/ops/quarantine/all",
+    ...rows.map((row) => `/ops/quarantine/${row.quarantine_id}`),
+    "/ops/actions",
+    `/ops/${typed}`,
+  ];
+}
+
+describe("text that a recipient, a provider or a visitor made up", () => {
+  it("is shown as text on every page, and never as part of one", async () => {
+    let shown = 0;
+    for (const page of pages) {
+      const text = await (await fetch(server.url + page)).text();
+      expect([page, text.match(/<img[^>]*onerror|<script>globalThis/gi)]).toEqual([page, null]);
+      expect([page, text.match(/(?:href|src|action)="\s*javascript:/gi)]).toEqual([page, null]);
+      if (text.includes("&lt;script&gt;globalThis")) shown += 1;
+    }
+    // Without this the pages might simply have shown nothing.
+    expect(shown).toBeGreaterThan(5);
+  });
+
+  it("is shown as text by the live stream too", async () => {
+    const stopping = new AbortController();
+    const response = await fetch(`${server.url}/ops/updates`, { signal: stopping.signal });
+    let text = "";
+    for await (const chunk of response.body ?? []) {
+      text += Buffer.from(chunk).toString();
+      if (text.includes("event: tail") && text.includes("globalThis")) break;
+    }
+    stopping.abort();
+    expect(text).toContain("&lt;script&gt;globalThis");
+    expect(text).not.toMatch(/<img[^>]*onerror|<script>globalThis/i);
+  });
+
+  it("runs nothing in a browser, on any page, and asks nothing of another host", async ({ skip }) => {
+    const browser: Browser | undefined = await openBrowser();
+    if (browser === undefined) return skip(NO_BROWSER);
+    try {
+      const { page, troubles } = await openTab(browser, server.url);
+      page.on("dialog", (dialog) => void troubles.push(dialog.message()));
+      for (const address of [...pages, "/ops/queues"]) {
+        await page.goto(address, { waitUntil: "load" });
+        expect([address, await page.evaluate("globalThis.owned ?? null")]).toEqual([address, null]);
+      }
+      expect(troubles.filter((trouble) => /owned|inline|request to/.test(trouble))).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
+});
+
+describe("the login's way onwards", () => {
+  it.each([
+    "https://evil.example/",
+    "//evil.example/ops",
+    "/\\evil.example",
+    "/opsevil.example",
+    "/ops\r\nSet-Cookie: a=b",
+    "javascript:alert(1)",
+  ])("never leads to another host, nor adds a header: %j", async (next) => {
+    const locked = await serve(
+      makeOpsRouter({
+        pool,
+        queue: board.queue,
+        config: { opsPassword: "a right password", opsViewerPassword: null, localTrust: true },
+        logger: silentLogger,
+        signal: closing.signal,
+      }),
+    );
+    try {
+      const answer = await fetch(`${locked.url}/ops/login`, {
+        method: "POST",
+        body: new URLSearchParams({ password: "a right password", next }),
+        redirect: "manual",
+      });
+      const target = new URL(answer.headers.get("location") ?? "", locked.url);
+      expect([answer.status, target.host]).toEqual([303, new URL(locked.url).host]);
+      expect(target.pathname).toMatch(/^\/ops(?:\/|%0D|$)/);
+      expect(answer.headers.getSetCookie().some((cookie) => cookie.startsWith("a=b"))).toBe(false);
+    } finally {
+      await locked.close();
+    }
+  });
+});

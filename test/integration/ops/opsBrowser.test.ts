@@ -1,0 +1,241 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import type { Browser, BrowserContextOptions, Page } from "playwright-core";
+import { findBarriers, NO_BROWSER, openBrowser, openTab, overflow } from "../../support/pages/browser.ts";
+import type { Look } from "../../support/pages/browser.ts";
+import { findChromium } from "../../support/pages/chromium.ts";
+import { PASSWORDS, serveOpsPages } from "../../support/pages/opsTour.ts";
+
+const PATIENCE = { timeout: 60_000 };
+const DESKTOP = { viewport: { width: 1280, height: 900 } };
+const PHONE = { viewport: { width: 360, height: 740 }, colorScheme: "dark" } as const;
+const ORDER = "/ops/orders/live/ORD-1001";
+/** Every page of ours behind the login. */
+const PAGES = [
+  "/ops",
+  "/ops?via=webhook",
+  ORDER,
+  "/ops/orders/live/ORD-9",
+  "/ops/search?q=nothing",
+  "/ops/search?q=evt_bad",
+  "/ops/lost",
+  "/ops/slow?source=live",
+  "/ops/waiting",
+  "/ops/refetches",
+  "/ops/walks",
+  "/ops/tasks",
+  "/ops/quarantine",
+  "/ops/quarantine?state=dismissed&reason=not_json",
+  "/ops/quarantine/1",
+  "/ops/quarantine/all?state=open",
+  "/ops/actions",
+];
+type Role = keyof typeof PASSWORDS;
+
+describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else ${NO_BROWSER})`, () => {
+  let ops: Awaited<ReturnType<typeof serveOpsPages>>;
+  let browser: Browser;
+
+  beforeAll(async () => {
+    ops = await serveOpsPages();
+    const opened = await openBrowser();
+    if (opened === undefined) throw new Error(NO_BROWSER);
+    browser = opened;
+  });
+  afterAll(async () => {
+    await browser.close();
+    await ops.close();
+  });
+
+  async function withTab(options: BrowserContextOptions, use: (look: Look) => Promise<void>): Promise<void> {
+    const look = await openTab(browser, ops.url, options);
+    look.page.setDefaultTimeout(PATIENCE.timeout);
+    try {
+      await use(look);
+    } finally {
+      await look.close();
+    }
+  }
+
+  async function logIn(page: Page, role: Role, path = "/ops"): Promise<void> {
+    await page.goto(path);
+    await page.getByLabel("Password").fill(PASSWORDS[role]);
+    await page.getByRole("button", { name: "Log in" }).click();
+    await page.waitForURL((url) => url.pathname === new URL(path, ops.url).pathname);
+  }
+
+  const countRefetches = async () =>
+    Number((await ops.database.pool.query("select count(*) from mirror.refetches")).rows[0].count);
+
+  it.each([
+    ["a viewer at a desk", "viewer", DESKTOP],
+    ["an operator with a phone in the dark", "operator", PHONE],
+  ] as const)(
+    "can be used by %s: nothing is a barrier, too wide, in error, or from elsewhere",
+    async (_who, role, screen) => {
+      await withTab(screen, async ({ page, troubles }) => {
+        await page.goto("/ops/login");
+        expect(await findBarriers(page)).toEqual([]);
+        expect(await overflow(page)).toBe(0);
+        await logIn(page, role);
+        for (const path of PAGES) {
+          await page.goto(path);
+          expect({ path, barriers: await findBarriers(page) }).toEqual({ path, barriers: [] });
+          expect({ path, overflow: await overflow(page) }).toEqual({ path, overflow: 0 });
+        }
+        // The browser itself calls a page that is not there an error.
+        expect(troubles.filter((trouble) => !trouble.includes("status of 404"))).toEqual([]);
+      });
+    },
+  );
+
+  it("lead every link on them somewhere", async () => {
+    await withTab(DESKTOP, async ({ page }) => {
+      await logIn(page, "operator");
+      const addresses = new Set<string>();
+      for (const path of PAGES) {
+        await page.goto(path);
+        const hrefs = await page
+          .locator("a[href^='/ops']")
+          .evaluateAll((links) =>
+            links.map((link) =>
+              (link as unknown as { getAttribute(name: string): string }).getAttribute("href"),
+            ),
+          );
+        for (const href of hrefs) addresses.add(href);
+      }
+      for (const address of addresses) {
+        const answer = await page.request.get(address, { maxRedirects: 0 });
+        expect({ address, status: answer.status() }).toEqual({ address, status: 200 });
+      }
+      expect(addresses.size).toBeGreaterThan(8);
+    });
+  });
+
+  it("can be used with the keyboard alone: log in, find an order, have it read again, log out", async () => {
+    await ops.database.pool.query("truncate mirror.refetches");
+    await withTab(DESKTOP, async ({ page, troubles }) => {
+      const { keyboard } = page;
+      const focusOn = async (name: string) => {
+        for (let presses = 0; presses < 60; presses += 1) {
+          await keyboard.press("Tab");
+          const focused = page.locator(":focus");
+          const label = (await focused.getAttribute("aria-label")) ?? (await focused.textContent()) ?? "";
+          if (label.trim() === name) return;
+        }
+        throw new Error(`no Tab leads to ${name}`);
+      };
+      await page.goto("/ops");
+      // The only field has the focus from the start, which the browser gives it once the page is there.
+      await page.locator("input[name='password']:focus").waitFor();
+      await keyboard.type(PASSWORDS.operator);
+      await keyboard.press("Enter");
+      await page.waitForURL("**/ops");
+      await keyboard.press("Tab");
+      expect(await page.locator(":focus").textContent()).toBe("Skip to content");
+      expect((await page.locator(":focus").boundingBox())?.x).toBeGreaterThanOrEqual(0);
+      await focusOn("Order reference, external id or event id");
+      await keyboard.type("ORD-1001");
+      await keyboard.press("Enter");
+      await page.waitForURL(`**${ORDER}`);
+      await focusOn("Read again from the provider");
+      await keyboard.press("Enter");
+      await page.getByRole("status").getByText("Waiting for a re-read").waitFor();
+      expect(await countRefetches()).toBe(1);
+      await focusOn("Log out");
+      await keyboard.press("Enter");
+      await page.waitForURL("**/ops/login");
+      expect(troubles).toEqual([]);
+    });
+  });
+
+  it("do everything without JavaScript that they do with it", async () => {
+    await ops.database.pool.query("truncate mirror.refetches");
+    await withTab({ ...DESKTOP, javaScriptEnabled: false }, async ({ page, troubles }) => {
+      await page.goto(ORDER);
+      await page.getByLabel("Password").fill("a guess");
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.getByRole("alert").getByText("Wrong password").waitFor();
+      await page.getByLabel("Password").fill(PASSWORDS.operator);
+      await page.getByRole("button", { name: "Log in" }).click();
+      await page.waitForURL(`**${ORDER}`);
+      await page.getByRole("button", { name: "Read again from the provider" }).click();
+      await page.getByRole("status").getByText("Waiting for a re-read").waitFor();
+      expect(await countRefetches()).toBe(1);
+      await page.getByRole("link", { name: "Overview" }).click();
+      const main = page.locator("main");
+      for (const figure of ["quarantine", "lost", "ago"]) await main.getByText(figure).first().waitFor();
+      await page.getByRole("search").getByRole("searchbox").fill("evt_1");
+      await page.getByRole("button", { name: "Search" }).click();
+      await page.waitForURL(`**${ORDER}`);
+      await page.getByRole("button", { name: "Log out" }).click();
+      await page.waitForURL("**/ops/login");
+      expect(troubles.filter((trouble) => !trouble.includes("status of 401"))).toEqual([]);
+    });
+  });
+
+  it("offer a viewer nothing that changes anything", async () => {
+    await withTab(DESKTOP, async ({ page }) => {
+      await logIn(page, "viewer", ORDER);
+      for (const path of PAGES) {
+        await page.goto(path);
+        const forms = await page
+          .locator("form[method='post']")
+          .evaluateAll((all) =>
+            all.map((form) =>
+              (form as unknown as { getAttribute(name: string): string }).getAttribute("action"),
+            ),
+          );
+        expect({ path, forms }).toEqual({ path, forms: ["/ops/logout"] });
+      }
+    });
+  });
+
+  it("let an operator retry one of the quarantine, dismiss one and say why, and retry all, once the count is seen", async () => {
+    const audited = () => page.locator("main table").first().innerText();
+    const { page, troubles, close } = await openTab(browser, ops.url, {
+      ...DESKTOP,
+      javaScriptEnabled: false,
+    });
+    page.setDefaultTimeout(PATIENCE.timeout);
+    await logIn(page, "operator", "/ops/quarantine");
+    await page.getByRole("link", { name: "1", exact: true }).click();
+    expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
+    await page.getByRole("button", { name: "Process again" }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toMatch(/operator\s+retry/);
+    await page.goto("/ops/quarantine");
+    await page.locator("main td a").first().click();
+    await page.getByLabel("Reason").fill("the provider knows of it");
+    await page.getByRole("button", { name: "Dismiss" }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
+    await ops.database.pool.query(`
+        insert into mirror.quarantine (source_id, via, reason, reference)
+        select 'live', 'poll', 'unreadable_order', 'ORD-' || n from generate_series(1, 250) n`);
+    await page.goto("/ops/quarantine?reason=unreadable_order");
+    await page.getByRole("link", { name: "Process all of these again" }).click();
+    await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
+    await page.getByRole("button", { name: "Process 250 again" }).click();
+    await page.waitForURL("**/ops/actions");
+    expect(await audited()).toContain("250");
+    const left = await ops.database.pool.query(
+      "select count(*)::int as open from mirror.quarantine where state = 'open' and reason = 'unreadable_order'",
+    );
+    expect(left.rows).toEqual([{ open: 0 }]);
+    expect(troubles).toEqual([]);
+    await close();
+  });
+
+  it("show the queues in bull-board to both roles, and ask no other host for anything", async () => {
+    for (const role of ["operator", "viewer"] as const) {
+      await withTab(DESKTOP, async ({ page, troubles }) => {
+        await logIn(page, role, "/ops/queues");
+        await page.getByText("tour").first().waitFor();
+        await page.goto("/ops/queues/queue/tour");
+        await page.getByText("events").first().waitFor();
+        // What bull-board preloads for other pages of its own is noted by the browser as unused.
+        expect(troubles.filter((trouble) => !trouble.includes("link preload"))).toEqual([]);
+      });
+    }
+  });
+});

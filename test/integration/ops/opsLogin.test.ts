@@ -1,0 +1,337 @@
+import { afterAll, afterEach, beforeAll, describe, expect, it, onTestFinished } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { ask } from "../../support/http/ask.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+const servers: TestServer[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "login");
+});
+afterEach(async () => {
+  for (const server of servers.splice(0)) await server.close();
+  await database.pool.query("truncate mirror.ops_sessions, mirror.ops_actions");
+});
+afterAll(async () => {
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const LOGINS = { opsPassword: "pass:wörd&=", opsViewerPassword: "look", localTrust: true };
+const HTML = { Accept: "text/html,application/xhtml+xml" };
+const SAME_SITE = { "Sec-Fetch-Site": "same-origin" };
+
+const lines: Record<string, unknown>[] = [];
+const logger = makeLogger({
+  level: "warn",
+  format: "json",
+  service: "test",
+  destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+});
+
+async function start(
+  logins: { opsPassword: string | null; opsViewerPassword: string | null; localTrust?: boolean } = LOGINS,
+) {
+  const config = { localTrust: false, ...logins };
+  const server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger }));
+  servers.push(server);
+  return server.url;
+}
+
+function postLogin(
+  url: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = { Origin: url, ...SAME_SITE },
+) {
+  return ask(`${url}/ops/login`, {
+    method: "POST",
+    headers: { ...HTML, "Content-Type": "application/x-www-form-urlencoded", ...headers },
+    body: String(new URLSearchParams(fields)),
+  });
+}
+
+/** What a browser would send back of the cookies it was given. */
+function cookieOf({ headers }: { headers: { "set-cookie"?: string[] | undefined } }): string {
+  return (headers["set-cookie"] ?? []).map((line) => line.split(";")[0]).join("; ");
+}
+
+async function logIn(url: string, password = LOGINS.opsPassword) {
+  const answer = await postLogin(url, { password });
+  expect(answer.status).toBe(303);
+  return { Cookie: cookieOf(answer) };
+}
+
+const look = async (url: string, headers: Record<string, string>) =>
+  (await ask(`${url}/ops`, { headers })).status;
+
+const countSessions = async () =>
+  Number((await database.pool.query("select count(*) from mirror.ops_sessions")).rows[0].count);
+
+describe("the login of people", () => {
+  it("leads a browser to the form, and after the password to the page that was asked for", async () => {
+    const url = await start();
+    const page = await ask(`${url}/ops/search?q=a%26b`, { headers: HTML });
+    expect(page.status).toBe(303);
+    expect(page.headers.location).toBe("/ops/login?next=%2Fops%2Fsearch%3Fq%3Da%2526b");
+    expect(page.headers["www-authenticate"]).toBeUndefined();
+    const form = await ask(url + String(page.headers.location), { headers: HTML });
+    expect(form.status).toBe(200);
+    expect(form.body).toContain('value="/ops/search?q=a%26b"');
+    const answer = await postLogin(url, { password: LOGINS.opsPassword, next: "/ops/search?q=a%26b" });
+    expect([answer.status, answer.headers.location]).toEqual([303, "/ops/search?q=a%26b"]);
+    expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
+  });
+
+  it.each([
+    "https://evil.example/",
+    "//evil.example/ops",
+    "/\\evil.example",
+    "/opsy",
+    "ops",
+    "",
+    "\n/ops",
+    "/v1/orders",
+  ])("never leads to %j", async (next) => {
+    const url = await start();
+    const answer = await postLogin(url, { password: "look", next });
+    expect(answer.headers.location).toBe("/ops");
+  });
+
+  it("knows by the password whether it is the operator or a viewer", async () => {
+    const url = await start();
+    for (const [password, role] of [
+      [LOGINS.opsPassword, "operator"],
+      ["look", "viewer"],
+    ] as const) {
+      const { body } = await ask(`${url}/ops`, { headers: { ...HTML, ...(await logIn(url, password)) } });
+      expect(body).toContain(`<span class="dim">${role}`);
+      expect(body).toContain("Log out");
+    }
+    const { rows } = await database.pool.query(
+      "select role, action from mirror.ops_actions order by action_id",
+    );
+    expect(rows).toEqual([
+      { role: "operator", action: "log_in" },
+      { role: "viewer", action: "log_in" },
+    ]);
+  });
+
+  it("shows the form again after a wrong password, and repeats nothing of it", async () => {
+    const url = await start();
+    const answer = await postLogin(url, { password: "<guess>", next: "/ops/queues" });
+    expect(answer.status).toBe(401);
+    expect(answer.body).toContain('role="alert"');
+    expect(answer.body).toContain('value="/ops/queues"');
+    expect(answer.body).not.toContain("guess");
+    expect(answer.headers["set-cookie"]).toBeUndefined();
+    expect((await postLogin(url, {})).status).toBe(401);
+  });
+
+  it("tells the log where a wrong password came from, and not which it was", async () => {
+    const url = await start();
+    lines.length = 0;
+    await postLogin(url, { password: "<guess>" });
+    expect(lines).toEqual([expect.objectContaining({ outcome: "wrong_password", remote_ip: "127.0.0.1" })]);
+    expect(JSON.stringify(lines)).not.toContain("guess");
+  });
+
+  it("ends the live pages of whoever logs out, and of nobody else", async () => {
+    const url = await start();
+    const [leaving, staying] = [await logIn(url), await logIn(url)];
+    const open = async (headers: Record<string, string>) => {
+      const abort = new AbortController();
+      onTestFinished(() => abort.abort());
+      const { body } = await fetch(`${url}/ops/updates`, { headers, signal: abort.signal });
+      const state = { ended: false };
+      const read = async () => {
+        for await (const _ of body ?? []);
+        state.ended = true;
+      };
+      read().catch(() => undefined);
+      return state;
+    };
+    const [left, stayed] = [await open(leaving), await open(staying)];
+    await ask(`${url}/ops/logout`, { method: "POST", headers: { Origin: url, ...SAME_SITE, ...leaving } });
+    await expect.poll(() => left.ended).toBe(true);
+    expect(stayed.ended).toBe(false);
+  });
+
+  it("gives a session twenty live pages, and viewers not those of operators", async () => {
+    const url = await start();
+    const aborts: AbortController[] = [];
+    onTestFinished(() => aborts.forEach((each) => each.abort()));
+    const open = async (headers: Record<string, string>) => {
+      const abort = new AbortController();
+      aborts.push(abort);
+      return (await fetch(`${url}/ops/updates`, { headers, signal: abort.signal })).status;
+    };
+    const statuses: number[] = [];
+    for (let session = 0; session < 4; session += 1) {
+      const cookie = await logIn(url, "look");
+      for (let page = 0; page < 21; page += 1) statuses.push(await open(cookie));
+    }
+    const ofOne = [...Array<number>(20).fill(200), 429];
+    expect(statuses).toEqual([...ofOne, ...ofOne, ...ofOne, ...ofOne]);
+    expect(await open(await logIn(url, "look"))).toBe(503);
+    expect(await open(await logIn(url))).toBe(200);
+  });
+
+  it("refuses an address after ten wrong passwords, but nobody who is logged in", async () => {
+    const url = await start();
+    const cookie = await logIn(url);
+    for (let time = 0; time < 10; time += 1)
+      expect((await postLogin(url, { password: "no" })).status).toBe(401);
+    const blocked = await postLogin(url, { password: LOGINS.opsPassword });
+    expect(blocked.status).toBe(429);
+    expect(Number(blocked.headers["retry-after"])).toBeGreaterThan(50);
+    expect(await look(url, cookie)).toBe(200);
+  });
+
+  it("refuses a form that is too long as the sender's fault", async () => {
+    const url = await start();
+    expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
+  });
+
+  it("is not opened by an empty password where a role has none", async () => {
+    const url = await start({ opsPassword: null, opsViewerPassword: "look" });
+    expect((await postLogin(url, { password: "" })).status).toBe(401);
+  });
+
+  it("answers a page's script without a challenge, which would open a dialog", async () => {
+    const url = await start();
+    const answer = await ask(`${url}/ops/queues/api/queues`, { headers: { "Sec-Fetch-Mode": "cors" } });
+    expect(answer.status).toBe(401);
+    expect(answer.headers["www-authenticate"]).toBeUndefined();
+  });
+
+  it.each([
+    [{ "Sec-Fetch-Site": "cross-site" }],
+    [{ "Sec-Fetch-Site": "same-site" }],
+    [{ Origin: "https://evil.example" }],
+    [{ Origin: "null" }],
+  ])("lets no other site log a browser in or out: %j", async (headers) => {
+    const url = await start();
+    expect((await postLogin(url, { password: "look" }, headers)).status).toBe(403);
+    const cookie = await logIn(url);
+    const answer = await ask(`${url}/ops/logout`, { method: "POST", headers: { ...cookie, ...headers } });
+    expect(answer.status).toBe(403);
+    expect(await look(url, cookie)).toBe(200);
+  });
+});
+
+describe("a session", () => {
+  it("has a cookie that no script, no other site and, over https, no other host can use", async () => {
+    const url = await start();
+    const [plain] = (await postLogin(url, { password: "look" })).headers["set-cookie"] ?? [];
+    expect(plain).toMatch(/^order_mirror=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/);
+    const overTls = { Origin: url.replace("http:", "https:"), ...SAME_SITE };
+    const answer = await postLogin(url, { password: "look" }, overTls);
+    const [secure] = answer.headers["set-cookie"] ?? [];
+    expect(secure).toMatch(/^__Host-order_mirror=[\w-]{43}; Path=\/; HttpOnly; Secure; SameSite=Lax$/);
+    expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
+  });
+
+  it("is new at each login and ends the one before, so that a planted cookie opens nothing", async () => {
+    const url = await start();
+    const planted = `order_mirror=${"a".repeat(43)}`;
+    const answer = await postLogin(url, { password: "look" }, { Origin: url, Cookie: planted });
+    const first = cookieOf(answer);
+    expect(first).not.toBe(planted);
+    expect(await look(url, { Cookie: planted })).toBe(401);
+    const second = cookieOf(await postLogin(url, { password: "look" }, { Origin: url, Cookie: first }));
+    expect(await look(url, { Cookie: first })).toBe(401);
+    expect(await look(url, { Cookie: second })).toBe(200);
+    expect(await countSessions()).toBe(1);
+  });
+
+  it("is stored so that the table opens nothing", async () => {
+    const url = await start();
+    const { Cookie } = await logIn(url);
+    const token = Cookie.slice("order_mirror=".length);
+    const { rows } = await database.pool.query("select * from mirror.ops_sessions");
+    expect(JSON.stringify(rows)).not.toContain(token);
+    const hash = (rows[0] as { token_hash: Buffer }).token_hash;
+    expect(hash.equals(Buffer.from(token, "base64url"))).toBe(false);
+    expect(await look(url, { Cookie: `order_mirror=${hash.toString("base64url")}` })).toBe(401);
+  });
+
+  it("ends at logout, in the browser and here", async () => {
+    const url = await start();
+    const cookie = await logIn(url, "look");
+    const out = await ask(`${url}/ops/logout`, {
+      method: "POST",
+      headers: { ...HTML, ...cookie, ...SAME_SITE },
+    });
+    expect([out.status, out.headers.location]).toEqual([303, "/ops/login"]);
+    expect(out.headers["set-cookie"]?.join()).toMatch(/order_mirror=; Path=\/; Expires=Thu, 01 Jan 1970/);
+    expect(await look(url, cookie)).toBe(401);
+    expect(await countSessions()).toBe(0);
+    const { rows } = await database.pool.query(
+      "select role, action from mirror.ops_actions order by action_id",
+    );
+    expect(rows.at(-1)).toEqual({ role: "viewer", action: "log_out" });
+  });
+
+  it.each([
+    ["12 h after the login", "expires_at = clock_timestamp() - interval '1 s'", 401],
+    ["just before", "expires_at = clock_timestamp() + interval '1 min'", 200],
+    ["when unused for 2 h", "last_seen_at = clock_timestamp() - interval '2 h 1 s'", 401],
+    ["when used shortly before", "last_seen_at = clock_timestamp() - interval '1 h 59 min'", 200],
+  ])("is over, or not, %s", async (_when, assignment, status) => {
+    const url = await start();
+    const cookie = await logIn(url);
+    await database.pool.query(`update mirror.ops_sessions set ${assignment}`);
+    expect(await look(url, cookie)).toBe(status);
+  });
+
+  it("lasts 12 h, and each use keeps it from being idle", async () => {
+    const url = await start();
+    const cookie = await logIn(url);
+    const { rows } = await database.pool.query(
+      "select extract(epoch from expires_at - created_at)::int as life from mirror.ops_sessions",
+    );
+    expect(rows).toEqual([{ life: 43_200 }]);
+    await database.pool.query(
+      "update mirror.ops_sessions set last_seen_at = clock_timestamp() - interval '1 h'",
+    );
+    expect(await look(url, cookie)).toBe(200);
+    const seen = await database.pool.query(
+      "select last_seen_at > clock_timestamp() - interval '1 min' as lately from mirror.ops_sessions",
+    );
+    expect(seen.rows).toEqual([{ lately: true }]);
+  });
+
+  it("is over with a new password, and holds in every web process with the same one", async () => {
+    const cookie = await logIn(await start());
+    expect(await look(await start(), cookie)).toBe(200);
+    expect(await look(await start({ ...LOGINS, opsPassword: "new" }), cookie)).toBe(401);
+    expect(await look(await start({ ...LOGINS, opsPassword: null }), cookie)).toBe(401);
+  });
+
+  it("of a viewer changes nothing", async () => {
+    const url = await start();
+    const headers = { ...(await logIn(url, "look")), ...SAME_SITE };
+    const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });
+    expect(answer.status).toBe(405);
+  });
+
+  it("of an operator does nothing that another site asks for", async () => {
+    const url = await start();
+    const headers = { ...(await logIn(url)), "Sec-Fetch-Site": "cross-site" };
+    const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });
+    expect(answer.status).toBe(403);
+  });
+});

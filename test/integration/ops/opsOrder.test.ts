@@ -1,0 +1,131 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 5_000 });
+  await fillMirror(pool);
+  board = await openBoardQueue(database.url, "order");
+  const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const read = async (path: string, options: RequestInit = {}) => {
+  const response = await fetch(server.url + path, { redirect: "manual", ...options });
+  const page = await response.text();
+  const text = page
+    .replaceAll(/<[^>]+>/g, " ")
+    .replaceAll(/\s+/g, " ")
+    .replaceAll("&quot;", '"');
+  return { status: response.status, to: response.headers.get("location"), page, text };
+};
+const ADDRESS = "/ops/orders/live/ORD-1001";
+
+describe("an order's page", () => {
+  it("tells each observation with its verdict and why, in the order of decision", async () => {
+    const { status, text } = await read(ADDRESS);
+    expect(status).toBe(200);
+    const verdicts = [...text.matchAll(/(APPLIED|STALE|DUPLICATE|CONFIRMED|CORRECTED|REFUTED)/g)].map(
+      ([word]) => word,
+    );
+    expect(verdicts).toEqual(["APPLIED", "APPLIED", "APPLIED", "STALE"]);
+    expect(text).toContain("A newer state was already known.");
+    expect(text).toContain("LOST Its event never arrived: lost, and repaired by this read.");
+    expect(text).toMatch(/status : "created" → "assigned"/);
+  });
+
+  it("shows two clocks, and the time between them", async () => {
+    const { text } = await read(ADDRESS);
+    expect(text).toMatch(/Provider's clock: [\d-]+ [\d:.]+ changed [\d-]+ [\d:.]+ event Our clock: /);
+    expect(text).toMatch(/received [\d-]+ [\d:.]+ decided 10 min \d+ s after the change/);
+  });
+
+  it("shows that personal data changed, and no personal data", async () => {
+    const { page, text } = await read(ADDRESS);
+    expect(text).toContain("customer.phone changed, value not shown");
+    expect(page).not.toMatch(/Ada|Analytical|7946/);
+  });
+
+  it("is not there for an order that nobody knows, but lets it be asked for", async () => {
+    const { status, text } = await read("/ops/orders/live/NOPE");
+    expect(status).toBe(404);
+    expect(text).toContain("The mirror has no state of this order in source live.");
+    expect(text).toContain("Read again from the provider");
+    expect((await read("/ops/orders/nowhere/NOPE")).text).not.toContain("Read again from the provider");
+  });
+});
+
+describe("the request to read an order again", () => {
+  it("waits for the poller, and is in the audit log", async () => {
+    expect(await read(`${ADDRESS}/refetch`, { method: "POST" })).toMatchObject({ status: 303, to: ADDRESS });
+    expect((await read(ADDRESS)).text).toMatch(/Waiting for a re-read: requested \d s ago;/);
+    const { rows } = await database.pool.query(
+      "select role, action, source_id, target, affected from mirror.ops_actions",
+    );
+    expect(rows).toEqual([
+      { role: "operator", action: "refetch", source_id: "live", target: "ORD-1001", affected: "1" },
+    ]);
+    await database.pool.query("delete from mirror.refetches");
+  });
+
+  it("is refused for a source that does not exist", async () => {
+    expect((await read("/ops/orders/nowhere/X/refetch", { method: "POST" })).status).toBe(404);
+  });
+});
+
+describe("the search", () => {
+  it.each([["ORD-1001"], ["shop-ORD-1001"], ["evt_3"], [" evt_1 "]])(
+    "leads from %s to the order",
+    async (text) => {
+      expect(await read(`/ops/search?q=${encodeURIComponent(text)}`)).toMatchObject({
+        status: 303,
+        to: ADDRESS,
+      });
+    },
+  );
+
+  it("leads to where an event is kept that names no order", async () => {
+    const { rows } = await database.pool.query("select min(quarantine_id) as id from mirror.quarantine");
+    const { id } = rows[0] as { id: string };
+    expect(await read("/ops/search?q=evt_bad")).toMatchObject({ status: 303, to: `/ops/quarantine/${id}` });
+  });
+
+  it("lists what has the same name", async () => {
+    await database.pool.query(
+      "update mirror.orders set external_order_id = 'twice' where reference in ('ORD-1002', 'ORD-1003')",
+    );
+    const { status, text } = await read("/ops/search?q=twice");
+    expect(status).toBe(200);
+    expect(text).toMatch(/order ORD-1002 · source live · created · external id twice order ORD-1003/);
+  });
+
+  it.each(["", "q=", "q=NOPE", "q=a&q=b", "q=%00", "q=%3Cscript%3E"])(
+    "finds nothing for %s",
+    async (query) => {
+      const { status, text, page } = await read(`/ops/search?${query}`);
+      expect(status).toBe(200);
+      expect(text).toContain("No results.");
+      expect(page).not.toContain("<script>");
+    },
+  );
+});

@@ -1,0 +1,152 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { findChromium, renderInChromium } from "../../support/pages/chromium.ts";
+import { NO_BROWSER, openBrowser, openTab } from "../../support/pages/browser.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+const PATIENCE = { timeout: 60_000 };
+const CONFIG = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "pages");
+  await board.queue.add("events", { seqs: [1] });
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const read = async (path: string, url = server.url) => {
+  const response = await fetch(url + path);
+  const text = (await response.text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+  return { status: response.status, headers: response.headers, text };
+};
+
+describe("the overview", () => {
+  it("shows what the database says, and nothing that it does not", async () => {
+    expect((await read("/ops")).text).toContain("No source is configured yet.");
+    await database.pool.query(`
+      insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', ''), ('test', 'test', '')`);
+    await database.pool.query(`
+      insert into mirror.poll_state (source_id, safe_through, last_cycle_started_at, last_cycle_ended_at)
+      select 'live', ((extract(epoch from clock_timestamp()) - 90.5) * 1000000000)::bigint,
+        clock_timestamp() - interval '11.5 s', clock_timestamp() - interval '10.5 s'`);
+    await database.pool.query(`
+      insert into mirror.pending (seq, source_id, received_at)
+      select n, 'live', clock_timestamp() - make_interval(secs => 65.5 - n) from generate_series(0, 2) n`);
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, state)
+      values ('live', 'webhook', 'not_json', 'open'), ('live', 'webhook', 'not_json', 'dismissed')`);
+    const fresh = await serve(
+      makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger }),
+    );
+    const { text } = await read("/ops", fresh.url);
+    await fresh.close();
+    expect(text).toMatch(/▲ 1 event of live could not be processed\. Details Since /);
+    expect(text).toMatch(/live live Fresh\? 1 min 3\d s ago every change before this/);
+    expect(text).toMatch(/Last poll ended 1\d s ago/);
+    expect(text).toMatch(/test test Fresh\? not yet/);
+    expect(text).toMatch(/Stuck\? 3 events waiting, now Oldest waiting, now 1 min \d s/);
+    expect(text).toMatch(/In quarantine, open, all time 1 · not_json 1/);
+  });
+
+  it("says so when the database does not answer", async () => {
+    const away = makePool({
+      url: "postgres://127.0.0.1:1/x",
+      purpose: "ops",
+      max: 1,
+      statementTimeoutMs: 500,
+    });
+    const stranded = await serve(
+      makeOpsRouter({ pool: away, queue: board.queue, config: CONFIG, logger: silentLogger }),
+    );
+    const response = await fetch(`${stranded.url}/ops`);
+    expect(response.status).toBe(503);
+    expect(await response.text()).toContain("The database does not answer");
+    await stranded.close();
+    await away.end();
+  });
+
+  it("answers other addresses with 404", async () => {
+    expect((await read("/ops/nothing")).status).toBe(404);
+  });
+});
+
+describe("the queues", () => {
+  it("are shown by bull-board from the queue in Postgres", async () => {
+    const response = await fetch(`${server.url}/ops/queues/api/queues`);
+    const body = (await response.json()) as { queues: { name: string; counts: Record<string, number> }[] };
+    expect(body.queues).toMatchObject([{ name: "pages", counts: { waiting: 1 }, readOnlyMode: false }]);
+  });
+
+  it("are read-only for a viewer in bull-board's own eyes too", async () => {
+    const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
+    const guarded = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+    const headers = { Authorization: `Basic ${btoa("viewer:look")}` };
+    const response = await fetch(`${guarded.url}/ops/queues/api/queues`, { headers });
+    expect(await response.json()).toMatchObject({ queues: [{ readOnlyMode: true, allowRetries: false }] });
+    await guarded.close();
+  });
+
+  it("forbid the page to load or run anything from elsewhere", async () => {
+    for (const path of ["/ops/queues", "/ops/queues/queue/pages"]) {
+      const response = await fetch(server.url + path);
+      const policy = response.headers.get("content-security-policy") ?? "";
+      expect(policy).toContain("default-src 'none'; script-src 'self';");
+      expect(policy).not.toMatch(/https?:|\*|script-src[^;]*unsafe/);
+      expect(policy).toContain("frame-ancestors 'none'");
+    }
+  });
+});
+
+const chromium = findChromium();
+describe.skipIf(chromium === undefined)("in a browser (not run: no chromium found)", () => {
+  it("bull-board works under the policy, without the fonts of its page", async () => {
+    const { page, console } = await renderInChromium(chromium ?? "", `${server.url}/ops/queues/queue/pages`);
+    expect(page).toContain("events");
+    expect(page).not.toContain("Loading");
+    expect(console.filter((line) => line.includes("Content Security Policy"))).toEqual([]);
+  });
+
+  it("the overview needs nothing that its policy refuses, and keeps itself up to date", async () => {
+    const browser = await openBrowser();
+    if (browser === undefined) throw new Error(NO_BROWSER);
+    try {
+      const { page, troubles } = await openTab(browser, server.url);
+      await page.goto("/ops");
+      await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● updated");
+      await database.pool.query(`
+        insert into mirror.history (source_id, reference, via, verdict, status)
+        values ('live', 'ORD-LIVE', 'webhook', 'applied', 'created')`);
+      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LIVE");
+      await page.getByRole("button", { name: "Pause" }).click();
+      await database.pool.query(`
+        insert into mirror.history (source_id, reference, via, verdict, status)
+        values ('live', 'ORD-HELD', 'webhook', 'applied', 'created')`);
+      await expect.poll(() => page.locator("#held").textContent(), PATIENCE).toContain("1 new");
+      expect(await page.locator("#tail").textContent()).not.toContain("ORD-HELD");
+      await page.getByRole("button", { name: "Pause" }).click();
+      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-HELD");
+      expect(troubles).toEqual([]);
+    } finally {
+      await browser.close();
+    }
+  });
+});

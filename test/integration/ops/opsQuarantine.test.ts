@@ -1,0 +1,202 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { readActions } from "../../../src/ops/lists/opsActions.sql.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+const CONFIG = { opsPassword: "change", opsViewerPassword: "look", localTrust: true };
+const basic = (user: string, password: string) => ({ Authorization: `Basic ${btoa(`${user}:${password}`)}` });
+const OPERATOR = basic("operator", "change");
+const VIEWER = basic("viewer", "look");
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+let notified: number[] = [];
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
+  board = await openBoardQueue(database.url, "quarantine");
+  await fillMirror(database.pool);
+  const notify = (seqs: readonly number[]) => void notified.push(...seqs);
+  server = await serve(
+    makeOpsRouter({ pool, queue: board.queue, config: CONFIG, logger: silentLogger, notify }),
+  );
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+/** Each test begins with an event of either kind in quarantine, and with a read that names no order. */
+beforeEach(async () => {
+  notified = [];
+  await database.pool.query("truncate mirror.quarantine restart identity");
+  await database.pool.query("truncate mirror.ops_actions restart identity");
+  await database.pool.query("truncate mirror.pending");
+  await database.pool.query(`
+    insert into mirror.quarantine (source_id, via, inbox_seq, reason, detail, reference)
+    select 'live', 'webhook', seq, case event_id when 'evt_bad' then 'unreadable_order' else 'not_json' end,
+      'what exactly', case event_id when 'evt_bad' then 'ORD-9' end
+    from mirror.inbox where event_id in ('evt_bad', 'evt_text') order by event_id`);
+  await database.pool.query(`
+    insert into mirror.quarantine (source_id, via, reason, raw) values ('live', 'poll', 'unreadable_order', '{"customer":"Ada"}')`);
+});
+
+async function read(path: string, headers: Record<string, string> = OPERATOR) {
+  const response = await fetch(server.url + path, { headers });
+  const page = await response.text();
+  return { status: response.status, page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
+}
+
+async function send(
+  path: string,
+  fields: Record<string, string>,
+  headers: Record<string, string> = OPERATOR,
+) {
+  const body = new URLSearchParams(fields);
+  const response = await fetch(server.url + path, { method: "POST", body, headers, redirect: "manual" });
+  return { status: response.status, place: response.headers.get("location") };
+}
+
+const states = async () => {
+  const { rows } = await database.pool.query<{ state: string }>(
+    "select quarantine_id || ' ' || state as state from mirror.quarantine order by quarantine_id",
+  );
+  return rows.map(({ state }) => state);
+};
+const actions = () => readActions(pool, { before: null, limit: 10 });
+
+describe("the quarantine's pages", () => {
+  it("list what is open, newest first, by reason where one is asked for", async () => {
+    const { text, page } = await read("/ops/quarantine");
+    expect(text).toContain("Quarantine, open all sources");
+    expect([...page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual([
+      "3",
+      "2",
+      "1",
+    ]);
+    const some = await read("/ops/quarantine?reason=not_json&source=live");
+    expect([...some.page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual(["2"]);
+    expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing here.");
+  });
+
+  it("resume where a page ends", async () => {
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, raw)
+      select 'live', 'poll', 'wrong_mode', n::text::bytea from generate_series(1, 60) n`);
+    const first = await read("/ops/quarantine?reason=wrong_mode");
+    const next = /href="(\/ops\/quarantine\?[^"]*before=\d+[^"]*)"/.exec(first.page)?.[1] ?? "";
+    const second = await read(next.replaceAll("&amp;", "&"));
+    const ids = (page: string) => [...page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id);
+    expect(new Set([...ids(first.page), ...ids(second.page)]).size).toBe(60);
+    expect(second.page).not.toContain("before=");
+  });
+
+  it("count exactly on the overview, and before anything is done", async () => {
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, reference, raw)
+      select 'live', 'poll', 'wrong_mode', 'ORD-' || n, n::text::bytea from generate_series(1, 10100) n`);
+    expect((await read("/ops")).text).toContain(
+      "open, all time 10,103 · wrong_mode 10,100 · unreadable_order 2 · not_json 1",
+    );
+    expect((await read("/ops/quarantine/all")).text).toContain("Exactly 10,103 in quarantine");
+  });
+
+  it("show one with why, and nothing that may be personal", async () => {
+    const { text, page } = await read("/ops/quarantine/1");
+    expect(text).toContain("unreadable_order : A field that is needed to compare orders");
+    expect(text).toContain("what exactly");
+    expect(text).toContain("data.reference : 9 ");
+    expect(text).toContain("data.customer : not shown");
+    expect(page).not.toContain("Ada");
+    expect((await read("/ops/quarantine/2")).page).not.toMatch(/Ada|Analytical/);
+    expect((await read("/ops/quarantine/3")).page).not.toContain("Ada");
+    expect((await read("/ops/quarantine/999")).status).toBe(404);
+    expect((await read("/ops/quarantine/x")).status).toBe(404);
+  });
+
+  it("show a viewer everything and no button", async () => {
+    for (const path of ["/ops/quarantine", "/ops/quarantine/1"]) {
+      const { status, page } = await read(path, VIEWER);
+      expect(status).toBe(200);
+      expect(page).not.toMatch(/action="\/ops\/quarantine\/(retry|dismiss)"|href="\/ops\/quarantine\/all/);
+    }
+    expect((await send("/ops/quarantine/retry", { id: "1", through: "1" }, VIEWER)).status).toBe(405);
+    expect(await states()).toEqual(["1 open", "2 open", "3 open"]);
+  });
+});
+
+describe("an operator", () => {
+  it("has one decided on again, and workers told of it", async () => {
+    expect(await send("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
+      status: 303,
+      place: "/ops/actions",
+    });
+    expect(await states()).toEqual(["2 open", "3 open"]);
+    const { rows } = await database.pool.query<{ seq: string }>("select seq from mirror.pending");
+    expect(notified).toEqual(rows.map(({ seq }) => Number(seq)));
+    expect(notified).toHaveLength(1);
+    expect(await actions()).toMatchObject([
+      { action: "retry", target: "quarantine 1", affected: 1, role: "operator" },
+    ]);
+  });
+
+  it("is told exactly how many there are before all are retried, and no later one is touched", async () => {
+    const { text, page } = await read("/ops/quarantine/all");
+    expect(text).toContain("Exactly 3 in quarantine");
+    expect(text).toContain("2 events would be processed again.");
+    expect(text).toContain("1 came from reads and name no order");
+    const through = /name="through" value="(\d+)"/.exec(page)?.[1] ?? "";
+    await database.pool.query(`
+      insert into mirror.quarantine (source_id, via, reason, reference, raw) values ('live', 'poll', 'wrong_mode', 'ORD-5', 'later')`);
+    await send("/ops/quarantine/retry", { through, source: "", reason: "" });
+    expect(await states()).toEqual(["3 open", "4 open"]);
+    expect(await actions()).toMatchObject([
+      { action: "retry", target: "quarantine all reasons, through 3", affected: 2 },
+    ]);
+  });
+
+  it("retries what fits the filter and nothing else", async () => {
+    await send("/ops/quarantine/retry", { through: "3", source: "live", reason: "not_json" });
+    expect(await states()).toEqual(["1 open", "3 open"]);
+  });
+
+  it("dismisses with a reason, never without, and can still look at it", async () => {
+    expect((await send("/ops/quarantine/dismiss", { id: "2", through: "2", because: " " })).status).toBe(400);
+    expect((await send("/ops/quarantine/dismiss", { because: "no number" })).status).toBe(400);
+    expect(await states()).toEqual(["1 open", "2 open", "3 open"]);
+    await send("/ops/quarantine/dismiss", { id: "2", through: "2", because: "asked <them>, a test" });
+    expect(await states()).toEqual(["1 open", "2 dismissed", "3 open"]);
+    expect((await read("/ops/quarantine/2")).text).toMatch(/Dismissed .* Reason: asked &lt;them&gt;, a test/);
+    expect(await actions()).toMatchObject([
+      { action: "dismiss", target: "quarantine 2", note: "asked <them>, a test", affected: 1 },
+    ]);
+  });
+
+  it("finds it all in the audit log, what was done to the queues as well", async () => {
+    await send("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
+    const headers = { ...OPERATOR, "Sec-Fetch-Site": "same-origin" };
+    const paused = await fetch(`${server.url}/ops/queues/api/queues/quarantine/pause`, {
+      method: "PUT",
+      headers,
+    });
+    await board.queue.resume();
+    expect(paused.status).toBe(200);
+    await expect.poll(async () => (await actions())[0]).toMatchObject({ action: "queue", affected: 1 });
+    const { text } = await read("/ops/actions", VIEWER);
+    expect(text).toContain("operator queue – PUT /api/queues/quarantine/pause 1");
+    expect(text).toContain("operator dismiss live quarantine all reasons, through 3 3 a test");
+  });
+});

@@ -1,0 +1,68 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+describe.skipIf(!canStartRedis)("the queues page over Redis", () => {
+  let database: TestDatabase;
+  let pool: Pool;
+  let redis: TestRedis;
+  let queue: ApplyQueue;
+  let server: TestServer;
+
+  beforeAll(async () => {
+    database = await makeTestDatabase();
+    redis = await startRedis("--maxmemory-policy", "noeviction");
+    pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+    queue = await makeApplyQueue({
+      databaseUrl: database.url,
+      redisUrls: [redis.url],
+      logger: silentLogger,
+    });
+    const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
+    server = await serve(makeOpsRouter({ pool, queue: queue.bull, config, logger: silentLogger }));
+  });
+  afterAll(async () => {
+    await server.close();
+    await queue.close();
+    await redis.stop();
+    await pool.end();
+    await database.drop();
+  });
+
+  const listQueues = async () => {
+    const signal = AbortSignal.timeout(10_000);
+    const response = await fetch(`${server.url}/ops/queues/api/queues`, { signal });
+    return { status: response.status, body: await response.json() };
+  };
+  const shown = { status: 200, body: { queues: [{ name: "apply" }] } };
+
+  const expectTrouble = async () => {
+    expect((await listQueues()).status).toBe(500);
+    expect((await fetch(`${server.url}/ops`)).status).toBe(200);
+  };
+
+  it("shows the product's own queue", async () => {
+    expect(await listQueues()).toMatchObject(shown);
+  });
+
+  it("fails and does not wait while Redis is frozen or away, and the overview does not care", async () => {
+    redis.freeze();
+    await expectTrouble();
+    redis.thaw();
+    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
+    await redis.kill();
+    await expectTrouble();
+    await redis.restart();
+    await expect.poll(listQueues, { timeout: 60_000 }).toMatchObject(shown);
+  });
+});

@@ -1,0 +1,261 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { findBranchId } from "../../../src/orders/branches.sql.ts";
+import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { countExportedOrders, readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
+import type { OrderFilter } from "../../../src/orders/orderFilter.sql.ts";
+import { findArrived, ORDER_SORTS, selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts";
+import type { OrderPosition, OrdersQuery, OrderSort } from "../../../src/orders/orderReads.sql.ts";
+import { filterSchema } from "../../../src/orders/orderQuery.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { listPlanNodes } from "../../support/mirror/planNodes.ts";
+import type { PlanNode } from "../../support/mirror/planNodes.ts";
+
+/**
+ * How the statements of the read API are carried out: by an index, and looking at few rows more than they return. The
+ * orders are spread as a business's are: most of one status, some of each branch and fleet, ids from three shops.
+ */
+const ORDERS = 30_000;
+const PAGE = 201;
+const START = 1_700_000_000n;
+const SECOND = 1_000_000_000n;
+/** The instant at which the order of this number was changed. */
+const at = (number: number) => (START + BigInt(number)) * SECOND;
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  const { pool } = database;
+  await pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
+       status, updated_at, livemode, fleet_name, branch_id, branch_reference, schedule_mode, pickup_time, delivery_time,
+       raw, history_id, first_seen_via, first_seen_at)
+     select 'live', 'DO-' || n, ($2 + n) * 1000000000, true, 0, 1, '', (array['web-', 'shop-', 'app-'])[1 + n % 3] || n,
+       case when n % 10 > 3 then 'delivered' when n % 500 = 0 then 'created' else 'cancelled' end, to_timestamp($2 + n),
+       true, 'Fleet ' || n % 20, 'b-' || n % 100, 'branch ' || n % 100,
+       case when n % 1000 = 0 then 'planned' else 'asap' end, to_timestamp($2 + n + 600), to_timestamp($2 + n + 1800),
+       json_build_object('reference', n, 'note', repeat('x', 300)), n, 'poll', to_timestamp($2 + n)
+     from generate_series(1, $1::bigint) n`,
+    [ORDERS, Number(START)],
+  );
+  await pool.query(
+    `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
+     select 'live', 'DO-' || n, 1, n, 'created', 'poll', n, 'applied' from generate_series(1, $1::bigint) n`,
+    [ORDERS],
+  );
+  await pool.query("analyze mirror.orders; analyze mirror.changes");
+});
+afterAll(() => database.drop());
+
+/** What reading by a cursor says beside its settings and the statement itself. */
+const WITHOUT_PLAN = /^(?:begin|fetch|commit)\b/;
+
+interface Effort {
+  /** Scans of whole tables that grow with the orders. */
+  readonly wholeTables: readonly string[];
+  readonly rowsLookedAt: number;
+}
+
+/** Carries out a statement under the settings of its transaction, and returns its plan. */
+async function explain(
+  settings: readonly string[],
+  statement: string,
+  values?: unknown[],
+): Promise<PlanNode[]> {
+  const client = await database.pool.connect();
+  try {
+    await client.query(["begin", ...settings].join("; "));
+    const { rows } = await client.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
+      `explain (analyze, format json) ${statement}`,
+      values,
+    );
+    return rows.flatMap((row) => listPlanNodes(row["QUERY PLAN"][0].Plan));
+  } finally {
+    await client.query("rollback");
+    client.release();
+  }
+}
+
+/** Carries out whatever `read` asks the database, and tells how it was done. */
+async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
+  let nodes: PlanNode[] = [];
+  const settings: string[] = [];
+  const query = async (text: string | { text: string; values?: unknown[] }, values?: unknown[]) => {
+    const [statement, given] = typeof text === "string" ? [text, values] : [text.text, text.values];
+    if (statement.startsWith("set ")) settings.push(statement);
+    else if (!WITHOUT_PLAN.test(statement))
+      nodes = [...nodes, ...(await explain(settings, statement, given))];
+    return { rows: [] };
+  };
+  const client = { query, on: () => undefined, off: () => undefined, release: () => undefined };
+  // What a read makes of no rows at all is not of interest here.
+  await read({ query, connect: () => Promise.resolve(client) } as unknown as Pool).catch(() => undefined);
+  const scans = nodes.filter((node) => ["orders", "changes"].includes(node["Relation Name"] ?? ""));
+  expect(scans.length).toBeGreaterThan(0);
+  return {
+    wholeTables: scans.flatMap((node) =>
+      node["Node Type"] === "Seq Scan" ? [node["Relation Name"] ?? ""] : [],
+    ),
+    rowsLookedAt: scans.reduce((sum, node) => sum + countRows(node), 0),
+  };
+}
+
+function countRows(node: PlanNode): number {
+  const removed = (node["Rows Removed by Filter"] ?? 0) + (node["Rows Removed by Index Recheck"] ?? 0);
+  return (node["Actual Rows"] + removed) * node["Actual Loops"];
+}
+
+const day = { from: at(15_000), until: at(15_600) };
+
+type Filter = Omit<OrderFilter, "sourceId">;
+const BROAD: [string, Filter][] = [
+  ["nothing", {}],
+  ["a common status", { status: "delivered" }],
+  ["the common mode of schedule", { scheduleMode: "asap" }],
+  ["a prefix that a third of all have", { externalOrderIdPrefix: "shop-" }],
+];
+const NARROW: [string, Filter][] = [
+  ["a rare status", { status: "created" }],
+  ["a status that no order has", { status: "lost" }],
+  ["a branch", { branchId: "b-7" }],
+  ["a branch and a status", { branchId: "b-4", status: "delivered" }],
+  ["a branch and a pickup period", { branchId: "b-4", pickupFrom: day.from, pickupUntil: day.until }],
+  ["a fleet", { fleet: "Fleet 3" }],
+  ["a fleet and a status", { fleet: "Fleet 4", status: "delivered" }],
+  ["a rare mode of schedule", { scheduleMode: "planned" }],
+  ["a whole externalOrderId", { externalOrderIdPrefix: "shop-9997" }],
+  ["a prefix that no order has", { externalOrderIdPrefix: "none-" }],
+  ["a prefix and a status", { externalOrderIdPrefix: "shop-99", status: "delivered" }],
+  ["an update period", { updatedSince: day.from, updatedUntil: day.until }],
+  ["an update period and a status", { updatedSince: day.from, updatedUntil: day.until, status: "delivered" }],
+  ["a pickup period", { pickupFrom: day.from, pickupUntil: day.until }],
+  ["a pickup period and a status", { pickupFrom: day.from, pickupUntil: day.until, status: "delivered" }],
+  ["a delivery period", { deliveryFrom: day.from, deliveryUntil: day.until }],
+  ["what is to be picked up from now on", { pickupFrom: at(ORDERS - 300) }],
+  ["what is new", { firstSeenSince: at(ORDERS - 300) }],
+];
+const FILTERS = [...BROAD, ...NARROW];
+
+it("every parameter of the list is among the filters whose plans are looked at", () => {
+  const asked = new Set(FILTERS.flatMap(([, filter]) => Object.keys(filter)));
+  const wanted = Object.keys(filterSchema.shape).map((name) => (name === "branch" ? "branchId" : name));
+  expect(wanted.filter((name) => !asked.has(name))).toEqual([]);
+});
+
+describe.each(FILTERS)("a page of %s", (_, filter) => {
+  it.each(ORDER_SORTS)(
+    "by %s is read by an index, and looks at few orders more than it has",
+    async (sort) => {
+      const query: OrdersQuery = { sourceId: "live", ...filter, sort, limit: PAGE, offset: 0 };
+      const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+      expect(wholeTables).toEqual([]);
+      expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+    },
+  );
+});
+
+describe.each(NARROW)("an export of %s", (_, filter) => {
+  it.each([
+    ["as CSV", readOrderRows],
+    ["as NDJSON", readOrderTexts],
+  ])("%s is read by an index, and looks at few orders more than it has", async (_format, read) => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) =>
+      read(pool, { sourceId: "live", ...filter }).next(),
+    );
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+  });
+
+  it("is counted by an index", async () => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) =>
+      countExportedOrders(pool, { sourceId: "live", ...filter }),
+    );
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
+  });
+});
+
+it("a page far behind of one status, by cursor, looks at nothing before it", async () => {
+  const after = { at: at(25_000), reference: "DO-25000" };
+  const query: OrdersQuery = {
+    sourceId: "live",
+    status: "cancelled",
+    sort: "updatedAt",
+    after,
+    limit: PAGE,
+    offset: 0,
+  };
+  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+  expect(wholeTables).toEqual([]);
+  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+});
+
+it.each<[OrderSort, OrderPosition]>([
+  ["updatedAt", { at: at(25_000), reference: "DO-25000" }],
+  ["pickupTime", { at: at(25_600), reference: "DO-25000" }],
+  ["pickupTime", { at: null, reference: "DO-25000" }],
+  ["firstSeenAt", { at: at(25_000), reference: "DO-25000" }],
+])("a page far behind, by cursor and %s, looks at nothing before it", async (sort, after) => {
+  const query: OrdersQuery = { sourceId: "live", sort, after, limit: PAGE, offset: 0 };
+  const { wholeTables, rowsLookedAt } = await watch((pool) => selectOrders(pool, query));
+  expect(wholeTables).toEqual([]);
+  expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
+});
+
+describe("single looks", () => {
+  it.each<[string, (pool: Pool) => Promise<unknown>]>([
+    ["an order by reference", (pool) => selectOrder(pool, { sourceId: "live", reference: "DO-77" })],
+    ["an order by externalOrderId", (pool) => selectOrder(pool, { sourceId: "live", reference: "shop-76" })],
+    [
+      "orders that are waited for",
+      (pool) =>
+        findArrived(pool, [
+          { sourceId: "live", reference: "DO-77", after: 0n },
+          { sourceId: "live", reference: "shop-76", after: 0n },
+          { sourceId: "live", reference: "none", after: 0n },
+        ]),
+    ],
+    ["a branch by id", (pool) => findBranchId(pool, { sourceId: "live", branch: { id: "b-7" } })],
+    [
+      "a branch that is none, by id",
+      (pool) => findBranchId(pool, { sourceId: "live", branch: { id: crypto.randomUUID() } }),
+    ],
+    [
+      "a branch by reference",
+      (pool) => findBranchId(pool, { sourceId: "live", branch: { reference: "branch 7" } }),
+    ],
+  ])("%s: a few rows", async (_, read) => {
+    const { wholeTables, rowsLookedAt } = await watch(read);
+    expect(wholeTables).toEqual([]);
+    // Branches are walked one by one, and there are a hundred.
+    expect(rowsLookedAt).toBeLessThanOrEqual(400);
+  });
+
+  it("the end of the change feed: a row", async () => {
+    const { wholeTables, rowsLookedAt } = await watch((pool) =>
+      readFeedEnd(pool, { sourceId: "live", fence: BigInt(ORDERS) }),
+    );
+    expect(wholeTables).toEqual([]);
+    expect(rowsLookedAt).toBeLessThanOrEqual(1);
+  });
+
+  it("a page of the change feed, from the beginning and from further on", async () => {
+    const { epoch, position, digest } = await readFeedEnd(database.pool, { sourceId: "live", fence: 1_000n });
+    const fence = BigInt(ORDERS);
+    for (const after of [FEED_BEGINNING, { epoch, position, digest }]) {
+      const { wholeTables, rowsLookedAt } = await watch((pool) =>
+        readChanges(pool, { sourceId: "live", after, fence, limit: 100 }),
+      );
+      expect(wholeTables).toEqual([]);
+      expect(rowsLookedAt).toBeLessThanOrEqual(200);
+    }
+  });
+});
+
+it("notices a statement that reads the whole table", async () => {
+  const { wholeTables } = await watch((pool) =>
+    pool.query("select from mirror.orders where raw::text like '%y%'"),
+  );
+  expect(wholeTables).toEqual(["orders"]);
+});

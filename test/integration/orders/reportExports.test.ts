@@ -1,0 +1,225 @@
+import { PassThrough } from "node:stream";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { EXPORT_COLUMNS } from "../../../src/orders/orderExport.sql.ts";
+import { exportOrders } from "../../../src/orders/exportOrders.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
+const NAMES = Object.keys(EXPORT_COLUMNS);
+
+let database: TestDatabase;
+let pool: Pool;
+let exportPool: Pool;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "report", max: 2, statementTimeoutMs: 5_000 });
+  exportPool = makePool({
+    url: database.url,
+    purpose: "export",
+    max: 1,
+    statementTimeoutMs: 5_000,
+    connectTimeoutMs: 300,
+  });
+  server = await serve(makeTestReport({ pool, exportPool }));
+});
+afterAll(async () => {
+  await server.close();
+  await pool.end();
+  await exportPool.end();
+  await database.drop();
+});
+beforeEach(() => database.pool.query("truncate mirror.orders"));
+
+const add = (fields: Record<string, unknown>, sourceId = "live") =>
+  insertOrder(database.pool, sourceId, orderText(fields));
+
+/** Many orders at once, each with about `bytes` of JSON. */
+const addMany = (count: number, bytes: number) =>
+  database.pool.query(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+       history_id, first_seen_via)
+     select 'live', 'R' || lpad(n::text, 6, '0'), n, true, 0, 1, '', 'created', now(),
+       json_build_object('reference', n, 'note', repeat('x', $2)), n, 'poll' from generate_series(1, $1) n`,
+    [count, bytes],
+  );
+
+const get = (path: string, init: RequestInit = {}) => fetch(`${server.url}/v1${path}`, init);
+
+async function lines(path: string): Promise<string[]> {
+  const response = await get(path);
+  expect(response.status).toBe(200);
+  return (await response.text()).split(/\r?\n/).slice(0, -1);
+}
+
+const references = async (query: string) =>
+  (await lines(`/orders.csv${query}`)).slice(1).map((line) => line.split(",")[NAMES.indexOf("reference")]);
+
+describe("GET /v1/orders.csv", () => {
+  it("is a file with the columns of reporting.orders", async () => {
+    await add({ reference: "A", externalOrderId: "=1+1", pickupTime: "2026-11-20T12:00:00.5+01:00" });
+    const response = await get("/orders.csv");
+    expect(response.headers.get("content-type")).toBe("text/csv; charset=utf-8; header=present");
+    expect(response.headers.get("content-disposition")).toMatch(
+      /^attachment; filename="orders-live-\d{4}-\d\d-\d\d\.csv"$/,
+    );
+    const [header, order] = (await response.text()).split("\r\n");
+    expect(header).toBe(NAMES.join(","));
+    const cells = Object.fromEntries(order!.split(",").map((text, index) => [NAMES[index], text]));
+    expect(cells).toMatchObject({
+      source_id: "live",
+      reference: "A",
+      external_order_id: "'=1+1",
+      status: "created",
+      livemode: "true",
+      pickup_time: "2026-11-20T11:00:00.5Z",
+      updated_at: "2026-11-20T10:00:00Z",
+      real_pickup_time: "",
+      revision: "1",
+    });
+  });
+
+  it("has the columns that the view has", async () => {
+    const { rows } = await pool.query<{ name: string }>(
+      "select column_name as name from information_schema.columns where table_schema = 'reporting' and table_name = 'orders'",
+    );
+    expect(rows.map(({ name }) => name)).toEqual(expect.arrayContaining(NAMES) as unknown);
+  });
+
+  it("is made for Excel on request", async () => {
+    await add({ reference: "A", externalOrderId: "00123" });
+    const bytes = new Uint8Array(await (await get("/orders.csv?excel=1&separator=semicolon")).arrayBuffer());
+    expect(bytes.slice(0, 3)).toEqual(new Uint8Array([0xef, 0xbb, 0xbf]));
+    const text = new TextDecoder().decode(bytes);
+    expect(text).toContain(NAMES.join(";"));
+    expect(text).toContain(';"=""00123""";');
+  });
+
+  it("takes every filter of the list, sorted by updatedAt to the nanosecond", async () => {
+    const branch = { id: BRANCH_ID, reference: "centre", name: "Centre" };
+    await add({
+      reference: "A",
+      branch,
+      updatedAt: "2026-11-20T10:00:00.000000002Z",
+      externalOrderId: "shop_1",
+    });
+    await add({
+      reference: "B",
+      status: "cancelled",
+      updatedAt: "2026-11-20T10:00:00.000000001Z",
+      fleet: { name: "South" },
+    });
+    await add({ reference: "C", pickupTime: "2026-11-20T12:00:00Z", externalOrderId: "shopX1" });
+    await add({ reference: "T" }, "test");
+    expect(await references("")).toEqual(["C", "B", "A"]);
+    expect(await references("?status=cancelled")).toEqual(["B"]);
+    expect(await references("?branch=centre")).toEqual(["A"]);
+    expect(await references("?pickupFrom=2026-11-20T12:00:00Z")).toEqual(["C"]);
+    expect(await references("?externalOrderIdPrefix=shop_")).toEqual(["A"]);
+    expect(await references("?fleet=South")).toEqual(["B"]);
+    expect(
+      await references("?updatedSince=2026-11-20T10:00:00.000000002Z&updatedUntil=2026-11-20T11:00:00Z"),
+    ).toEqual(["A"]);
+  });
+
+  it("is a header alone when there is nothing", async () => {
+    expect(await lines("/orders.csv")).toEqual([NAMES.join(",")]);
+  });
+
+  it.each(["excel=yes", "separator=,", "status=", "branch=nowhere", "updatedSince=2026-11-20T10:00:00Z"])(
+    "refuses %s before it begins",
+    async (query) => {
+      const response = await get(`/orders.csv?${query}`);
+      expect(response.status).toBe(422);
+      expect(response.headers.get("content-type")).toContain("application/json");
+      expect(response.headers.get("content-disposition")).toBeNull();
+    },
+  );
+
+  it("answers HEAD without reading", async () => {
+    const response = await get("/orders.csv", { method: "HEAD" });
+    expect(response.status).toBe(200);
+    expect(response.headers.get("content-type")).toContain("text/csv");
+  });
+});
+
+describe("GET /v1/orders.ndjson", () => {
+  it("has an order per line, character for character but for line ends between its parts", async () => {
+    const raw = `{ "reference":"A",\r\n "total": 12345678901234567890.10, "name":"\\n", "updatedAt":"2026-11-20T10:00:00Z" }`;
+    await insertOrder(database.pool, "live", raw);
+    const response = await get("/orders.ndjson");
+    expect(response.headers.get("content-type")).toBe("application/x-ndjson; charset=utf-8");
+    expect(await response.text()).toBe(`${raw.replace("\r\n", " ")}\n`);
+  });
+
+  it("gives each order once, beyond what one fetch brings", async () => {
+    await addMany(2_345, 10);
+    const all = (await lines("/orders.ndjson")).map(
+      (line) => (JSON.parse(line) as { reference: number }).reference,
+    );
+    expect(all).toEqual(Array.from({ length: 2_345 }, (_, n) => n + 1));
+    expect(await references("")).toHaveLength(2_345);
+  });
+
+  it("gives the connection back when the client leaves half-way", async () => {
+    await addMany(3_000, 10_000);
+    const abort = new AbortController();
+    const response = await get("/orders.ndjson", { signal: abort.signal });
+    const reader = response.body!.getReader();
+    await reader.read();
+    abort.abort();
+    await vi.waitFor(async () => expect((await get("/orders.csv?status=none")).status).toBe(200), 60_000);
+  });
+
+  it("answers 503 while other exports hold all connections", async () => {
+    await addMany(3_000, 10_000);
+    const first = await get("/orders.ndjson");
+    const second = await get("/orders.ndjson");
+    expect(second.status).toBe(503);
+    expect(second.headers.get("content-disposition")).toBeNull();
+    expect((await first.text()).split("\n")).toHaveLength(3_001);
+  });
+
+  it("breaks off visibly when the database fails half-way", async () => {
+    await addMany(3_000, 10_000);
+    const response = await get("/orders.ndjson");
+    await database.pool.query(
+      "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'order-mirror export'",
+    );
+    await expect(response.text()).rejects.toThrow(/terminated/);
+    expect((await get("/orders.csv?status=none")).status).toBe(200);
+  });
+});
+
+describe("exportOrders", () => {
+  const options = { format: "ndjson", excel: false, filter: { sourceId: "live" } } as const;
+
+  it("reads no faster than it is read, and stops with the signal", async () => {
+    await addMany(3_000, 10_000);
+    const out = new PassThrough();
+    const stop = new AbortController();
+    const done = exportOrders({ ...options, pool: exportPool, out, signal: stop.signal });
+    done.catch(() => undefined);
+    await vi.waitFor(() => expect(out.writableNeedDrain).toBe(true), 60_000);
+    expect(out.readableLength + out.writableLength).toBeLessThan(3_000_000);
+    stop.abort(new Error("enough"));
+    await expect(done).rejects.toThrow(/abort/i);
+    expect(exportPool.totalCount).toBe(0);
+  });
+
+  it("says how many orders there were, and leaves the output open", async () => {
+    await addMany(3, 1);
+    const out = new PassThrough();
+    const signal = new AbortController().signal;
+    expect(await exportOrders({ ...options, pool: exportPool, out, signal })).toBe(3);
+    expect(out.writableEnded).toBe(false);
+  });
+});

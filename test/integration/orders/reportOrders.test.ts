@@ -1,0 +1,357 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { errorBodySchema } from "../../../src/wire/api.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
+import type { ReportServer } from "../../support/mirror/report.ts";
+import { serve } from "../../support/http/serve.ts";
+
+const BRANCH_ID = "6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11";
+
+interface ListBody {
+  data: { reference: string }[];
+  hasMore: boolean;
+  limit: number;
+  offset: number;
+  request_id: string;
+}
+
+let report: ReportServer;
+beforeAll(async () => {
+  report = await startTestReport();
+});
+afterAll(() => report.close());
+beforeEach(async () => {
+  await report.database.pool.query(
+    "truncate mirror.orders; delete from mirror.poll_state; delete from mirror.sources",
+  );
+});
+
+const add = (fields: Record<string, unknown>, sourceId = "live") =>
+  insertOrder(report.database.pool, sourceId, orderText(fields));
+
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(`${report.url}/v1/orders${path}`, { headers });
+
+async function list(query: string): Promise<ListBody> {
+  const response = await get(query);
+  expect(response.status).toBe(200);
+  return (await response.json()) as ListBody;
+}
+
+const references = async (query: string) => (await list(query)).data.map(({ reference }) => reference);
+
+async function refusal(path: string, headers: Record<string, string> = {}) {
+  const response = await get(path, headers);
+  const body = errorBodySchema.required().parse(await response.json());
+  expect(body.request_id).toBe(response.headers.get("x-request-id"));
+  return { status: response.status, code: body.error.code, message: body.error.message };
+}
+
+describe("the list of orders", () => {
+  it("answers in the provider's shape, with request_id beside the data and not within the orders", async () => {
+    await add({ reference: "A" });
+    const body = await list("");
+    expect(Object.keys(body)).toEqual(["data", "hasMore", "limit", "offset", "request_id"]);
+    expect(body).toMatchObject({ hasMore: false, limit: 50, offset: 0 });
+    expect(body.data[0]).not.toHaveProperty("request_id");
+  });
+
+  it("returns orders character for character as the provider sent them", async () => {
+    const raw = `{ "zeta":1, "reference":"A",\n "10":"x", "2":"y", "total": 12345678901234567890.10, "name":"\\u00e9\\ud800",
+      "updatedAt":"2026-11-20T10:00:00.123456789+01:00" }`;
+    await insertOrder(report.database.pool, "live", raw);
+    const text = await (await get("")).text();
+    expect(text).toContain(raw);
+  });
+
+  it("sorts by updatedAt to the nanosecond and then by reference, oldest first", async () => {
+    await add({ reference: "C", updatedAt: "2026-11-20T10:00:00.000000002Z" });
+    await add({ reference: "B", updatedAt: "2026-11-20T10:00:00.000000002Z" });
+    await add({ reference: "A", updatedAt: "2026-11-20T10:00:00.000000003Z" });
+    await add({ reference: "D", updatedAt: "2026-11-20T11:00:00.000000001+01:00" });
+    expect(await references("")).toEqual(["D", "B", "C", "A"]);
+  });
+
+  it("sorts by planned pickup, orders without one last", async () => {
+    await add({ reference: "A" });
+    await add({ reference: "B", pickupTime: "2026-11-20T12:00:00Z" });
+    await add({ reference: "C", pickupTime: "2026-11-20T11:00:00Z" });
+    expect(await references("?sort=pickupTime")).toEqual(["C", "B", "A"]);
+  });
+
+  it("includes updatedSince and excludes updatedUntil, to the nanosecond", async () => {
+    await add({ reference: "A", updatedAt: "2026-11-20T10:00:00.000000001Z" });
+    await add({ reference: "B", updatedAt: "2026-11-20T10:00:00.000000002Z" });
+    const between = (since: string, until: string) =>
+      references(`?updatedSince=2026-11-20T${since}Z&updatedUntil=2026-11-20T${until}Z`);
+    expect(await between("10:00:00.000000001", "10:00:00.000000002")).toEqual(["A"]);
+    expect(await between("10:00:00.000000002", "10:00:00.000000003")).toEqual(["B"]);
+    expect(await between("10:00:00.000000001", "10:00:00.000000001")).toEqual([]);
+  });
+
+  it.each([
+    ["pickupTime", "pickupFrom", "pickupUntil"],
+    ["deliveryTime", "deliveryFrom", "deliveryUntil"],
+  ])("filters by %s with bounds that may come alone, the end excluded", async (field, from, until) => {
+    await add({ reference: "A", [field]: "2026-11-20T10:00:00.000001Z" });
+    await add({ reference: "B", [field]: "2026-11-20T10:00:00.000002Z" });
+    await add({
+      reference: "C",
+      realPickupTime: "2026-11-20T10:00:00Z",
+      realDeliveryTime: "2026-11-20T10:00:00Z",
+    });
+    expect(await references(`?${from}=2026-11-20T10:00:00.000002Z`)).toEqual(["B"]);
+    expect(await references(`?${until}=2026-11-20T10:00:00.000002Z`)).toEqual(["A"]);
+    const both = `?${from}=2026-11-20T11:00:00.000001%2B01:00&${until}=2026-11-20T10:00:00.000003Z`;
+    expect(await references(both)).toEqual(["A", "B"]);
+  });
+
+  it("combines status and branch, and finds a branch by id or by reference", async () => {
+    const branch = { id: BRANCH_ID, reference: "centre", name: "Centre" };
+    await add({ reference: "A", branch });
+    await add({ reference: "B", branch, status: "cancelled" });
+    await add({ reference: "C" });
+    expect(await references(`?branch=${BRANCH_ID}`)).toEqual(["A", "B"]);
+    expect(await references("?branch=centre&status=cancelled")).toEqual(["B"]);
+    expect(await references("?status=teleported")).toEqual([]);
+    expect(await references("?branch=centre&status=picked_up")).toEqual([]);
+  });
+
+  it("refuses a branch that matches none, in the case it is written and in this source only", async () => {
+    await add({ reference: "A", branch: { id: BRANCH_ID, reference: "centre", name: "Centre" } }, "test");
+    await add({ reference: "B", branch: { id: BRANCH_ID.replace("6", "7"), reference: "North" } });
+    for (const branch of ["centre", "north", BRANCH_ID]) {
+      expect(await refusal(`?branch=${branch}`)).toMatchObject({ status: 422, code: "branch_not_found" });
+    }
+  });
+
+  it("pages by limit and offset, and says whether there is more", async () => {
+    for (const reference of ["A", "B", "C"]) await add({ reference });
+    expect(await list("?limit=2")).toMatchObject({ hasMore: true, limit: 2, offset: 0 });
+    expect(await list("?limit=2&offset=1")).toMatchObject({
+      data: [{ reference: "B" }, { reference: "C" }],
+      hasMore: false,
+      offset: 1,
+    });
+    expect(await list("?limit=3")).toMatchObject({ hasMore: false });
+    expect(await references("?offset=3")).toEqual([]);
+  });
+
+  it.each(["updatedAt", "pickupTime"])("pages by cursor through all orders sorted by %s", async (sort) => {
+    const same = "2026-11-20T10:00:00.000001Z";
+    const orders = ["A", "B", "C", "D", "E", "F", "G"];
+    for (const reference of orders) {
+      await add({ reference, updatedAt: same, ...(reference < "E" ? { pickupTime: same } : {}) });
+    }
+    const seen: string[] = [];
+    let next: string | undefined = `?sort=${sort}&limit=2&livemode=true`;
+    while (next !== undefined) {
+      const response = await get(next);
+      const body = (await response.json()) as ListBody;
+      seen.push(...body.data.map(({ reference }) => reference));
+      next = /^<(\?[^>]+)>; rel="next"$/.exec(response.headers.get("link") ?? "")?.[1];
+      expect(next !== undefined).toBe(body.hasMore);
+    }
+    expect(seen).toEqual(orders);
+  });
+
+  it("misses no order that changes while a client pages by cursor", async () => {
+    for (const [index, reference] of ["A", "B", "C"].entries()) {
+      await add({ reference, updatedAt: `2026-11-20T10:00:0${index}Z` });
+    }
+    const first = await get("?limit=1");
+    const next = /<([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1] ?? "";
+    await report.database.pool.query(
+      "update mirror.orders set version = version + 3600000000000 where reference in ('A', 'B')",
+    );
+    expect(await references(next)).toEqual(["C"]);
+    expect(await references(next.replace("limit=1", "limit=9"))).toEqual(["C", "A", "B"]);
+  });
+
+  it("never shows another source's orders", async () => {
+    await add({ reference: "A" });
+    await add({ reference: "B" }, "test");
+    expect(await references("")).toEqual(["A"]);
+    const response = await get("", { "X-Source": "test" });
+    expect((await response.json()) as ListBody).toMatchObject({ data: [{ reference: "B" }] });
+  });
+
+  it.each([
+    ["updatedSince alone", "updatedSince=2026-11-20T10:00:00Z", "updatedUntil"],
+    ["updatedUntil alone", "updatedUntil=2026-11-20T10:00:00Z", "updatedSince"],
+    ["a time without offset", "pickupFrom=2026-11-20T10:00:00", "pickupFrom"],
+    ["a plus sign that became a space", "pickupFrom=2026-11-20T10:00:00+01:00", "%2B"],
+    ["a date that does not exist", "deliveryUntil=2026-02-30T10:00:00Z", "deliveryUntil"],
+    ["an empty time", "updatedSince=&updatedUntil=", "updatedSince"],
+    ["an unknown sort", "sort=createdAt", "sort"],
+    ["a limit of 0", "limit=0", "limit"],
+    ["a limit over 200", "limit=201", "limit"],
+    ["a limit that is no number", "limit=many", "limit"],
+    ["a limit with a fraction", "limit=1.5", "limit"],
+    ["a negative offset", "offset=-1", "offset"],
+    ["an offset beyond any table", "offset=99999999999999999999", "offset"],
+    ["a parameter given twice", "status=created&status=cancelled", "status"],
+    ["an empty status", "status=", "status"],
+    ["NUL in a text", "status=%00", "status"],
+    ["a cursor that is none", "cursor=abc", "cursor"],
+    ["a cursor with an offset", "cursor=abc&offset=0", "cursor"],
+  ])("refuses %s by name, without repeating the value", async (_, query, named) => {
+    const answer = await refusal(`?${query}`);
+    const code =
+      query.startsWith("updated") && !query.includes("&") ? "updated_period_incomplete" : "invalid_request";
+    expect(answer).toMatchObject({ status: 422, code });
+    expect(answer.message).toContain(named);
+    expect(answer.message).not.toContain("abc");
+  });
+
+  it("ignores parameters that it does not know, as software written for the provider may send them", async () => {
+    await add({ reference: "A" });
+    expect(await references("?expand=courier&limit=200")).toEqual(["A"]);
+  });
+
+  it("refuses a cursor of the other sort", async () => {
+    await add({ reference: "A" });
+    await add({ reference: "B" });
+    const link = (await get("?limit=1")).headers.get("link") ?? "";
+    const next = /<([^>]+)>/.exec(link)?.[1] ?? "";
+    expect(await refusal(`${next}&sort=pickupTime`)).toMatchObject({
+      status: 422,
+      code: "invalid_request",
+    });
+  });
+});
+
+describe("a single order", () => {
+  it("is the provider's text with request_id added at the end", async () => {
+    const raw = `{"reference":"A","10":1,"2":1e400,"updatedAt":"2026-11-20T10:00:00Z" }`;
+    await insertOrder(report.database.pool, "live", raw);
+    const response = await get("/A");
+    const text = await response.text();
+    expect(text).toBe(
+      `{"reference":"A","10":1,"2":1e400,"updatedAt":"2026-11-20T10:00:00Z","request_id":"${response.headers.get("x-request-id")}"}`,
+    );
+  });
+
+  it("is found by externalOrderId; the provider's reference wins, and of several the last changed", async () => {
+    await add({ reference: "A", externalOrderId: "ext/1 é", updatedAt: "2026-11-20T10:00:00Z" });
+    await add({ reference: "B", externalOrderId: "twice", updatedAt: "2026-11-20T12:00:00Z" });
+    await add({ reference: "C", externalOrderId: "twice", updatedAt: "2026-11-20T11:00:00Z" });
+    await add({ reference: "D", externalOrderId: "A", updatedAt: "2026-11-20T13:00:00Z" });
+    const found = async (name: string) =>
+      ((await (await get(`/${encodeURIComponent(name)}`)).json()) as { reference: string }).reference;
+    expect(await found("ext/1 é")).toBe("A");
+    expect(await found("twice")).toBe("B");
+    expect(await found("A")).toBe("A");
+  });
+
+  it("answers an unknown order, another source's and an impossible name with the same 404", async () => {
+    await add({ reference: "A" }, "test");
+    const answers = [
+      await refusal("/nowhere"),
+      await refusal("/A"),
+      await refusal("/%00"),
+      await refusal("/a"),
+    ];
+    for (const answer of answers) {
+      expect(answer).toEqual({ status: 404, code: "order_not_found", message: "No such order." });
+    }
+  });
+
+  it("answers an address that cannot be decoded with 400", async () => {
+    expect(await refusal("/%E0%A4%A")).toMatchObject({ status: 400, code: "invalid_request" });
+  });
+});
+
+describe("freshness", () => {
+  const setSafeThrough = async (nanos: string | null) => {
+    await report.database.pool.query(
+      "insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', '')",
+    );
+    await report.database.pool.query(
+      "insert into mirror.poll_state (source_id, safe_through) values ('live', $1)",
+      [nanos],
+    );
+  };
+
+  it("says up to when every change is in the answer, and nothing while that is unknown", async () => {
+    await add({ reference: "A" });
+    for (const path of ["", "/A", "/nowhere"]) {
+      expect((await get(path)).headers.get("x-safe-through")).toBeNull();
+    }
+    await setSafeThrough(null);
+    expect((await get("")).headers.get("x-safe-through")).toBeNull();
+    await report.database.pool.query("update mirror.poll_state set safe_through = 1763632800000000001");
+    for (const path of ["", "/A", "/nowhere"]) {
+      const { headers } = await get(path);
+      expect(headers.get("x-safe-through")).toBe("2025-11-20T10:00:00.000000001Z");
+      expect(headers.get("x-safe-through-exceptions")).toBe("0");
+    }
+    await report.database.pool.query(
+      "insert into mirror.quarantine (source_id, via, reference, reason) values ('live', 'poll', 'B', 'unreadable_order')",
+    );
+    for (const path of ["", "/A", "/nowhere"]) {
+      expect((await get(path)).headers.get("x-safe-through-exceptions")).toBe("1");
+    }
+    await report.database.pool.query("delete from mirror.quarantine");
+  });
+
+  it.each(["?limit=5", "/A"])(
+    "answers 304 to a client that has %s already, until it changes",
+    async (path) => {
+      await add({ reference: "A" });
+      const first = await get(path);
+      const etag = first.headers.get("etag") ?? "";
+      expect(etag).toMatch(/^W\/"[\w-]+"$/);
+      expect(first.headers.get("cache-control")).toBe("private, no-cache");
+      await setSafeThrough("1763632800000000000");
+      // fetch would add its own cache control to a conditional request.
+      const again = await get(path, { "If-None-Match": etag, "Cache-Control": "max-age=0" });
+      expect(again.status).toBe(304);
+      expect(await again.text()).toBe("");
+      expect(again.headers.get("etag")).toBe(etag);
+      expect(again.headers.get("x-safe-through")).toBe("2025-11-20T10:00:00Z");
+      expect(again.headers.get("x-request-id")).not.toBe(first.headers.get("x-request-id"));
+      await report.database.pool.query("update mirror.orders set raw = $1", [
+        orderText({ reference: "A", status: "x" }),
+      ]);
+      const changed = await get(path, { "If-None-Match": etag, "Cache-Control": "max-age=0" });
+      expect(changed.status).toBe(200);
+      expect(changed.headers.get("etag")).not.toBe(etag);
+    },
+  );
+});
+
+describe("what the mirror does not do", () => {
+  it.each([
+    ["POST", "/v1/orders", 405, "method_not_allowed"],
+    ["POST", "/v1/orders/A/cancel", 405, "method_not_allowed"],
+    ["DELETE", "/v1/orders/A", 405, "method_not_allowed"],
+    ["GET", "/v1/nothing", 404, "not_found"],
+  ])("answers %s %s with %i", async (method, path, status, code) => {
+    const response = await fetch(report.url + path, { method });
+    expect(response.status).toBe(status);
+    expect(errorBodySchema.parse(await response.json()).error.code).toBe(code);
+  });
+
+  it("answers 503 with Retry-After and a constant body when the database does not answer", async () => {
+    const away = makePool({
+      url: "postgres://127.0.0.1:1/none",
+      purpose: "report",
+      max: 1,
+      statementTimeoutMs: 500,
+    });
+    const stranded = await serve(makeTestReport({ pool: away }));
+    for (const path of ["/v1/orders", "/v1/orders/A"]) {
+      const response = await fetch(stranded.url + path);
+      expect(response.status).toBe(503);
+      expect(response.headers.get("retry-after")).toBe("5");
+      expect(response.headers.get("cache-control")).toBe("no-store");
+      const body = await response.text();
+      expect(JSON.parse(body)).toMatchObject({ error: { code: "temporarily_unavailable" } });
+      expect(body).not.toMatch(/ECONNREFUSED|127\.0\.0\.1|node:|\.ts/);
+    }
+    await stranded.close();
+    await away.end();
+  });
+});

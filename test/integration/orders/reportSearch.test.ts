@@ -1,0 +1,173 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { startTestReport } from "../../support/mirror/report.ts";
+import type { ReportServer } from "../../support/mirror/report.ts";
+
+const [B1, B2] = ["6f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11", "7f1c7a52-0d7e-4a0e-9d5b-3f0f4c6e2a11"];
+
+let report: ReportServer;
+beforeAll(async () => {
+  report = await startTestReport();
+});
+afterAll(() => report.close());
+beforeEach(async () => {
+  await report.database.pool.query("truncate mirror.orders, mirror.branches; delete from mirror.poll_state");
+  await addSource(report.database.pool, "live");
+  await addSource(report.database.pool, "test", "test");
+});
+
+const add = (fields: Record<string, unknown>, sourceId = "live") =>
+  insertOrder(report.database.pool, sourceId, orderText(fields));
+const get = (path: string, headers: Record<string, string> = {}) =>
+  fetch(`${report.url}/v1${path}`, { headers });
+
+async function find(query: string) {
+  const response = await get(`/orders?${query}`);
+  expect(response.status).toBe(200);
+  return ((await response.json()) as { data: { reference: string }[] }).data.map(
+    ({ reference }) => reference,
+  );
+}
+
+const seenAt = (reference: string, at: string) =>
+  report.database.pool.query("update mirror.orders set first_seen_at = $2 where reference = $1", [
+    reference,
+    at,
+  ]);
+
+const addBranch = (fields: {
+  id: string;
+  reference?: string;
+  name?: string;
+  closed?: boolean;
+  sourceId?: string;
+}) => {
+  const { id, reference = null, name = "Centre", closed = false, sourceId = "live" } = fields;
+  return report.database.pool.query(
+    `insert into mirror.branches (source_id, branch_id, reference, name, raw, closed_at)
+     values ($1, $2, $3, $4, $5, case when $6 then now() end)`,
+    [sourceId, id, reference, name, `{ "id":"${id}", "name":"${name}", "more": 1.10 }`, closed],
+  );
+};
+
+describe("the search for orders", () => {
+  it("finds by fleet and by mode of the schedule, exactly", async () => {
+    const at = "2026-11-20T10:00:00Z";
+    const resolved = { pickupTime: at, deliveryTime: at, basis: "busy_hours" };
+    await add({ reference: "A", fleet: { name: "South" } });
+    await add({ reference: "B", fleet: { name: "South" }, schedule: { mode: "planned", resolved } });
+    await add({ reference: "C" });
+    expect(await find("fleet=South")).toEqual(["A", "B"]);
+    expect(await find("fleet=south")).toEqual([]);
+    expect(await find("scheduleMode=planned")).toEqual(["B"]);
+    expect(await find("scheduleMode=asap&fleet=South")).toEqual(["A"]);
+  });
+
+  it("finds by the beginning of externalOrderId, in which no character is special", async () => {
+    await add({ reference: "A", externalOrderId: "10%_a\\b" });
+    await add({ reference: "B", externalOrderId: "10XYa\\b" });
+    await add({ reference: "C", externalOrderId: "x10%" });
+    await add({ reference: "D" });
+    expect(await find(`externalOrderIdPrefix=${encodeURIComponent("10%")}`)).toEqual(["A"]);
+    expect(await find(`externalOrderIdPrefix=${encodeURIComponent("10%_a\\")}`)).toEqual(["A"]);
+    expect(await find("externalOrderIdPrefix=10")).toEqual(["A", "B"]);
+    expect(await find("externalOrderIdPrefix=X1")).toEqual([]);
+  });
+
+  it("finds what is new here, in the order of first sight, page by page", async () => {
+    await add({ reference: "A", updatedAt: "2026-11-20T12:00:00Z" });
+    await add({ reference: "B", updatedAt: "2026-11-20T11:00:00Z" });
+    await add({ reference: "C", updatedAt: "2026-11-20T10:00:00Z" });
+    await seenAt("A", "2026-11-21T00:00:00.000001Z");
+    await seenAt("B", "2026-11-21T00:00:00.000002Z");
+    await seenAt("C", "2026-11-20T00:00:00Z");
+    const since = "firstSeenSince=2026-11-21T00:00:00.000001Z";
+    expect(await find(since)).toEqual(["A", "B"]);
+    expect(await find("firstSeenSince=2026-11-21T00:00:00.000002Z")).toEqual(["B"]);
+    expect(await find(`${since}&sort=updatedAt`)).toEqual(["B", "A"]);
+    expect(await find("sort=firstSeenAt")).toEqual(["C", "A", "B"]);
+    const first = await get(`/orders?${since}&limit=1`);
+    const next = /<\?([^>]+)>/.exec(first.headers.get("link") ?? "")?.[1];
+    expect(await find(next!)).toEqual(["B"]);
+  });
+});
+
+describe("a branch in the filter", () => {
+  it("is looked up by the name it has now", async () => {
+    await addBranch({ id: B1, reference: "new" });
+    await add({ reference: "A", branch: { id: B1, reference: "old" } });
+    expect(await find("branch=new")).toEqual(["A"]);
+    expect(await find(`branch=${B1}`)).toEqual(["A"]);
+  });
+
+  it("may have no order, and may be closed", async () => {
+    await addBranch({ id: B1, reference: "empty" });
+    await addBranch({ id: B2, reference: "closed", closed: true });
+    expect(await find("branch=empty")).toEqual([]);
+    expect(await find("branch=closed")).toEqual([]);
+  });
+
+  it("is found by its orders when the provider never listed it, by the name in the last of them", async () => {
+    await addBranch({ id: "b0", reference: "other" });
+    await add({ reference: "A", branch: { id: B1, reference: "old" }, updatedAt: "2026-11-20T10:00:00Z" });
+    await add({ reference: "B", branch: { id: B1, reference: "centre" }, updatedAt: "2026-11-20T11:00:00Z" });
+    await add({ reference: "C", branch: { id: B2, reference: "west" } });
+    expect(await find("branch=centre")).toEqual(["A", "B"]);
+    expect(await find("branch=west")).toEqual(["C"]);
+    expect((await get("/orders?branch=old")).status).toBe(422);
+    expect((await get("/orders?branch=Centre")).status).toBe(422);
+  });
+});
+
+describe("GET /v1/branches", () => {
+  it("lists open branches as the provider sent them", async () => {
+    await addBranch({ id: B1, name: "West" });
+    await addBranch({ id: B2, name: "Centre" });
+    await addBranch({ id: "b3", closed: true });
+    await addBranch({ id: "b4", sourceId: "test" });
+    const response = await get("/branches");
+    expect(response.status).toBe(200);
+    expect(await response.text()).toMatch(
+      new RegExp(
+        `^\\{"data":\\[\\{ "id":"${B2}", "name":"Centre", "more": 1\\.10 \\},\\{ "id":"${B1}", .*\\}\\],"hasMore":false,"request_id":"req_`,
+      ),
+    );
+  });
+
+  it("is empty when all are closed, and unavailable while they were never read", async () => {
+    const never = await get("/branches");
+    expect(never.status).toBe(503);
+    expect(never.headers.get("retry-after")).toBe("5");
+    await addBranch({ id: B1, closed: true });
+    expect(await (await get("/branches")).json()).toMatchObject({ data: [], hasMore: false });
+  });
+});
+
+describe("answers while the mirror is behind", () => {
+  const provenFor = (ageSeconds: number) =>
+    report.database.pool.query(
+      `insert into mirror.poll_state (source_id, safe_through)
+       values ('live', (extract(epoch from clock_timestamp()) * 1e9)::bigint - $1::bigint * 1000000000)
+       on conflict (source_id) do update set safe_through = excluded.safe_through`,
+      [ageSeconds],
+    );
+  const staleSeconds = async (path: string) => (await get(path)).headers.get("x-stale-seconds");
+
+  it("say by how much, beyond ten minutes, and nothing before", async () => {
+    await add({ reference: "A" });
+    await addBranch({ id: B1 });
+    for (const path of ["/orders", "/orders/A", "/branches", "/orders.csv"]) {
+      await provenFor(590);
+      expect(await staleSeconds(path)).toBeNull();
+      await provenFor(601);
+      expect(Number(await staleSeconds(path))).toBeGreaterThanOrEqual(601);
+    }
+  });
+
+  it("make no claim while nothing is proved", async () => {
+    await add({ reference: "A" });
+    const { headers } = await get("/orders/A");
+    expect([headers.get("x-safe-through"), headers.get("x-stale-seconds")]).toEqual([null, null]);
+  });
+});

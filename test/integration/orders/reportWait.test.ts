@@ -1,0 +1,133 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { makeOrderWait } from "../../../src/orders/orderWait.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { startTestReport } from "../../support/mirror/report.ts";
+import type { ReportServer } from "../../support/mirror/report.ts";
+
+const AT = "2026-11-20T10:00:00.000000001Z";
+const LATER = "2026-11-20T10:00:00.000000002Z";
+
+let report: ReportServer;
+beforeAll(async () => {
+  report = await startTestReport();
+});
+afterAll(() => report.close());
+beforeEach(() => report.database.pool.query("truncate mirror.orders"));
+
+const add = (fields: Record<string, unknown>) => insertOrder(report.database.pool, "live", orderText(fields));
+
+async function get(path: string) {
+  const startedMs = performance.now();
+  const response = await fetch(`${report.url}/v1/orders/${path}`);
+  const body = (await response.json()) as {
+    reference?: string;
+    updatedAt?: string;
+    error?: { code: string };
+  };
+  const waited = response.headers.get("x-waited");
+  return { status: response.status, waited, body, tookMs: performance.now() - startedMs };
+}
+
+describe("waiting for an order", () => {
+  it("is over at once when the mirror holds something newer, to the nanosecond", async () => {
+    await add({ reference: "A", updatedAt: LATER });
+    const answer = await get(`A?updatedAfter=${AT}&wait=20`);
+    expect(answer).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
+    expect(answer.tookMs).toBeLessThan(15_000);
+  });
+
+  it("ends with what there is when nothing newer has come in time", async () => {
+    await add({ reference: "A", updatedAt: AT });
+    const answer = await get(`A?updatedAfter=${AT}&wait=1`);
+    expect(answer).toMatchObject({ status: 200, waited: "timeout", body: { updatedAt: AT } });
+    expect(answer.tookMs).toBeGreaterThanOrEqual(1_000);
+  });
+
+  it("is answered as soon as the order has changed", async () => {
+    await add({ reference: "A", updatedAt: AT });
+    const waiting = get(`A?updatedAfter=${AT}&wait=20`);
+    await systemClock.sleep(100);
+    await report.database.pool.query("truncate mirror.orders");
+    await add({ reference: "A", updatedAt: LATER });
+    expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
+  });
+
+  it("is possible for an order that is not there yet, by its externalOrderId", async () => {
+    const waiting = get(`shop-1?updatedAfter=1970-01-01T00:00:00Z&wait=20`);
+    await systemClock.sleep(100);
+    await add({ reference: "A", externalOrderId: "shop-1" });
+    expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { reference: "A" } });
+  });
+
+  it("ends with 404 when the order has not come", async () => {
+    expect(await get(`B?updatedAfter=${AT}&wait=0`)).toMatchObject({
+      status: 404,
+      body: { error: { code: "order_not_found" } },
+    });
+  });
+
+  it("looks once even with no time to wait", async () => {
+    await add({ reference: "A", updatedAt: LATER });
+    expect(await get(`A?updatedAfter=${AT}`)).toMatchObject({ waited: "newer" });
+    expect(await get(`A?updatedAfter=${LATER}`)).toMatchObject({ status: 200, waited: "timeout" });
+  });
+
+  it("is not done without updatedAfter", async () => {
+    await add({ reference: "A" });
+    const answer = await get("A?wait=20");
+    expect(answer).toMatchObject({ status: 200, waited: null });
+    expect(answer.tookMs).toBeLessThan(15_000);
+  });
+
+  it.each(["wait=31", "wait=x", "updatedAfter=yesterday"])("refuses %s", async (query) => {
+    expect((await get(`A?${query}`)).status).toBe(422);
+  });
+});
+
+describe("many who wait", () => {
+  const after = parseInstant(AT);
+  const signal = new AbortController().signal;
+
+  it("share one statement at a time", async () => {
+    const query = vi.spyOn(report.pool, "query");
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
+    const waits = Array.from({ length: 400 }, (_, n) =>
+      orderWait.wait({ sourceId: "live", reference: `R${n}`, after }, { timeoutMs: 20_000, signal }),
+    );
+    await add({ reference: "R399", updatedAt: LATER });
+    expect(await waits[399]).toBe(true);
+    orderWait.close();
+    expect((await Promise.all(waits)).filter(Boolean)).toHaveLength(1);
+    expect(query.mock.calls.length).toBeLessThan(100);
+  });
+
+  it("are refused beyond the cap, and let go when the process closes", async () => {
+    const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
+    const wait = () =>
+      orderWait.wait({ sourceId: "live", reference: "A", after }, { timeoutMs: 20_000, signal });
+    const waits = Array.from({ length: 500 }, wait);
+    await expect(wait()).rejects.toMatchObject({ status: 503, code: "too_many_waits" });
+    orderWait.close();
+    expect(await Promise.all(waits)).not.toContain(true);
+    expect(await wait()).toBe(false);
+  });
+
+  it("are told when the database is away", async () => {
+    const away = makePool({
+      url: "postgres://127.0.0.1:1/none",
+      purpose: "report",
+      max: 1,
+      statementTimeoutMs: 500,
+    });
+    const orderWait = makeOrderWait({ pool: away, clock: systemClock });
+    const waiting = orderWait.wait(
+      { sourceId: "live", reference: "A", after },
+      { timeoutMs: 20_000, signal },
+    );
+    await expect(waiting).rejects.toMatchObject({ name: "UnavailableError" });
+    await away.end();
+  });
+});

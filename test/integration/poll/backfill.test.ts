@@ -1,0 +1,173 @@
+import { describe, expect, it, onTestFinished } from "vitest";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
+import { cancelRequest, readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
+import { PollerClosedError } from "../../../src/poll/cycle/errors.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+
+const WAIT = { timeout: 100_000, interval: 50 };
+const DAY = 86_400;
+const floor = (instant: bigint) => (instant / 10n ** 9n) * 10n ** 9n;
+const daysAgo = (days: number) => floor(secondsAgo(days * DAY));
+
+async function startWorld(more: Partial<PollDeps> = {}) {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const provider = makeMemoryProvider();
+  const startPoller = (own: Partial<PollDeps> = {}) => {
+    const poller = makeLivePoller({
+      client: provider,
+      pool,
+      intervalSeconds: 0.05,
+      backfillSince: "PT1M",
+      ...more,
+      ...own,
+    });
+    onTestFinished(() => poller.close());
+    void keepPolling(poller);
+    return poller;
+  };
+  const ask = (window: Window) => requestPeriod(pool, { kind: "backfill", sourceId: "live", ...window });
+  const state = async (backfillId: bigint) => (await readRequest(pool, backfillId))?.state;
+  const references = async () =>
+    (await pool.query<{ reference: string }>("select reference from mirror.orders order by 1")).rows.map(
+      ({ reference }) => reference,
+    );
+  const progress = async () =>
+    (
+      await pool.query<{ history_since: string; safe_through: string; polled_through: string }>(
+        "select history_since, safe_through, polled_through from mirror.poll_state",
+      )
+    ).rows[0];
+  return { database, pool, provider, startPoller, ask, state, references, progress };
+}
+
+/** As `start` does, without the second between two cycles. */
+async function keepPolling(poller: Poller): Promise<void> {
+  try {
+    for (;;) {
+      const { outcome } = await poller.runOnce();
+      if (outcome !== "polled") await systemClock.sleep(20);
+    }
+  } catch (error) {
+    if (!(error instanceof PollerClosedError)) throw error;
+  }
+}
+
+describe("a backfill that was asked for", () => {
+  it("reads the period and lowers the start of what is complete to it", async () => {
+    const world = await startWorld();
+    for (const days of [1, 5, 9.9, 10.1]) {
+      world.provider.put(`D${days}`, secondsAgo(days * DAY));
+    }
+    world.startPoller();
+    await expect.poll(async () => (await world.progress())?.safe_through, WAIT).toBeTruthy();
+    const since = daysAgo(10);
+    const backfillId = await world.ask({ since, until: floor(systemClock.now()) });
+    await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
+    expect(await world.references()).toEqual(["D1", "D5", "D9.9"]);
+    const after = await world.progress();
+    expect(BigInt(after!.history_since)).toBe(since);
+    expect(BigInt(after!.polled_through)).toBeGreaterThan(daysAgo(0.01));
+    expect(await readRequest(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
+  });
+
+  it("vouches for nothing beyond a period that was never read", async () => {
+    const world = await startWorld();
+    world.provider.put("old", secondsAgo(9 * DAY));
+    world.startPoller();
+    await expect.poll(async () => (await world.progress())?.safe_through, WAIT).toBeTruthy();
+    const before = (await world.progress())!.history_since;
+    const apart = await world.ask({ since: daysAgo(10), until: daysAgo(8) });
+    await expect.poll(() => world.state(apart), WAIT).toBe("done");
+    expect(await world.references()).toEqual(["old"]);
+    expect((await world.progress())!.history_since).toBe(before);
+    const between = await world.ask({ since: daysAgo(8), until: daysAgo(0) });
+    await expect.poll(() => world.state(between), WAIT).toBe("done");
+    // The two periods touch only where their seconds meet; the older one may begin a second lower.
+    expect(BigInt((await world.progress())!.history_since)).toBeLessThanOrEqual(daysAgo(8));
+  });
+
+  it("goes on under the next leader where the last one stopped", async () => {
+    const world = await startWorld();
+    for (let day = 1; day < 40; day += 1) world.provider.put(`D${day}`, secondsAgo(day * DAY));
+    world.provider.limitMax = 1;
+    const first = world.startPoller();
+    const backfillId = await world.ask({ since: daysAgo(40), until: daysAgo(0) });
+    await expect
+      .poll(async () => (await readRequest(world.pool, backfillId))!.orders, WAIT)
+      .toBeGreaterThan(3);
+    await first.close();
+    const stopped = (await readRequest(world.pool, backfillId))!;
+    expect(stopped.state).toBe("running");
+    const reads = world.provider.reads.length;
+    world.startPoller();
+    await expect.poll(() => world.state(backfillId), WAIT).toBe("done");
+    const history = world.provider.reads.slice(reads).filter(({ query }) => query.since < daysAgo(0.9));
+    for (const { query } of history)
+      expect(query.until).toBeLessThanOrEqual(stopped.readDownTo + 2n * 10n ** 9n);
+    expect(await world.references()).toHaveLength(39);
+  });
+
+  it("stops when it is cancelled, and fails after failing again and again", async () => {
+    const world = await startWorld();
+    world.provider.put("old", secondsAgo(5 * DAY));
+    const cancelled = await world.ask({ since: daysAgo(9), until: daysAgo(8) });
+    expect(await cancelRequest(world.pool, cancelled)).toBe(true);
+    expect(await cancelRequest(world.pool, cancelled)).toBe(false);
+    const facts = { status: 503, code: null, requestId: null };
+    world.provider.before = () => {
+      const { query } = world.provider.reads.at(-1)!;
+      if (query.since > daysAgo(2)) return;
+      throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
+    };
+    const failing = await world.ask({ since: daysAgo(9), until: daysAgo(2.5) });
+    world.startPoller({ intervalSeconds: 0.005 });
+    await expect.poll(() => world.state(failing), WAIT).toBe("failed");
+    expect(await readRequest(world.pool, failing)).toMatchObject({
+      lastError: "the past is away",
+      orders: 0,
+    });
+    expect(await world.state(cancelled)).toBe("cancelled");
+    expect(await world.references()).toEqual([]);
+  });
+});
+
+it("reads 20,000 orders of the sandbox with hardly more requests than they need", async () => {
+  const ORDERS = 20_000;
+  const { clock, pool, sandbox, provider, steer, startPoller } = await startVirtualWorld();
+  const until = floor(sandbox.now());
+  const since = until - BigInt(90 * DAY) * 10n ** 9n;
+  await steer("POST", "/seed", {
+    orders: ORDERS,
+    since: formatInstant(until - BigInt(60 * DAY) * 10n ** 9n),
+  });
+  const { rows } = await provider.query<{ total: number }>(
+    "select count(*)::int as total from sandbox.orders where livemode and updated_at < $1",
+    [until - 10n ** 10n],
+  );
+  const total = rows[0]!.total;
+  startPoller("only", { backfillSince: "PT1M" });
+  // What the backfill is to be joined to is proved by then.
+  await clock.runUntil(120_000);
+  const backfillId = await requestPeriod(pool, { kind: "backfill", sourceId: "live", since, until });
+  const isDone = async () => (await readRequest(pool, backfillId))?.state === "done";
+  while (!(await isDone()) && clock.monotonicMs() < 600_000)
+    await clock.runUntil(clock.monotonicMs() + 5_000);
+  const done = (await readRequest(pool, backfillId))!;
+  expect((await pool.query("select from mirror.orders")).rowCount).toBe(total);
+  expect(done).toMatchObject({ state: "done", historySince: since });
+  expect(done.requests).toBeLessThanOrEqual(1.1 * Math.ceil(total / 200));
+});

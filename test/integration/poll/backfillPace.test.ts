@@ -1,0 +1,32 @@
+import { expect, it } from "vitest";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+
+const ORDERS = 100_000;
+const PAGE = 200;
+const DAY_NANOS = 86_400n * 10n ** 9n;
+/** Our nine tenths of the order-list policy. */
+const ALLOWED_PER_SECOND = 1.8;
+
+it("reads 100,000 orders of the past by hardly more requests than they need, as fast as it may", async () => {
+  const { clock, pool, sandbox, sent, steer, startPoller } = await startVirtualWorld();
+  const start = sandbox.now();
+  await steer("POST", "/seed", { orders: ORDERS, since: formatInstant(start - 29n * DAY_NANOS) });
+  startPoller("only");
+  const isDone = async () =>
+    ((await readPollState(pool, "live"))?.safeThrough ?? 0n) > start - 3_600n * 10n ** 9n;
+  while (!(await isDone()) && clock.monotonicMs() < 1_200_000)
+    await clock.runUntil(clock.monotonicMs() + 10_000);
+  const { rows } = await pool.query<{ requests: number; orders: number }>(
+    "select sum(requests)::int as requests, sum(orders)::int as orders from mirror.coverage where sweep = 'backfill'",
+  );
+  const { requests = 0 } = rows[0] ?? {};
+  expect((await pool.query("select from mirror.orders")).rowCount).toBe(ORDERS);
+  expect(requests).toBeLessThanOrEqual(1.1 * (ORDERS / PAGE));
+  const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
+  // From the first cycle to the end of the last window of the history, other reads included.
+  const busy = lists.slice(0, requests);
+  const seconds = (busy.at(-1)! - busy[0]!) / 1_000;
+  expect(busy.length / seconds).toBeGreaterThanOrEqual(0.95 * ALLOWED_PER_SECOND);
+}, 600_000);

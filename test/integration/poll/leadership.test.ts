@@ -1,0 +1,126 @@
+import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease, LeaseLostError } from "../../../src/database/leases.sql.ts";
+import { makeLeadership } from "../../../src/poll/leader/leadership.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
+
+const NAME = "poll:live";
+/** Longer than any of these tests by the database's clock, which is the real one. */
+const TTL_MS = 60_000;
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 30_000 });
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(() => pool.query("truncate mirror.leases"));
+
+const acquire = (holder: string) => acquireLease(pool, { name: NAME, holder, ttlMs: TTL_MS });
+const expiresIn = (seconds: number) =>
+  pool.query("update mirror.leases set expires_at = clock_timestamp() + make_interval(secs => $1)", [
+    seconds,
+  ]);
+
+it("is taken from one who died before the database's clock was set back, at once", async () => {
+  expect(await acquire("dead")).toMatchObject({ fence: 1n });
+  await expiresIn(3_600);
+  expect(await acquire("next")).toMatchObject({ holder: "next", fence: 2n });
+});
+
+it("is not taken from one who may still hold it", async () => {
+  await acquire("alive");
+  await expiresIn(TTL_MS / 1_000 - 1);
+  expect(await acquire("next")).toBeUndefined();
+});
+
+it("is not taken from one who took it while the other one waited", async () => {
+  const client = await pool.connect();
+  await client.query("begin; insert into mirror.leases values ('poll:live', 'first', 1, '-infinity')");
+  const second = acquire("second");
+  await expect.poll(isAsking).toBe(true);
+  await client.query("update mirror.leases set expires_at = clock_timestamp() + make_interval(secs => $1)", [
+    TTL_MS / 1_000,
+  ]);
+  await client.query("commit");
+  client.release();
+  expect(await second).toBeUndefined();
+});
+
+/** Answers of the leases' table come only once the returned function was called. */
+async function holdBackAnswers(): Promise<() => Promise<void>> {
+  const client = await pool.connect();
+  await client.query("begin; lock table mirror.leases in access exclusive mode");
+  return async () => {
+    await client.query("commit");
+    client.release();
+  };
+}
+const isAsking = async () =>
+  (
+    await pool.query(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and query like '%mirror.leases%' and pid <> pg_backend_pid()",
+    )
+  ).rowCount === 1;
+
+function makeSut() {
+  const clock = makeSimulatedClock();
+  const sleeps: number[] = [];
+  const leadership = makeLeadership({
+    pool,
+    name: NAME,
+    holder: "test",
+    ttlMs: TTL_MS,
+    clock: {
+      ...clock,
+      sleep(ms, signal) {
+        sleeps.push(ms);
+        return clock.sleep(ms, signal);
+      },
+    },
+    logger: silentLogger,
+  });
+  onTestFinished(() => leadership.resign());
+  return { clock, leadership, sleeps };
+}
+
+it("is trusted from before it was asked for: the answer may have been under way for long", async () => {
+  const { clock, leadership } = makeSut();
+  const letAnswer = await holdBackAnswers();
+  const leading = leadership.lead();
+  await expect.poll(isAsking).toBe(true);
+  await clock.runUntil(TTL_MS - 1_000);
+  await letAnswer();
+  const term = (await leading)!;
+  expect(() => term.assertLeading()).not.toThrow();
+  await clock.runUntil(TTL_MS);
+  expect(() => term.assertLeading()).toThrow(LeaseLostError);
+});
+
+it("is trusted from before its renewal was asked for", async () => {
+  const { clock, leadership, sleeps } = makeSut();
+  const term = (await leadership.lead())!;
+  const letAnswer = await holdBackAnswers();
+  const askedMs = TTL_MS / 3;
+  await clock.runUntil(askedMs);
+  await expect.poll(isAsking).toBe(true);
+  await clock.runUntil(TTL_MS - 1_000);
+  await letAnswer();
+  // It sleeps again once it has the answer.
+  await expect.poll(() => sleeps.length).toBe(2);
+  // Renewals after this one are kept waiting, so that only this one counts.
+  const letThemAnswer = await holdBackAnswers();
+  onTestFinished(letThemAnswer);
+  await clock.runUntil(askedMs + TTL_MS - 1_000);
+  expect(() => term.assertLeading()).not.toThrow();
+  await clock.runUntil(askedMs + TTL_MS);
+  expect(() => term.assertLeading()).toThrow(LeaseLostError);
+});

@@ -1,0 +1,149 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { inTransaction } from "../../../src/database/transaction.ts";
+import { commitWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+const NAME = "poll:live";
+const TTL = { ttlMs: 60_000 };
+
+let database: TestDatabase;
+let pool: Pool;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 2, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+/** What a lease is: at most one holds, each taking has a greater number, and one that ran out is gone. */
+interface Model {
+  fence: bigint;
+  /** Place in `taken` of the one that holds. */
+  holds: number | undefined;
+  taken: number;
+}
+interface Real {
+  readonly taken: Lease[];
+}
+type Command = fc.AsyncCommand<Model, Real>;
+
+const acquire = (holder: string): Command => ({
+  check: () => true,
+  run: async (model, real) => {
+    const lease = await acquireLease(pool, { name: NAME, holder, ...TTL });
+    expect(lease === undefined).toBe(model.holds !== undefined);
+    if (lease === undefined) return;
+    expect(lease.fence).toBe((model.fence += 1n));
+    model.holds = model.taken;
+    model.taken += 1;
+    real.taken.push(lease);
+  },
+  toString: () => `${holder} wants it`,
+});
+
+/** Something that only the one that holds may do; `place` counts from the last one taken. */
+const use = (
+  name: string,
+  place: number,
+  act: (lease: Lease) => Promise<boolean>,
+  frees = false,
+): Command => ({
+  check: ({ taken }) => place < taken,
+  run: async (model, real) => {
+    const chosen = model.taken - 1 - place;
+    const lease = real.taken[chosen]!;
+    expect(await act(lease)).toBe(model.holds === chosen);
+    if (frees && model.holds === chosen) model.holds = undefined;
+  },
+  toString: () => `${name} under the one taken ${place} before the last`,
+});
+
+const renew = (place: number) => use("renew", place, (lease) => renewLease(pool, lease, TTL));
+const commit = (place: number) =>
+  use("commit a window", place, async (lease) => {
+    const window = {
+      sourceId: "live",
+      since: 0n,
+      until: 1n,
+      sweep: "fast",
+      proved: false,
+      movesCursor: true,
+      margins: { settleSeconds: 5, overlapSeconds: 60 },
+      begunAt: 1n,
+      requests: 1,
+      orders: 0,
+      durationMs: 0,
+    };
+    return inTransaction(pool, (client) => commitWindow(client, lease, window)).then(
+      () => true,
+      (error: unknown) => {
+        expect(error).toBeInstanceOf(LeaseLostError);
+        return false;
+      },
+    );
+  });
+const release = (place: number) =>
+  use(
+    "release",
+    place,
+    async (lease) => {
+      const before = await isHeld(lease);
+      await releaseLease(pool, lease);
+      return before;
+    },
+    true,
+  );
+const expire = (): Command => ({
+  check: () => true,
+  run: async (model) => {
+    await pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
+    model.holds = undefined;
+  },
+  toString: () => "it runs out",
+});
+
+async function isHeld({ holder, fence }: Lease): Promise<boolean> {
+  const { rowCount } = await pool.query(
+    `select from mirror.leases
+     where name = $1 and holder = $2 and fence = $3::bigint and expires_at > clock_timestamp()`,
+    [NAME, holder, fence],
+  );
+  return rowCount === 1;
+}
+
+it("has one holder at a time and lets nobody else renew, write or release, whatever happens in which order", async () => {
+  const place = fc.nat(3);
+  const commands = fc.commands(
+    [
+      fc.constantFrom("a", "b", "c").map(acquire),
+      place.map(renew),
+      place.map(commit),
+      place.map(release),
+      fc.constant(expire()),
+    ],
+    { maxCommands: 30, size: "max" },
+  );
+  await fc.assert(
+    fc.asyncProperty(commands, async (sequence) => {
+      await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage");
+      await pool.query(
+        "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', 0, 0)",
+      );
+      const model: Model = { fence: 0n, holds: undefined, taken: 0 };
+      const real: Real = { taken: [] };
+      await fc.asyncModelRun(() => ({ model, real }), sequence);
+      expect(new Set(real.taken.map(({ fence }) => fence)).size).toBe(real.taken.length);
+    }),
+    { numRuns: 60 },
+  );
+});

@@ -1,0 +1,195 @@
+import { afterEach, beforeEach, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
+import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
+
+/** Of another organization of the sandbox. */
+const OTHER = "dos_live_other";
+const WAIT = { timeout: 60_000 };
+
+let url: string;
+let pool: Pool;
+let cleanUps: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  const database = await makeTestDatabase();
+  url = database.url;
+  pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  cleanUps = [() => database.drop(), () => pool.end()];
+});
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+});
+
+function startPoller(client: OrderSource): Poller {
+  const poller = makeLivePoller({
+    client,
+    pool,
+    intervalSeconds: 0.05,
+    backfillSince: "P1D",
+    holder: `poller ${cleanUps.length}`,
+  });
+  cleanUps.push(() => poller.close());
+  return poller;
+}
+
+function clientWith(baseUrl: string, apiKey: string): OrderSource & { readonly listReads: () => number } {
+  const client = makeProviderClient({
+    baseUrl,
+    apiKey,
+    budget: makeBudget({ clock: systemClock }),
+    clock: systemClock,
+    logger: silentLogger,
+  });
+  let listReads = 0;
+  return {
+    promises: client.promises,
+    providerClock: client.providerClock,
+    getOrder: (...given) => client.getOrder(...given),
+    listBranches: (...given) => client.listBranches(...given),
+    listWindow(...given) {
+      listReads += 1;
+      return client.listWindow(...given);
+    },
+    listReads: () => listReads,
+  };
+}
+
+/** A provider in memory with these branches, or with what `list` does. */
+function providerWith(list: () => Promise<readonly string[]>): OrderSource {
+  const provider = makeMemoryProvider();
+  provider.put("A", secondsAgo(300));
+  return { ...provider, listBranches: async () => ({ raws: await list(), hasMore: false }) };
+}
+const branches = (...ids: string[]) =>
+  ids.map((id) =>
+    JSON.stringify({ id, reference: null, name: `Branch ${id}`, routesTo: null, connectedZones: [] }),
+  );
+
+const readSource = async () =>
+  (
+    await pool.query<{ safeThrough: string | null; refused: string | null; orders: number }>(
+      `select safe_through as "safeThrough", refused_branches as refused,
+         (select count(*)::int from mirror.orders) as orders
+       from mirror.sources left join mirror.poll_state using (source_id)`,
+    )
+  ).rows[0]!;
+
+function configured(baseUrl: string) {
+  return {
+    sourceId: "live",
+    mode: "live",
+    organization: "default",
+    baseUrl,
+    apiKey: LIVE,
+    webhookSecrets: [],
+    webhookScheme: "standard-webhooks",
+  } as const;
+}
+
+/** What the first cycle that it leads came to: the lease of a poller that was slow to close runs out by itself. */
+const lead = (poller: Poller) =>
+  vi.waitUntil(
+    async () => {
+      const report = await poller.runOnce();
+      return report.outcome === "not_leading" || report.outcome === "not_due" ? undefined : report;
+    },
+    { ...WAIT, interval: 20 },
+  );
+
+async function pollUntilProved(poller: Poller): Promise<void> {
+  const provedBy = async () => {
+    const { outcome } = await poller.runOnce();
+    return (await readSource()).safeThrough === null ? "nothing is proved" : outcome;
+  };
+  await expect.poll(provedBy, WAIT).toBe("polled");
+  await poller.close();
+}
+
+it("refuses the key of another organization before its first list request, and names both and the ways on", async () => {
+  const sandbox = await makeTestSandbox();
+  cleanUps.push(() => sandbox.close());
+  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
+  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  const before = await readSource();
+
+  const client = clientWith(sandbox.url, OTHER);
+  const refused = await lead(startPoller(client));
+  expect(refused).toMatchObject({ outcome: "failed", error: expect.any(ConfigurationError) as unknown });
+  const { message, fix } = refused.error as ConfigurationError;
+  expect(message).toMatch(
+    /^Source live belongs to the organization with the branches .* \(.{36}\), .* \(.{36}\) and 4 more, and the configured key is of the one with the branches Keuken .* \(.{36}\), Keuken .* \(.{36}\)\.$/,
+  );
+  expect(fix).toMatch(/source name of its own .*`order-mirror source adopt live`/);
+  expect(client.listReads()).toBe(0);
+  expect(await readSource()).toEqual({
+    ...before,
+    refused: expect.stringContaining("Keuken Centrum") as string,
+  });
+  const { stdout } = await runCommand(["status"], { databaseUrl: url });
+  expect(stdout).toContain(message);
+
+  // The right key may lead at once, and goes on where it was.
+  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "polled" });
+  expect((await readSource()).refused).toBeNull();
+});
+
+it("gives the source to the other organization when it is told to, and starts a new history", async () => {
+  const sandbox = await makeTestSandbox();
+  cleanUps.push(() => sandbox.close());
+  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
+  const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
+  const adopt = () => runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url, env });
+  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  // Nobody has seen another one yet.
+  expect((await adopt()).stdout).toContain("belongs to http://127.0.0.1");
+  expect((await readSource()).safeThrough).not.toBeNull();
+
+  const poller = startPoller(clientWith(sandbox.url, OTHER));
+  expect(await lead(poller)).toMatchObject({ outcome: "failed" });
+  await poller.close();
+  const { code, stdout } = await adopt();
+  expect(stdout).toMatch(/^Source live now belongs to the organization with the branches Keuken /);
+  expect(code).toBe(0);
+  expect(await readSource()).toMatchObject({ safeThrough: null, refused: null });
+  const { rows } = await pool.query<{ note: string }>(
+    "select note from mirror.ops_actions where action = 'adopt'",
+  );
+  expect(rows).toHaveLength(1);
+  expect(rows[0]!.note).toMatch(/; now the organization with the branches Keuken /);
+  await pollUntilProved(startPoller(clientWith(sandbox.url, OTHER)));
+  expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "failed" });
+});
+
+it("takes no offence at a list without branches, at a request that fails, and at branches that come and go", async () => {
+  await recordConfiguredSources(pool, { sources: [configured("https://api.example")] });
+  const lists: (() => Promise<readonly string[]>)[] = [
+    () => Promise.resolve(branches("a", "b")),
+    () => Promise.resolve([]),
+    () => Promise.reject(new UnavailableError("there are no branches now")),
+    () => Promise.resolve(branches("b", "c")),
+    // Not one of the branches that were there at first, and still the same organization.
+    () => Promise.resolve(branches("c", "d")),
+    // Branches that were closed in between.
+    () => Promise.resolve(branches("a")),
+  ];
+  for (const list of lists) await pollUntilProved(startPoller(providerWith(list)));
+  const { rows } = await pool.query("select branch_ids from mirror.sources");
+  expect(rows).toEqual([{ branch_ids: ["a", "b", "c", "d"] }]);
+
+  const replaced = startPoller(providerWith(() => Promise.resolve(branches("x", "y"))));
+  expect(await lead(replaced)).toMatchObject({ outcome: "failed" });
+});

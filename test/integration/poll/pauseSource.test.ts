@@ -1,0 +1,73 @@
+import { expect, it, onTestFinished } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+it("polls no more while paused, and resumes where it left off", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  await addSource(pool, "other");
+  const startPoller = (sourceId: string) => {
+    const provider = makeMemoryProvider();
+    const poller = makePoller({
+      source: { sourceId },
+      client: provider,
+      pool,
+      apply: makeApply({
+        events: deliveryEvents,
+        pool,
+        logger: silentLogger,
+        modes: new Map([[sourceId, "live"]]),
+      }),
+      clock: systemClock,
+      logger: silentLogger,
+      intervalSeconds: 0.05,
+      settleSeconds: 1,
+      overlapSeconds: 2,
+      backfillSince: "PT1M",
+      pace: "cycle",
+      holder: "test",
+      rateWindowMs: 0,
+    });
+    onTestFinished(() => poller.close());
+    return { provider, poller };
+  };
+  const live = startPoller("live");
+  const other = startPoller("other");
+  const outcome = async () => (await live.poller.runOnce()).outcome;
+  await expect.poll(outcome, { timeout: 60_000 }).toBe("polled");
+  const run = (action: string) => runCommand(["source", action, "live"], { databaseUrl: database.url });
+
+  expect(await run("pause")).toMatchObject({ code: 0, stdout: "Polling of source live is now paused.\n" });
+  expect(await run("pause")).toMatchObject({ stdout: "Polling of source live is already paused.\n" });
+  await expect.poll(outcome, { timeout: 60_000 }).toBe("paused");
+  const reads = live.provider.reads.length;
+  const leases = await pool.query("select from mirror.leases where expires_at > clock_timestamp()");
+  expect(leases.rowCount).toBe(0);
+  live.provider.put("during", secondsAgo(1));
+  await expect.poll(async () => (await other.poller.runOnce()).outcome, { timeout: 60_000 }).toBe("polled");
+  expect(["paused", "not_due"]).toContain(await outcome());
+  expect(live.provider.reads).toHaveLength(reads);
+  const { stdout } = await runCommand(["status"], { databaseUrl: database.url });
+  expect(stdout).toMatch(/polling +paused/);
+
+  expect(await run("resume")).toMatchObject({ stdout: "Polling of source live is now running.\n" });
+  const mirrored = async () => {
+    await live.poller.runOnce();
+    return (await pool.query("select from mirror.orders where reference = 'during'")).rowCount;
+  };
+  await expect.poll(mirrored, { timeout: 60_000 }).toBe(1);
+  expect(await runCommand(["source", "pause", "nobody"], { databaseUrl: database.url })).toMatchObject({
+    code: 2,
+  });
+});

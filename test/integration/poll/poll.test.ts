@@ -1,0 +1,563 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { LeaseLostError } from "../../../src/database/leases.sql.ts";
+import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
+import { PollerClosedError, WalkStalledError } from "../../../src/poll/cycle/errors.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { InvalidApiKeyError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { startFaultProxy } from "../../support/faults/faultProxy.ts";
+import { portOf, through } from "../../support/faults/faultWorld.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let provider: MemoryProvider;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  provider = makeMemoryProvider();
+  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages, mirror.refetches, mirror.orders,
+    mirror.history, mirror.changes, mirror.quarantine`);
+});
+
+const INTERVAL_SECONDS = 0.05;
+
+/** A poller in a hurry; closed at the end of the test. */
+function makeSut(more: Partial<PollDeps> = {}): Poller {
+  const apply = makeLiveApply(pool);
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: provider,
+    pool,
+    apply,
+    clock: systemClock,
+    logger: silentLogger,
+    intervalSeconds: INTERVAL_SECONDS,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    backfillSince: "PT1H",
+    pace: "cycle",
+    holder: `test-${Math.random()}`,
+    rateWindowMs: 0,
+    ...more,
+  });
+  onTestFinished(() => poller.close());
+  return poller;
+}
+
+/** Calls runOnce until it did something. */
+async function poll(poller: Poller) {
+  return vi.waitUntil(
+    async () => {
+      const report = await poller.runOnce();
+      return report.outcome === "not_due" ? undefined : report;
+    },
+    { timeout: 60_000, interval: 10 },
+  );
+}
+
+function makeSignal(): { given: Promise<void>; give: () => void } {
+  let give: () => void = () => undefined;
+  const given = new Promise<void>((resolve) => (give = resolve));
+  return { given, give: () => give() };
+}
+
+const readReferences = async () =>
+  (
+    await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
+  ).rows.map(({ reference }) => reference);
+const readState = async () =>
+  (await pool.query<Record<string, string | null>>("select * from mirror.poll_state")).rows[0]!;
+const readCoverage = async () =>
+  (
+    await pool.query<{ sweep: string; since: string; until: string; proved: boolean; fence: string }>(
+      "select * from mirror.coverage order by coverage_id",
+    )
+  ).rows;
+const isWhole = (instant: string | null | undefined) => BigInt(instant!) % 1_000_000_000n === 0n;
+const ageOf = (instant: string | null | undefined) => Number(systemClock.now() - BigInt(instant ?? 0)) / 1e9;
+/** Polls until the mirror vouches for all but the last moments. */
+const pollUntilSafe = (poller: Poller) =>
+  vi.waitUntil(
+    async () => {
+      await poll(poller);
+      return ageOf((await readState())["safe_through"]) < 15;
+    },
+    { timeout: 60_000, interval: 1 },
+  );
+const unavailable = () =>
+  new ProviderUnavailableError(
+    "GET /v1/orders failed",
+    { status: 503, code: null, requestId: null },
+    { reason: "server" },
+  );
+
+describe("a new source", () => {
+  it("reads what changed just now at once, then its history, and then vouches for all of it", async () => {
+    provider.put("now", secondsAgo(2.5));
+    provider.put("old", secondsAgo(3_000));
+    provider.put("older", secondsAgo(3_590));
+    provider.put("too old", secondsAgo(3_700));
+    const poller = makeSut({ intervalSeconds: 5 });
+    expect(await poll(poller)).toMatchObject({ outcome: "polled", applied: 3, unproved: 0 });
+    expect(await readReferences()).toEqual(["now", "old", "older"]);
+    const sweeps = (await readCoverage()).map(({ sweep }) => sweep);
+    expect(sweeps).toEqual(["fast", "delayed", "backfill"]);
+    const { history_since, polled_through, safe_through } = await readState();
+    expect([history_since, polled_through, safe_through].every(isWhole)).toBe(true);
+    expect(ageOf(history_since)).toBeGreaterThan(3_599);
+    expect(ageOf(history_since)).toBeLessThan(3_610);
+    expect(ageOf(safe_through)).toBeGreaterThan(3);
+    expect(ageOf(safe_through)).toBeLessThan(12);
+  });
+
+  it("says by which way it saw an order", async () => {
+    provider.put("now", secondsAgo(2.5));
+    provider.put("old", secondsAgo(3_000));
+    await poll(makeSut({ intervalSeconds: 5 }));
+    const { rows } = await pool.query(
+      "select reference, first_seen_via as via, settled from mirror.orders order by 1",
+    );
+    expect(rows).toEqual([
+      { reference: "now", via: "poll", settled: true },
+      { reference: "old", via: "backfill", settled: true },
+    ]);
+  });
+
+  it("writes nothing when the same is read again", async () => {
+    provider.put("now", secondsAgo(2.5));
+    const poller = makeSut();
+    await poll(poller);
+    expect(await poll(poller)).toMatchObject({ outcome: "polled", applied: 0 });
+    expect((await pool.query("select from mirror.history")).rowCount).toBe(1);
+  });
+
+  it("keeps unreadable elements and goes on", async () => {
+    provider.serveToo(JSON.stringify({ reference: "R-broken", updatedAt: "yesterday" }));
+    provider.put("now", secondsAgo(2.5));
+    const report = await poll(makeSut());
+    expect(report).toMatchObject({ outcome: "polled", applied: 1 });
+    expect(report.unreadable).toBeGreaterThan(0);
+    const { rows } = await pool.query("select source_id, via, reason, raw from mirror.quarantine");
+    expect(rows).toMatchObject([{ source_id: "live", via: "poll", reason: "unreadable_order" }]);
+  });
+
+  it("claims of its history what it has read, and a kill in the middle of it resumes", async () => {
+    provider.limitMax = 5;
+    for (let order = 0; order < 40; order += 1) provider.put(`R${order}`, secondsAgo(1_000 + order * 60));
+    let list = 0;
+    provider.before = () => {
+      list += 1;
+      if (list > 4) throw unavailable();
+    };
+    const first = makeSut({ intervalSeconds: 5 });
+    expect(await poll(first)).toMatchObject({
+      outcome: "polled",
+      spareError: expect.any(ProviderUnavailableError),
+    });
+    const some = await readReferences();
+    expect(some.length).toBeGreaterThan(0);
+    expect(some.length).toBeLessThan(40);
+    expect((await readState())["safe_through"]).toBeNull();
+    await first.close();
+    provider.before = () => undefined;
+    await pollUntilSafe(makeSut());
+    expect(await readReferences()).toHaveLength(40);
+  });
+
+  it("reads a long history in windows, oldest first, with the live window before it in every cycle", async () => {
+    provider.limitMax = 3;
+    for (let order = 0; order < 60; order += 1) provider.put(`R${order}`, secondsAgo(5_000 + order * 86_400));
+    provider.before = () => systemClock.sleep(10);
+    await pollUntilSafe(makeSut({ backfillSince: "P70D" }));
+    expect(await readReferences()).toHaveLength(60);
+    const coverage = await readCoverage();
+    const parts = coverage.filter(({ sweep }) => sweep === "backfill");
+    expect(parts.length).toBeGreaterThan(3);
+    for (const [index, part] of parts.entries()) {
+      expect(part.proved).toBe(true);
+      expect(part.since).toBe(parts[index - 1]?.until ?? part.since);
+    }
+    expect(coverage.filter(({ sweep }) => sweep === "fast").length).toBeGreaterThan(3);
+  });
+});
+
+describe("the pace", () => {
+  it("starts no cycle before the interval is over, whoever asks", async () => {
+    const slow = { intervalSeconds: 30 };
+    const first = makeSut(slow);
+    expect((await first.runOnce()).outcome).toBe("polled");
+    const again = await first.runOnce();
+    expect(again.outcome).toBe("not_due");
+    expect(again.waitMs).toBeGreaterThan(25_000);
+    await first.close();
+    const second = await makeSut(slow).runOnce();
+    expect(second.outcome).toBe("not_due");
+    expect(second.waitMs).toBeGreaterThan(25_000);
+  });
+
+  it("gives two calls at once the same cycle", async () => {
+    const poller = makeSut();
+    const [one, two] = await Promise.all([poller.runOnce(), poller.runOnce()]);
+    expect(one).toBe(two);
+  });
+
+  it("leaves a rate window between the last read of one leader and the first of the next", async () => {
+    const first = makeSut();
+    await poll(first);
+    await first.close();
+    const lastMs = provider.reads.at(-1)!.atMs;
+    const count = provider.reads.length;
+    await poll(makeSut({ rateWindowMs: 400 }));
+    expect(provider.reads[count]!.atMs - lastMs).toBeGreaterThanOrEqual(395);
+  });
+
+  it("leaves the interval between any two list reads when every read counts", async () => {
+    provider.limitMax = 5;
+    for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
+    const poller = makeSut({ pace: "request", intervalSeconds: 0.2 });
+    await poll(poller);
+    await poll(poller);
+    const starts = provider.reads.map(({ atMs }) => atMs);
+    expect(starts.length).toBeGreaterThan(3);
+    for (const [index, atMs] of starts.slice(1).entries()) {
+      expect(atMs - starts[index]!).toBeGreaterThanOrEqual(195);
+    }
+  });
+
+  it("polls by itself once it is started", async () => {
+    provider.put("R1", secondsAgo(2.5));
+    makeSut().start();
+    await vi.waitFor(async () => expect(await readReferences()).toEqual(["R1"]), { timeout: 60_000 });
+    provider.put("R2", secondsAgo(0));
+    await vi.waitFor(async () => expect(await readReferences()).toEqual(["R1", "R2"]), { timeout: 60_000 });
+  });
+});
+
+describe("two pollers", () => {
+  it("have one leader, and the other takes over when it goes", async () => {
+    const [first, second] = [makeSut(), makeSut()];
+    const outcomes = await Promise.all([first.runOnce(), second.runOnce()]);
+    expect(outcomes.map(({ outcome }) => outcome).toSorted()).toEqual(["not_leading", "polled"]);
+    const [leader, other] = outcomes[0].outcome === "polled" ? [first, second] : [second, first];
+    await leader.close();
+    const third = makeSut();
+    expect((await poll(third)).outcome).toBe("polled");
+    expect((await other.runOnce()).outcome).toBe("not_due");
+    const fences = (await readCoverage()).map(({ fence }) => Number(fence));
+    expect([Math.min(...fences), Math.max(...fences)]).toEqual([1, 2]);
+  });
+
+  it("have one that takes over from one that is stopped, which can commit nothing when it wakes", async () => {
+    provider.limitMax = 5;
+    for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
+    const asked = makeSignal();
+    const woken = makeSignal();
+    const { before } = provider;
+    provider.before = async () => {
+      provider.before = before;
+      asked.give();
+      await woken.given;
+    };
+    // A stopped process renews nothing: here its clock stands still.
+    const stopped = { ...systemClock, monotonicMs: () => 0, sleep: () => new Promise<void>(() => undefined) };
+    const old = makeSut({ leaseTtlMs: 300, clock: stopped });
+    const oldReport = old.runOnce();
+    await asked.given;
+    const fresh = makeSut({ leaseTtlMs: 300 });
+    const report = await vi.waitUntil(
+      async () => {
+        const one = await fresh.runOnce();
+        return one.outcome === "polled" ? one : undefined;
+      },
+      { timeout: 60_000, interval: 20 },
+    );
+    expect(report).toMatchObject({ outcome: "polled" });
+    expect(await readReferences()).toHaveLength(12);
+    const before2 = await readCoverage();
+    woken.give();
+    expect(await oldReport).toMatchObject({ outcome: "lease_lost", error: expect.any(LeaseLostError) });
+    const fences = (await readCoverage()).slice(before2.length).map(({ fence }) => fence);
+    expect(fences.filter((fence) => fence === "1")).toEqual([]);
+  });
+
+  it("have a leader that asks for nothing more once it cannot be sure to lead", async () => {
+    provider.limitMax = 5;
+    for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
+    let skippedMs = 0;
+    provider.before = () => {
+      // While the first page is under way the process is stopped for longer than the lease lasts.
+      skippedMs = 60_000;
+    };
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+    const report = await makeSut({ clock }).runOnce();
+    expect(report.outcome).toBe("lease_lost");
+    expect(provider.reads).toHaveLength(1);
+    expect(await readCoverage()).toEqual([]);
+  });
+});
+
+describe("being broken off", () => {
+  it("between two pages loses nothing: the next one goes on with the window", async () => {
+    provider.limitMax = 5;
+    for (let order = 0; order < 23; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
+    let pages = 0;
+    const first = makeSut();
+    provider.before = async (signal) => {
+      pages += 1;
+      if (pages > 2) await systemClock.sleep(60_000, signal);
+    };
+    const report = first.runOnce();
+    await vi.waitFor(() => expect(pages).toBe(3), 60_000);
+    const startedMs = performance.now();
+    await Promise.all([first.close(), expect(report).rejects.toThrow(PollerClosedError)]);
+    // The request that is under way takes a minute.
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+    expect((await readReferences()).length).toBeGreaterThan(0);
+    expect(await readCoverage()).toEqual([]);
+    provider.before = () => undefined;
+    await poll(makeSut());
+    expect(await readReferences()).toHaveLength(23);
+  });
+
+  it("rejects with the caller's reason", async () => {
+    provider.before = (signal) => systemClock.sleep(60_000, signal);
+    const poller = makeSut();
+    const abort = new AbortController();
+    const report = poller.runOnce(abort.signal);
+    await vi.waitFor(() => expect(provider.reads).toHaveLength(1), 60_000);
+    abort.abort(new Error("enough"));
+    await expect(report).rejects.toThrow("enough");
+    provider.before = () => undefined;
+    expect((await poll(poller)).outcome).toBe("polled");
+  });
+});
+
+it("looks every few seconds for a database that is away, and goes on once it is there", async () => {
+  const line = await startFaultProxy(portOf(database.url));
+  onTestFinished(() => line.close());
+  const away = makePool({
+    url: through(database.url, line),
+    purpose: "poll",
+    max: 2,
+    statementTimeoutMs: 10_000,
+  });
+  onTestFinished(() => away.end());
+  let skippedMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+  const poller = makeSut({ pool: away, clock, intervalSeconds: 30 });
+  line.set({ refuses: true });
+  for (let attempt = 0; attempt < 6; attempt += 1) {
+    const report = await poller.runOnce();
+    expect({ outcome: report.outcome, soon: report.waitMs <= 5_000 }).toEqual({
+      outcome: "failed",
+      soon: true,
+    });
+    skippedMs += report.waitMs;
+  }
+  line.heal();
+  expect(await poller.runOnce()).toMatchObject({ outcome: "polled" });
+});
+
+describe("a provider that fails", () => {
+  it("is asked again from the same place, and no cursor moves meanwhile", async () => {
+    const poller = makeSut();
+    await poll(poller);
+    const before = await readState();
+    provider.put("R1", secondsAgo(1));
+    provider.before = () => {
+      throw unavailable();
+    };
+    const failed = await poll(poller);
+    expect(failed).toMatchObject({ outcome: "failed", error: expect.any(ProviderUnavailableError) });
+    expect(failed.waitMs).toBeGreaterThanOrEqual(INTERVAL_SECONDS * 1_000);
+    const after = await readState();
+    expect(after["polled_through"]).toBe(before["polled_through"]);
+    expect(after["last_error"]).toBe("GET /v1/orders failed");
+    provider.before = () => undefined;
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readReferences()).length === 1;
+      },
+      { timeout: 60_000 },
+    );
+    expect((await readState())["last_error"]).toBeNull();
+  });
+
+  it("from the very first request on leaves its error where it can be seen", async () => {
+    const facts = { status: 401, code: "invalid_api_key", requestId: null };
+    const unsynchronized = { ...provider.providerClock, isSynchronized: () => false };
+    const client = {
+      ...provider,
+      providerClock: unsynchronized,
+      listBranches: () => Promise.reject(new InvalidApiKeyError("GET /v1/branches was refused", facts)),
+    };
+    expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "failed" });
+    expect(await readState()).toMatchObject({
+      last_error: "GET /v1/branches was refused",
+      history_since: null,
+    });
+    expect((await poll(makeSut({ holder: "next", rateWindowMs: 10 }))).outcome).toBe("not_leading");
+  });
+
+  it("by promising orders that it does not give is asked again later, in vain but in measure", async () => {
+    provider.put("R1", secondsAgo(2.5));
+    const client = {
+      ...provider,
+      listWindow: async (...args: Parameters<typeof provider.listWindow>) => {
+        const page = await provider.listWindow(...args);
+        return { ...page, elements: [], hasMore: true };
+      },
+    };
+    const report = await poll(makeSut({ client }));
+    expect(report).toMatchObject({ outcome: "failed", error: expect.any(WalkStalledError) });
+    expect(provider.reads).toHaveLength(3);
+    expect(await readCoverage()).toEqual([]);
+  });
+
+  it("has so much in one window that it is read in shorter ones", async () => {
+    provider.limitMax = 3;
+    for (let order = 0; order < 700; order += 1) provider.put(`R${order}`, secondsAgo(10 + order * 2));
+    const since = secondsAgo(1_500);
+    await pool.query(
+      "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)",
+      [since],
+    );
+    expect(await makeSut().runOnce()).toMatchObject({ outcome: "polled" });
+    expect(await readReferences()).toHaveLength(700);
+    const windows = (await readCoverage()).filter(({ sweep }) => sweep === "fast");
+    expect(windows.length).toBeGreaterThan(1);
+    for (const [index, { since: from }] of windows.slice(1).entries()) {
+      expect(BigInt(from)).toBeLessThan(BigInt(windows[index]!.until));
+    }
+  });
+
+  it("with a refused key is asked slowly, and the log says so once", async () => {
+    const lines: string[] = [];
+    const logger = makeLogger({
+      level: "info",
+      format: "json",
+      service: "test",
+      destination: { write: (line) => void lines.push(line) },
+    });
+    let skippedMs = 0;
+    const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
+    const poller = makeSut({ logger, clock, leaseTtlMs: 3_600_000 });
+    const refuse = () => {
+      throw new InvalidApiKeyError("GET /v1/orders was refused", {
+        status: 401,
+        code: "invalid_api_key",
+        requestId: null,
+      });
+    };
+    provider.before = refuse;
+    for (let attempt = 0; attempt < 3; attempt += 1) {
+      const report = await poll(poller);
+      expect(report).toMatchObject({ outcome: "failed", waitMs: 60_000 });
+      expect(await poller.runOnce()).toMatchObject({ outcome: "not_due" });
+      skippedMs += 60_001;
+    }
+    provider.before = () => undefined;
+    await poll(poller);
+    const messages = lines.map((line) => (JSON.parse(line) as { msg: string }).msg);
+    expect(messages.filter((message) => message.includes("refuses the API key"))).toHaveLength(1);
+    expect(messages.filter((message) => message === "polling works again")).toHaveLength(1);
+  });
+});
+
+describe("orders that were requested again", () => {
+  const request = (...references: string[]) =>
+    requestRefetches(pool, { sourceId: "live", references, reason: "conflict" });
+  const readWishes = async () =>
+    (await pool.query("select reference, attempts from mirror.refetches order by reference")).rows;
+
+  it("are read one by one and applied; one that is not there is given up", async () => {
+    // Too old for any window.
+    provider.put("R1", secondsAgo(7_200));
+    await request("R1", "gone");
+    expect(await poll(makeSut({ intervalSeconds: 5 }))).toMatchObject({
+      outcome: "polled",
+      refetches: 2,
+      applied: 1,
+    });
+    expect(await readWishes()).toEqual([]);
+    expect((await pool.query("select via from mirror.history")).rows).toEqual([{ via: "refetch" }]);
+  });
+
+  it("are read again until nothing can change within their version any more", async () => {
+    provider.put("R1", secondsAgo(-1.5));
+    await request("R1");
+    const poller = makeSut({ intervalSeconds: 0.5 });
+    await poll(poller);
+    expect(await readWishes()).toEqual([{ reference: "R1", attempts: 1 }]);
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readWishes()).length === 0;
+      },
+      { timeout: 60_000, interval: 50 },
+    );
+    expect((await pool.query("select settled from mirror.orders")).rows).toEqual([{ settled: true }]);
+  });
+});
+
+describe("a row stamped in the future", () => {
+  it("moves no cursor, and is read when its time has come", async () => {
+    provider.put("R1", secondsAgo(-3));
+    const poller = makeSut();
+    await poll(poller);
+    const { polled_through } = await readState();
+    expect(BigInt(polled_through!)).toBeLessThanOrEqual(systemClock.now());
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readReferences()).length === 1;
+      },
+      { timeout: 60_000, interval: 50 },
+    );
+  });
+});
+
+describe("a provider's clock that an answer sets back", () => {
+  it("leaves no cursor beyond the present, though the window was planned beyond it", async () => {
+    const since = secondsAgo(100);
+    await pool.query(
+      "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)",
+      [since],
+    );
+    let aheadNanos = 600n * 10n ** 9n;
+    const client = {
+      ...provider,
+      providerClock: { ...provider.providerClock, providerNow: () => systemClock.now() + aheadNanos },
+      listWindow: (...query: Parameters<typeof provider.listWindow>) => {
+        aheadNanos = 0n;
+        return provider.listWindow(...query);
+      },
+    };
+    expect(await makeSut({ client }).runOnce()).toMatchObject({ outcome: "polled" });
+    const planned = provider.reads[0]?.query.until ?? 0n;
+    expect(planned).toBeGreaterThan(systemClock.now() + 500n * 10n ** 9n);
+    const polledThrough = BigInt((await readState())["polled_through"]!);
+    expect(polledThrough).toBeGreaterThan(since);
+    expect(polledThrough).toBeLessThanOrEqual(systemClock.now());
+  });
+});

@@ -1,0 +1,194 @@
+import { expect, it, onTestFinished } from "vitest";
+import { addSeconds, formatInstant } from "../../../src/domain/order/instant.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { changePage, handOn, ofLists, startBadGateway } from "../../support/providers/badGateway.ts";
+import type { GoodAnswer, Spoil } from "../../support/providers/badGateway.ts";
+import { LIVE, readLiveOrders } from "../../support/providers/testSandbox.ts";
+import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+
+const MINUTE_MS = 60_000;
+const SPELL_MS = 4 * MINUTE_MS;
+/** The longest pause between two attempts is a minute; then the gap is read, and the sweep that proves it. */
+const HEALING_MS = 4 * MINUTE_MS;
+const TEN_MINUTES_MS = 10 * MINUTE_MS;
+const HOUR_SECONDS = 3_600;
+/** Changes younger than this may still be on their way: an interval, the settle time and a page. */
+const FRESH_SECONDS = 70;
+/** How far behind the claim may be: what is hidden for minutes counts as late, and the margins learn of it. */
+const BEHIND_MAX_SECONDS = 900;
+/** In four minutes, of the 480 that the rate would allow. */
+const REQUESTS_MAX = 80;
+const TEN_MEBIBYTES = 10 * 1024 * 1024;
+
+interface Spell {
+  readonly spoil: Spoil;
+  /** What the log says of it, in a line that warns; or where else it is shown. */
+  readonly told: RegExp | "quarantine";
+  readonly healingMs?: number;
+  /** Makes the mirror claim too much while it lasts; why is said where it is set. */
+  readonly misleads?: boolean;
+}
+
+const html = "<!doctype html><title>Checking your browser</title>";
+const asHtml =
+  (type: string): Spoil =>
+  (response, good) =>
+    handOn(response, good, { headers: { "content-type": type }, body: html });
+const shiftDate = ({ headers }: GoodAnswer, seconds: number) =>
+  new Date(Date.parse(String(headers.date)) + seconds * 1_000).toUTCString();
+const withClockOff =
+  (seconds: number): Spoil =>
+  (response, good) =>
+    handOn(response, good, { headers: { date: shiftDate(good, seconds) } });
+
+const spells: Record<string, Spell> = {
+  "HTML with 200": { spoil: asHtml("text/html"), told: /content type is not JSON/ },
+  "HTML that calls itself JSON": {
+    spoil: asHtml("application/json"),
+    told: /body is not JSON/,
+  },
+  "HTML with 200 from a machine whose clock is two months ahead": {
+    spoil: (response, good) => {
+      const headers = { "content-type": "text/html", date: shiftDate(good, 60 * 24 * HOUR_SECONDS) };
+      handOn(response, good, { headers, body: html });
+    },
+    told: /content type is not JSON/,
+  },
+  "JSON that ends in the middle": {
+    spoil: (response, good) => handOn(response, good, { body: good.body.slice(0, good.body.length / 2) }),
+    told: /body is not JSON/,
+  },
+  "pages without end and without rows": {
+    spoil: changePage((page) => ({ ...page, data: [], hasMore: true })),
+    told: /there are more orders but does not list them/,
+  },
+  "the same rows on every page, without end": {
+    spoil: repeatFirstRows(),
+    told: /there are more orders but does not list them|more pages than/,
+  },
+  "a redirect to another address": {
+    spoil: (response, good) =>
+      handOn(response, good, { status: 302, headers: { location: "http://127.0.0.1:9/v1/orders" } }),
+    told: /redirected/,
+  },
+  "pages of ten megabytes": {
+    spoil: ofLists((response, good) =>
+      handOn(response, good, { body: good.body + " ".repeat(TEN_MEBIBYTES) }),
+    ),
+    told: /exceeds 10485760 bytes/,
+  },
+  "wrong types in the page": {
+    spoil: changePage((page) => ({ ...page, data: { 0: page.data[0] }, hasMore: "perhaps" })),
+    told: /answered unreadably/,
+  },
+  "wrong types in the rows": {
+    spoil: changePage((page) => ({ ...page, data: page.data.map((row) => ({ ...row, updatedAt: 17 })) })),
+    told: "quarantine",
+    // What is in quarantine is shown there: a single order that nobody can read must not hold up the claim for all.
+    misleads: true,
+  },
+  "a Retry-After of a day": {
+    spoil: ofLists((response, good) =>
+      handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
+    ),
+    told: /rate/i,
+    // A wait that the provider asks for is believed for ten minutes at most.
+    healingMs: TEN_MINUTES_MS + HEALING_MS,
+  },
+  "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), told: /clock differs/ },
+  // The provider's time is known from its own word alone: what it claimed too early is true when that time has come.
+  "a clock ten minutes ahead": {
+    spoil: withClockOff(TEN_MINUTES_MS / 1_000),
+    told: /clock differs/,
+    misleads: true,
+    healingMs: TEN_MINUTES_MS + HEALING_MS,
+  },
+};
+
+/** Whatever is asked for, the rows that were asked for first. */
+function repeatFirstRows(): Spoil {
+  let rows: unknown;
+  return changePage((page) => {
+    if (page.data.length > 0) rows ??= page.data;
+    return { ...page, data: rows ?? page.data, hasMore: true };
+  });
+}
+
+it("polls through every kind of bad answer, and is whole again soon after each", async () => {
+  const { world, gateway, warnings, look } = await startWorld();
+  const { clock, sent } = world;
+  let nowMs = 0;
+  const pass = (ms: number) => clock.runUntil((nowMs += ms));
+  await pass(HEALING_MS);
+
+  for (const [name, { spoil, told, healingMs = HEALING_MS, misleads = false }] of Object.entries(spells)) {
+    const requestsBefore = sent.length;
+    const { quarantined } = await look();
+    warnings.length = 0;
+    gateway.spoil(spoil);
+    await pass(SPELL_MS);
+    const ill = await look();
+    const isTold =
+      told === "quarantine" ? ill.quarantined > quarantined : warnings.some((line) => told.test(line));
+    const requests = sent.length - requestsBefore;
+    expect({
+      name,
+      struck: gateway.spoilt > 0,
+      isTold,
+      falseClaims: misleads ? [] : ill.falseClaims,
+      measured: requests < REQUESTS_MAX,
+    }).toEqual({ name, struck: true, isTold: true, falseClaims: [], measured: true });
+
+    gateway.spoil(undefined);
+    await pass(healingMs);
+    const { stale, falseClaims, behindSeconds } = await look();
+    const isNear = behindSeconds < BEHIND_MAX_SECONDS;
+    expect({ name, stale, falseClaims, isNear }).toEqual({ name, stale: [], falseClaims: [], isNear: true });
+  }
+
+  await world.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+  await pass(2 * MINUTE_MS);
+  const { rows } = await world.pool.query<{ reference: string; raw: unknown }>(
+    "select reference, raw from mirror.orders",
+  );
+  expect(new Map(rows.map(({ reference, raw }) => [reference, raw]))).toEqual(
+    await readLiveOrders(world.steer),
+  );
+  // Of the 429 there is the one that the gateway made up.
+  expect(sent.filter(({ status }) => status === 429)).toHaveLength(1);
+  const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
+  expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
+}, 600_000);
+
+async function startWorld() {
+  const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
+  const { clock, pool, sandbox, steer, startPoller, differences } = world;
+  const gateway = await startBadGateway(sandbox.url);
+  onTestFinished(() => gateway.close());
+  const since = formatInstant(addSeconds(sandbox.now(), -HOUR_SECONDS));
+  await steer("POST", "/seed", { orders: 300, since });
+  const warnings: string[] = [];
+  const destination = { write: (line: string) => void warnings.push(line) };
+  const logger = makeLogger({ level: "warn", format: "json", service: "test", destination });
+  const budget = makeBudget({ clock });
+  const client = makeProviderClient({ baseUrl: gateway.url, apiKey: LIVE, budget, clock, logger });
+  startPoller("only", { logger, client });
+
+  async function look() {
+    const { rows } = await pool.query<{ safe: string; quarantined: number }>(
+      `select safe_through as safe, (select count(*)::int from mirror.quarantine) as quarantined
+       from mirror.poll_state`,
+    );
+    const [{ safe, quarantined } = { safe: "0", quarantined: 0 }] = rows;
+    return {
+      quarantined,
+      behindSeconds: Number(sandbox.now() - BigInt(safe)) / 1e9,
+      /** Orders that the mirror vouches for and has otherwise than the provider. */
+      falseClaims: await differences(BigInt(safe)),
+      stale: await differences(addSeconds(sandbox.now(), -FRESH_SECONDS)),
+    };
+  }
+  return { world, gateway, warnings, look };
+}

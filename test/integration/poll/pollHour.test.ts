@@ -1,0 +1,75 @@
+import { expect, it } from "vitest";
+import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import type { SentRequest } from "../../support/virtual/virtualTime.ts";
+
+const MINUTE_MS = 60_000;
+const SECOND_NANOS = 10n ** 9n;
+const DAY_NANOS = 86_400n * SECOND_NANOS;
+
+const listReads = (sent: readonly SentRequest[]) => sent.filter(({ url }) => url.pathname === "/v1/orders");
+
+/** When live windows were begun: those that reach to the settled present. */
+function livePolls(sent: readonly SentRequest[], start: bigint): number[] {
+  const live = listReads(sent).filter(({ url, atMs }) => {
+    const until = parseInstant(url.searchParams.get("updatedUntil") ?? "");
+    return until > start + BigInt(Math.round(atMs * 1e6)) - 10n * SECOND_NANOS;
+  });
+  return live
+    .map(({ atMs }) => atMs)
+    .filter((atMs, index, all) => index === 0 || atMs > all[index - 1]! + 5_000);
+}
+
+it("keeps rate and interval for an hour of live polls, history, comparisons and leaders that fail", async () => {
+  const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
+  const { clock, pool, sandbox, sent, steer, startPoller } = world;
+  const start = sandbox.now();
+  await steer("POST", "/seed", { orders: 10_000, since: formatInstant(start - 29n * DAY_NANOS) });
+  const leader = async () => {
+    const { rows } = await pool.query<{ holder: string }>("select holder from mirror.leases");
+    return rows[0]?.holder;
+  };
+  const first = startPoller("first");
+  await clock.runUntil(MINUTE_MS);
+  const second = startPoller("second");
+  await clock.runUntil(10 * MINUTE_MS);
+  expect(await leader()).toBe("first");
+
+  // Everything once more by request, and then compared; the leader dies in the middle of it.
+  const month = { sourceId: "live", since: start - 29n * DAY_NANOS, until: sandbox.now() };
+  const backfillId = await requestPeriod(pool, { kind: "backfill", ...month });
+  const verificationId = await requestPeriod(pool, { kind: "verification", ...month, sample: null });
+  await clock.runUntil(10.5 * MINUTE_MS);
+  first.kill();
+  await clock.runUntil(25 * MINUTE_MS);
+  expect(await leader()).toBe("second");
+
+  const third = startPoller("third");
+  await clock.runUntil(35 * MINUTE_MS);
+  second.freeze();
+  await clock.runUntil(37 * MINUTE_MS);
+  second.thaw();
+  await clock.runUntil(60 * MINUTE_MS);
+  expect(await leader()).toBe("third");
+  third.kill();
+
+  expect(sent.filter(({ status }) => status !== 200)).toEqual([]);
+  const lists = listReads(sent).map(({ atMs }) => atMs);
+  expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
+  const polls = livePolls(sent, start);
+  const gaps = polls.slice(1).map((atMs, index) => Math.round(atMs - polls[index]!));
+  // A page of the history that is under way is waited for, and a tick of a second.
+  expect(gaps.filter((gapMs) => gapMs > 32_000).length).toBeLessThanOrEqual(2);
+  // A new leader waits for the old lease to run out, and then for the rate window of the one before it.
+  expect(Math.max(...gaps)).toBeLessThanOrEqual(30_000 + 15_000 + 10_000 + 5_000);
+  expect(await readRequest(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
+  expect(await readRequest(pool, verificationId)).toMatchObject({
+    state: "done",
+    missing: 0,
+    stale: 0,
+    differing: 0,
+    extra: 0,
+  });
+  expect(await world.differences(sandbox.now() - 60n * SECOND_NANOS)).toEqual([]);
+}, 600_000);

@@ -1,0 +1,290 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { gaps } from "../../../src/domain/window/coverage.ts";
+import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
+import { commitWindow, readGaps } from "../../../src/poll/ledger/coverage.sql.ts";
+import type { WalkedWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { inTransaction } from "../../../src/database/transaction.ts";
+import { acquireLease, LeaseLostError, releaseLease, renewLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { beginCycle, beginPolling, endCycle, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import {
+  completeRefetch,
+  postponeRefetch,
+  requestRefetches,
+  takeRefetches,
+} from "../../../src/poll/ledger/refetches.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches");
+});
+
+const TTL = { ttlMs: 15_000 };
+const lead = async (holder = "a", ttlMs = TTL.ttlMs): Promise<Lease> => {
+  const lease = await acquireLease(pool, { name: "poll:live", holder, ttlMs });
+  if (lease === undefined) throw new Error("the lease is taken");
+  return lease;
+};
+const expire = () => pool.query("update mirror.leases set expires_at = clock_timestamp() - interval '1 ms'");
+const begin = async (lease: Lease, state = { historySince: 0n, polledThrough: 0n }) =>
+  beginPolling(pool, lease, { sourceId: "live", ...state });
+const walked = (window: Window, more: Partial<WalkedWindow> = {}): WalkedWindow => ({
+  ...window,
+  sourceId: "live",
+  sweep: "delayed",
+  proved: true,
+  movesCursor: false,
+  margins: { settleSeconds: 5, overlapSeconds: 60 },
+  begunAt: window.until,
+  requests: 1,
+  orders: 0,
+  durationMs: 5,
+  ...more,
+});
+const commit = async (lease: Lease, since: bigint, until: bigint, more: Partial<WalkedWindow> = {}) =>
+  inTransaction(pool, (client) => commitWindow(client, lease, walked({ since, until }, more)));
+
+describe("a lease", () => {
+  it("has one holder at a time, and a greater number with each new one", async () => {
+    const first = await lead("a");
+    expect(first.fence).toBe(1n);
+    expect(await acquireLease(pool, { name: "poll:live", holder: "b", ...TTL })).toBeUndefined();
+    await releaseLease(pool, first);
+    expect((await lead("b")).fence).toBe(2n);
+    await expire();
+    expect((await lead("a")).fence).toBe(3n);
+  });
+  it("goes to one of many that want it at once", async () => {
+    const wanted = await Promise.all(
+      ["a", "b", "c", "d"].map((holder) => acquireLease(pool, { name: "poll:live", holder, ...TTL })),
+    );
+    expect(wanted.filter((lease) => lease !== undefined)).toHaveLength(1);
+  });
+  it("is renewed only by its holder, and not once it has run out", async () => {
+    const lease = await lead();
+    expect(await renewLease(pool, lease, TTL)).toBe(true);
+    expect(await renewLease(pool, { ...lease, fence: lease.fence + 1n }, TTL)).toBe(false);
+    await expire();
+    expect(await renewLease(pool, lease, TTL)).toBe(false);
+  });
+});
+
+describe("writes under a lease that is held no more", () => {
+  const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
+    "committing a window": (lease) => commit(lease, 0n, 10n),
+    "beginning to poll": (lease) => begin(lease),
+    "beginning a cycle": (lease) =>
+      beginCycle(pool, lease, { sourceId: "live", intervalMs: 1, providerNow: 0n }),
+    "ending a cycle": (lease) =>
+      endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
+  };
+  it.each(Object.entries(writes))("refuse %s, whether it ran out or another leads", async (_, write) => {
+    const old = await lead("old");
+    await begin(old);
+    const read = async () =>
+      (
+        await pool.query(
+          "select s.*, (select count(*) from mirror.coverage) as windows from mirror.poll_state s",
+        )
+      ).rows;
+    const before = await read();
+    await expire();
+    await expect(write(old)).rejects.toThrow(LeaseLostError);
+    await lead("new");
+    await expect(write(old)).rejects.toThrow(LeaseLostError);
+    expect(await read()).toEqual(before);
+  });
+
+  it("cannot slip in while the lease changes hands", async () => {
+    const old = await lead("old");
+    await begin(old);
+    const taker = await database.pool.connect();
+    await taker.query("begin");
+    await taker.query(
+      "update mirror.leases set holder = 'new', fence = fence + 1, expires_at = now() + interval '1 h'",
+    );
+    const late = commit(old, 0n, 10n).catch((error: unknown) => error);
+    const waits = async () =>
+      (
+        await pool.query(
+          "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+        )
+      ).rowCount;
+    await vi.waitFor(async () => expect(await waits()).toBe(1), 60_000);
+    await taker.query("commit");
+    taker.release();
+    expect(await late).toBeInstanceOf(LeaseLostError);
+  });
+});
+
+describe("a cycle", () => {
+  it("starts no sooner than the interval after the last one, whoever led it", async () => {
+    const first = await lead("a");
+    await begin(first);
+    const cycle = { sourceId: "live", intervalMs: 30_000, providerNow: 0n };
+    expect(await beginCycle(pool, first, cycle)).toEqual({ waitMs: 0 });
+    await releaseLease(pool, first);
+    const second = await lead("b");
+    const { waitMs } = await beginCycle(pool, second, cycle);
+    expect(waitMs).toBeGreaterThan(25_000);
+    expect(waitMs).toBeLessThanOrEqual(30_000);
+    await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '30.1 s'");
+    expect(await beginCycle(pool, second, cycle)).toEqual({ waitMs: 0 });
+  });
+  it("is not held up by a last start that lies in the future, after the clock was set back", async () => {
+    const lease = await lead();
+    await begin(lease);
+    await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
+    expect(await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n })).toEqual({
+      waitMs: 0,
+    });
+  });
+  it("tells the next leader how long nothing was read, and 0 when it was cut short", async () => {
+    const lease = await lead();
+    expect(await readPollState(pool, "live")).toBeUndefined();
+    await begin(lease, { historySince: 5n, polledThrough: 7n });
+    const state = { historySince: 5n, polledThrough: 7n, safeThrough: undefined };
+    expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: undefined });
+    await beginCycle(pool, lease, { sourceId: "live", intervalMs: 30_000, providerNow: 0n });
+    expect(await readPollState(pool, "live")).toEqual({ ...state, idleMs: 0 });
+    await endCycle(pool, lease, { sourceId: "live", failure: null });
+    await vi.waitFor(
+      async () => expect((await readPollState(pool, "live"))?.idleMs).toBeGreaterThan(5),
+      60_000,
+    );
+  });
+  it("keeps the sentence of its failure until one succeeds", async () => {
+    const lease = await lead();
+    await begin(lease);
+    const readError = async () =>
+      (await pool.query("select last_error, last_error_at from mirror.poll_state")).rows[0];
+    await endCycle(pool, lease, {
+      sourceId: "live",
+      failure: { sentence: "the key is refused", trouble: "key_refused" },
+    });
+    expect(await readError()).toMatchObject({ last_error: "the key is refused" });
+    await endCycle(pool, lease, { sourceId: "live", failure: null });
+    expect(await readError()).toMatchObject({ last_error: null, last_error_at: expect.anything() });
+  });
+});
+
+describe("the ledger", () => {
+  it("moves the cursor only with the sweep that has one, and only forward", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 0n, polledThrough: 100n });
+    const through = async (until: bigint, movesCursor: boolean) =>
+      (await commit(lease, 90n, until, { movesCursor, proved: false })).polledThrough;
+    expect(await through(200n, false)).toBe(100n);
+    expect(await through(150n, true)).toBe(150n);
+    expect(await through(120n, true)).toBe(150n);
+  });
+  it("moves safe_through over proved windows only, stops at a gap, and jumps when it is filled", async () => {
+    const lease = await lead();
+    await begin(lease, { historySince: 10n, polledThrough: 0n });
+    const safe = async (since: bigint, until: bigint, proved = true) =>
+      (await commit(lease, since, until, { proved })).safeThrough;
+    expect(await safe(0n, 20n, false)).toBeUndefined();
+    expect(await safe(12n, 20n)).toBeUndefined();
+    expect(await safe(5n, 12n)).toBe(20n);
+    expect(await safe(30n, 40n)).toBe(20n);
+    expect(await safe(20n, 31n, false)).toBe(20n);
+    expect(await safe(20n, 29n)).toBe(29n);
+    expect(await safe(0n, 15n)).toBe(29n);
+    expect(await safe(29n, 30n)).toBe(40n);
+  });
+  it("finds the gaps, oldest first", async () => {
+    const lease = await lead();
+    await begin(lease);
+    await commit(lease, 10n, 20n);
+    await commit(lease, 30n, 40n);
+    await commit(lease, 20n, 30n, { proved: false });
+    const within = { since: 0n, until: 50n };
+    const found = await readGaps(pool, { sourceId: "live", within, limit: 10 });
+    expect(found).toEqual([
+      { since: 0n, until: 10n },
+      { since: 20n, until: 30n },
+      { since: 40n, until: 50n },
+    ]);
+    expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
+    expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
+  });
+  it("agrees with the arithmetic of the domain", async () => {
+    const window = fc
+      .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), fc.boolean())
+      .map(([since, length, proved]) => ({ since, until: since + length, proved }));
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(window, { maxLength: 8 }),
+        fc.bigInt({ min: -20n, max: 20n }),
+        async (windows, from) => {
+          await pool.query("truncate mirror.leases, mirror.poll_state, mirror.coverage");
+          const lease = await lead();
+          await begin(lease, { historySince: from, polledThrough: from });
+          let expected = from;
+          for (const [index, { since, until, proved }] of windows.entries()) {
+            const known = windows.slice(0, index + 1).filter((earlier) => earlier.proved);
+            const before = expected;
+            expected = safeThrough(expected, known);
+            const { safeThrough: actual } = await commit(lease, since, until, { proved });
+            expect(actual ?? from).toBe(expected);
+            expect(expected).toBeGreaterThanOrEqual(before);
+          }
+          const within = { since: -30n, until: 60n };
+          const proved = windows.filter((one) => one.proved);
+          expect(await readGaps(pool, { sourceId: "live", within, limit: 100 })).toEqual(
+            gaps(within, proved),
+          );
+        },
+      ),
+      { numRuns: 60, seed: 20_261_120 },
+    );
+  });
+});
+
+describe("refetches", () => {
+  const take = (limit = 10) => takeRefetches(pool, { sourceId: "live", limit });
+  const request = (...references: string[]) =>
+    requestRefetches(pool, { sourceId: "live", references, reason: "asked" });
+  it("are taken oldest first, those that failed later, and are gone when they are done", async () => {
+    await request("R1", "R1");
+    await request("R2");
+    const [first] = await take();
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R1", "R2"]);
+    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 0 });
+    expect((await take()).map(({ reference, attempts }) => [reference, attempts])).toEqual([
+      ["R2", 0],
+      ["R1", 1],
+    ]);
+    await postponeRefetch(pool, { sourceId: "live", refetch: first!, waitMs: 60_000 });
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R2"]);
+    await request("R1");
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R2", "R1"]);
+    await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
+    expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
+  });
+  it("stay when they were requested again while the order was being read", async () => {
+    await request("R1");
+    const [taken] = await take();
+    await request("R1");
+    await completeRefetch(pool, { sourceId: "live", refetch: taken!, shown: undefined });
+    expect(await take()).toHaveLength(1);
+  });
+});

@@ -1,0 +1,50 @@
+import { expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+const UNDER_WAY_NANOS = 200_000_000n;
+
+it("stamps what it reads with the instant of the request, however long the answer is under way", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const provider = makeMemoryProvider();
+  // Too old for any window.
+  provider.put("SINGLE", secondsAgo(7_200));
+  await requestRefetches(pool, { sourceId: "live", references: ["SINGLE"], reason: "test" });
+  const askedAt = new Map<string, bigint>();
+  provider.before = async () => {
+    // In the first window, whenever that is asked for.
+    const [first] = provider.reads;
+    if (first !== undefined && askedAt.size === 0) provider.put("LISTED", first.query.since);
+    const name = provider.singleReads.length > 0 ? "SINGLE" : "LISTED";
+    // The provider's own clock: it gives each request an instant of its own, which may be ahead of the machine's.
+    const now = provider.providerClock.providerNow();
+    if (!askedAt.has(name)) askedAt.set(name, now);
+    await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });
+  };
+  const poller = makeLivePoller({
+    client: provider,
+    pool,
+    intervalSeconds: 60,
+    backfillSince: "PT1M",
+    holder: "test",
+  });
+  onTestFinished(() => poller.close());
+  expect(await poller.runOnce()).toMatchObject({ outcome: "polled", refetches: 1 });
+  const { rows } = await pool.query<{ reference: string; observed_at: string }>(
+    "select reference, observed_at from mirror.orders order by reference",
+  );
+  expect(rows.map(({ reference }) => reference)).toEqual(["LISTED", "SINGLE"]);
+  for (const { reference, observed_at } of rows) {
+    expect(BigInt(observed_at)).toBeLessThanOrEqual(askedAt.get(reference)!);
+    expect(BigInt(observed_at)).toBeGreaterThan(askedAt.get(reference)! - UNDER_WAY_NANOS);
+  }
+});

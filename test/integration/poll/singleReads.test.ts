@@ -1,0 +1,338 @@
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import {
+  hangUp,
+  json,
+  makeHastyClient,
+  orderBody,
+  refusal,
+  startScriptedProvider,
+  text,
+} from "../../support/providers/scriptedProvider.ts";
+import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let provider: ScriptedProvider;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  provider = await startScriptedProvider();
+  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.refetches, mirror.orders,
+    mirror.history, mirror.changes, mirror.quarantine, mirror.period_requests`);
+});
+afterEach(() => provider.close());
+
+const OLD = secondsAgo(7_200);
+const order = (reference: string, more: Record<string, unknown> = {}) =>
+  orderBody({ reference, updatedAt: formatInstant(OLD), ...more });
+
+/** The provider answers single reads by these, an order that is not named here with itself; its lists are empty. */
+function serve(answers: Readonly<Record<string, Step>>): void {
+  provider.script((response, request) => {
+    const { pathname } = new URL(request.url, provider.url);
+    const reference = decodeURIComponent(pathname.slice("/v1/orders/".length));
+    const page = { data: [], hasMore: false, limit: 200, offset: 0, request_id: "req_1" };
+    const answer =
+      pathname === "/v1/orders" || pathname === "/v1/branches"
+        ? json(200, page)
+        : (answers[reference] ?? json(200, { ...order(reference), request_id: "req_1" }));
+    answer(response, request);
+  });
+}
+
+const countReads = (reference: string) =>
+  provider.requests.filter(({ url }) => url === `/v1/orders/${reference}`).length;
+
+function makeSut(intervalSeconds = 0.2): Poller {
+  const poller = makeLivePoller({
+    client: makeHastyClient({ baseUrl: provider.url }),
+    pool,
+    intervalSeconds,
+    backfillSince: "PT1M",
+  });
+  onTestFinished(() => poller.close());
+  return poller;
+}
+
+/** Calls runOnce until it did something. */
+const poll = (poller: Poller) =>
+  vi.waitUntil(
+    async () => {
+      const report = await poller.runOnce();
+      return report.outcome === "not_due" ? undefined : report;
+    },
+    { timeout: 60_000, interval: 5 },
+  );
+
+const request = (...references: string[]) =>
+  requestRefetches(pool, { sourceId: "live", references, reason: "requested by a person" });
+const readWishes = async () =>
+  (
+    await pool.query<{ reference: string; failures: number; last_error: string | null }>(
+      "select reference, failures, last_error from mirror.refetches order by reference",
+    )
+  ).rows;
+const readSafeThrough = async () =>
+  BigInt(
+    (await pool.query<{ safe_through: string | null }>("select safe_through from mirror.poll_state")).rows[0]
+      ?.safe_through ?? 0,
+  );
+const readQuarantine = async () =>
+  (
+    await pool.query<{ reference: string; via: string; reason: string; detail: string }>(
+      "select reference, via, reason, detail from mirror.quarantine where state = 'open' order by reference",
+    )
+  ).rows;
+const readMirrored = async () =>
+  (
+    await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
+  ).rows.map(({ reference }) => reference);
+/** As if all waits between attempts were over. */
+const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
+
+const HTML = { "content-type": "text/html" };
+const html = (status: number) => text(status, "<h1>Jane Doe, Dam 1</h1>", HTML);
+const noTime = json(200, { ...order("BAD"), updatedAt: null, request_id: "req_1" });
+
+const failing: Record<string, Step> = {
+  "200 without updatedAt": noTime,
+  "200 that is HTML": html(200),
+  "200 that is empty": text(200, ""),
+  "500 as HTML": html(500),
+  "503 without a body": text(503, ""),
+  "no answer": hangUp,
+  "401 for this order only": text(401, ""),
+  "422 with a text for its error": json(422, { error: "Jane Doe, Dam 1" }),
+  "403 as problem+json": text(403, JSON.stringify({ title: "no", status: 403 }), {
+    "content-type": "application/problem+json",
+  }),
+  "a redirect": text(302, "", { location: "/login" }),
+};
+const gone: Record<string, Step> = {
+  "404 as the spec suggests it": refusal(404, "order_not_found"),
+  "404 of another shape": json(404, { message: "Not Found" }),
+  "404 with another code": refusal(404, "not_found"),
+  "404 as HTML": html(404),
+  "404 without a body": text(404, ""),
+  "410 without a body": text(410, ""),
+};
+
+describe("an order whose single read is answered by", () => {
+  it.each(Object.entries({ ...failing, ...gone }))(
+    "%s ends no cycle, and keeps neither the proof nor other orders waiting",
+    async (name, answer) => {
+      serve({ BAD: answer });
+      await request("BAD");
+      await request("GOOD");
+      const poller = makeSut();
+      const outcomes = new Set<string>();
+      outcomes.add((await poll(poller)).outcome);
+      const before = await readSafeThrough();
+      await vi.waitUntil(
+        async () => {
+          outcomes.add((await poll(poller)).outcome);
+          return (await readSafeThrough()) > before && (await readMirrored()).includes("GOOD");
+        },
+        { timeout: 60_000, interval: 1 },
+      );
+      expect([...outcomes]).toEqual(["polled"]);
+      expect(countReads("BAD")).toBeGreaterThan(0);
+      const left = await readWishes();
+      expect(left.map(({ reference }) => reference)).toEqual(name in gone ? [] : ["BAD"]);
+      for (const { failures, last_error } of left) {
+        expect(failures).toBeGreaterThan(0);
+        expect(last_error).toMatch(/^GET \/v1\/orders\/\{reference\} /);
+        expect(last_error).not.toMatch(/Jane|Dam/);
+      }
+    },
+  );
+});
+
+describe("an order that cannot be read singly", () => {
+  it("is asked for at growing distances", async () => {
+    serve({ BAD: html(500) });
+    await request("BAD");
+    const poller = makeSut(0.05);
+    const waits: number[] = [];
+    for (let attempt = 1; attempt <= 4; attempt += 1) {
+      await endWaits();
+      await vi.waitUntil(
+        async () => {
+          await poll(poller);
+          return (await readWishes())[0]?.failures === attempt;
+        },
+        { timeout: 60_000, interval: 1 },
+      );
+      const { rows } = await pool.query<{ wait: number }>(
+        "select extract(epoch from next_attempt_at - clock_timestamp())::float8 as wait from mirror.refetches",
+      );
+      waits.push(rows[0]!.wait);
+    }
+    expect(waits[3]).toBeGreaterThan(3 * waits[0]!);
+  });
+
+  it("is asked once per attempt, not four times", async () => {
+    serve({ BAD: html(500) });
+    await request("BAD");
+    await poll(makeSut(60));
+    expect(countReads("BAD")).toBe(1);
+  });
+
+  it("is in quarantine after some attempts, with what the provider answered, and seldom asked for", async () => {
+    serve({ BAD: html(500), WORSE: html(500), NULL: noTime });
+    await request("BAD", "WORSE", "NULL");
+    const poller = makeSut(0.05);
+    await vi.waitUntil(
+      async () => {
+        await endWaits();
+        await poll(poller);
+        return (await readQuarantine()).length === 3;
+      },
+      { timeout: 60_000, interval: 1 },
+    );
+    const [bad, ...others] = await readQuarantine();
+    expect(others.map(({ reference }) => reference)).toEqual(["NULL", "WORSE"]);
+    expect(bad).toMatchObject({
+      via: "refetch",
+      reason: "unreadable_singly",
+      detail: expect.stringContaining("HTTP 500"),
+    });
+    expect(others[0]!.detail).toMatch(/updatedAt/);
+    // A cycle that had time for some of them only leaves the others, whose waits were ended, to the next one.
+    const hoursToNext = async () => {
+      await poll(poller);
+      const { rows } = await pool.query<{ hours: number }>(
+        `select (extract(epoch from min(next_attempt_at) - clock_timestamp()) / 3600)::float8 as hours
+         from mirror.refetches`,
+      );
+      return rows[0]!.hours;
+    };
+    await expect.poll(hoursToNext).toBeGreaterThan(1);
+    // What is tried again and fails again is shown once.
+    await endWaits();
+    await poll(poller);
+    await poll(poller);
+    expect(await readQuarantine()).toHaveLength(3);
+  });
+
+  it("leaves the quarantine by itself once it can be read", async () => {
+    serve({ BAD: noTime });
+    await request("BAD");
+    const poller = makeSut(0.05);
+    await vi.waitUntil(
+      async () => {
+        await endWaits();
+        await poll(poller);
+        return (await readQuarantine()).length === 1;
+      },
+      { timeout: 60_000, interval: 1 },
+    );
+    serve({});
+    await vi.waitUntil(
+      async () => {
+        await endWaits();
+        await poll(poller);
+        return (await readWishes()).length === 0;
+      },
+      { timeout: 60_000, interval: 1 },
+    );
+    expect(await readQuarantine()).toEqual([]);
+    expect(await readMirrored()).toEqual(["BAD"]);
+  });
+
+  it("starts again when it is requested again", async () => {
+    serve({ BAD: noTime });
+    await request("BAD");
+    const poller = makeSut(60);
+    await poll(poller);
+    expect(await readWishes()).toMatchObject([{ failures: 1 }]);
+    await request("BAD");
+    expect(await readWishes()).toEqual([{ reference: "BAD", failures: 0, last_error: null }]);
+    const { rowCount } = await pool.query(
+      "select from mirror.refetches where next_attempt_at <= clock_timestamp()",
+    );
+    expect(rowCount).toBe(1);
+  });
+});
+
+describe("what concerns all single reads", () => {
+  const many = Array.from({ length: 20 }, (_, index) => `R${index}`);
+  it.each([
+    ["a 429", refusal(429, "rate_limit_exceeded", { "retry-after": "1" }), 1],
+    ["a refused key", text(401, ""), 1],
+    ["a server that fails for every order", html(500), 3],
+  ])("%s ends their batch, and not the cycle", async (_, answer, reads) => {
+    serve(Object.fromEntries(many.map((reference) => [reference, answer])));
+    await request(...many);
+    expect(await poll(makeSut(60))).toMatchObject({ outcome: "polled" });
+    expect(await readSafeThrough()).toBeGreaterThan(0n);
+    expect(provider.requests.filter(({ url }) => url.startsWith("/v1/orders/R"))).toHaveLength(reads);
+  });
+
+  it("lets none of them wait for ever behind those that fail", async () => {
+    serve(Object.fromEntries(many.map((reference) => [reference, html(500)])));
+    await request(...many);
+    await request("GOOD");
+    const poller = makeSut(0.05);
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readMirrored()).length === 1;
+      },
+      { timeout: 60_000, interval: 1 },
+    );
+    expect(await readMirrored()).toEqual(["GOOD"]);
+  });
+});
+
+describe("a comparison that meets an order that cannot be read singly", () => {
+  it.each([
+    ["of a sample", 10],
+    ["of a period", null],
+  ])("%s goes on with the others, and says so", async (_, sample) => {
+    const apply = makeLiveApply(pool);
+    const snapshots = ["A", "BAD", "C"].map((reference) =>
+      makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),
+    );
+    await apply.applyReads({
+      sourceId: "live",
+      via: "poll",
+      snapshots,
+      time: readAt(OLD, 5),
+    });
+    serve({ BAD: noTime });
+    const period = { since: OLD - 60_000_000_000n, until: OLD + 60_000_000_000n };
+    const id = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...period, sample });
+    const poller = makeSut();
+    await vi.waitUntil(
+      async () => {
+        await poll(poller);
+        return (await readRequest(pool, id))?.state === "done";
+      },
+      { timeout: 60_000, interval: 1 },
+    );
+    expect(new Set([countReads("A"), countReads("C")].map((count) => count > 0))).toEqual(new Set([true]));
+    expect(await readWishes()).toMatchObject([{ reference: "BAD", failures: expect.any(Number) }]);
+    expect(await readRequest(pool, id)).toMatchObject({ unreadable: 1 });
+  });
+});

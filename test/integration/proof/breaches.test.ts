@@ -1,0 +1,211 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
+import { requestRefetches } from "../../../src/poll/ledger/refetches.sql.ts";
+import { requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let provider: MemoryProvider;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  provider = makeMemoryProvider();
+  lines.length = 0;
+  await pool.query(`truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.walks, mirror.walk_pages,
+    mirror.coverage_breaches, mirror.refetches, mirror.orders, mirror.history, mirror.changes, mirror.quarantine,
+    mirror.pending, mirror.inbox, mirror.period_requests, mirror.arrivals`);
+});
+
+const apply = () => makeLiveApply(pool);
+
+const lines: string[] = [];
+const logger = makeLogger({
+  level: "error",
+  format: "json",
+  service: "test",
+  destination: { write: (line) => void lines.push(line) },
+});
+
+function makeSut(): Poller {
+  const poller = makePoller({
+    source: { sourceId: "live" },
+    client: provider,
+    pool,
+    apply: apply(),
+    clock: systemClock,
+    logger,
+    intervalSeconds: 0.05,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    backfillSince: "PT1H",
+    pace: "cycle",
+    holder: `test-${Math.random()}`,
+    rateWindowMs: 0,
+  });
+  onTestFinished(() => poller.close());
+  return poller;
+}
+
+const readSync = async () =>
+  (
+    await pool.query<{ safe: string | null; exceptions: number; breaches: number }>(
+      `select p.safe_through as safe, s.exceptions::int, s.breaches::int
+       from reporting.sync_status s join mirror.poll_state p using (source_id)`,
+    )
+  ).rows[0]!;
+const breaches = () => readBreaches(pool, { sourceId: "live", after: 0n, limit: 100 });
+const references = async () =>
+  (
+    await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
+  ).rows.map(({ reference }) => reference);
+const gaps = async () => (await pool.query("select from reporting.coverage_gaps")).rowCount;
+
+async function pollUntil(poller: Poller, reached: () => Promise<boolean>): Promise<void> {
+  await vi.waitUntil(
+    async () => {
+      await poller.runOnce();
+      return reached();
+    },
+    { timeout: 60_000, interval: 5 },
+  );
+}
+const isSafe = async () => Number(systemClock.now() - BigInt((await readSync()).safe ?? 0)) / 1e9 < 20;
+const isReproved = async () =>
+  (await breaches()).length > 0 && (await breaches()).every(({ reprovedAt }) => reprovedAt !== null);
+
+async function tellByEvent(reference: string, updatedAt: Instant, status = "cancelled"): Promise<void> {
+  const order = { reference, updatedAt: formatInstant(updatedAt), status };
+  const body = makeEventBody({ id: `evt-${reference}-${updatedAt}`, order });
+  await apply().applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
+}
+
+describe("a change that a read of ours finds where all was proved", () => {
+  it("takes the proof back to before it, and the span is read and proved again by itself", async () => {
+    for (let age = 100; age <= 3_500; age += 100) provider.put(`R${age}`, secondsAgo(age));
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    const before = BigInt((await readSync()).safe!);
+    // They appear late; one of them is asked for singly, for another reason.
+    const version = secondsAgo(1_800);
+    provider.put("LATE", version);
+    provider.put("LATER", secondsAgo(1_790));
+    await requestRefetches(pool, { sourceId: "live", references: ["LATE"], reason: "asked" });
+    await pollUntil(poller, async () => (await breaches()).length > 0);
+    const [breach, ...more] = await breaches();
+    expect(more).toEqual([]);
+    expect(breach).toMatchObject({ kind: "missed_change", reference: "LATE", version, foundBy: "refetch" });
+    expect(breach!.since).toBeLessThanOrEqual(version);
+    expect(breach!.until).toBeGreaterThan(version);
+    expect(breach!.safeThroughBefore).toBeGreaterThanOrEqual(before);
+    expect(breach!.safeThroughAfter).toBe(breach!.since);
+    await pollUntil(poller, async () => (await isReproved()) && (await isSafe()));
+    expect(await references()).toContain("LATER");
+    expect(await gaps()).toBe(0);
+    expect(await readSync()).toMatchObject({ breaches: 1, exceptions: 0 });
+    expect(lines).toEqual([expect.stringContaining("a proof was withdrawn")]);
+  });
+
+  it("is no breach when it is younger than what was proved, or older than the history", async () => {
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    provider.put("YOUNG", secondsAgo(0));
+    provider.put("OLD", secondsAgo(7_200));
+    await requestRefetches(pool, { sourceId: "live", references: ["YOUNG", "OLD"], reason: "asked" });
+    await pollUntil(poller, async () => (await references()).length === 2);
+    expect(await breaches()).toEqual([]);
+  });
+
+  it("is one too when a comparison finds other content under the same updatedAt", async () => {
+    const version = secondsAgo(1_800);
+    provider.put("R1", version);
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    provider.put("R1", version, { status: "cancelled" });
+    const window = { since: secondsAgo(1_900), until: secondsAgo(1_700) };
+    await requestPeriod(pool, { kind: "verification", sourceId: "live", ...window, sample: null });
+    await pollUntil(poller, isReproved);
+    expect(await breaches()).toMatchObject([{ kind: "differing", reference: "R1", foundBy: "verify" }]);
+  });
+});
+
+describe("a change that an event brings where all was proved", () => {
+  it("is an exception until a single read confirms it, and then a breach", async () => {
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    const told = secondsAgo(1_100);
+    provider.put("NEW", told);
+    await tellByEvent("NEW", told, "created");
+    expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
+    await pollUntil(poller, isReproved);
+    expect(await breaches()).toMatchObject([{ kind: "late_event", reference: "NEW", version: told }]);
+    expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
+  });
+
+  it("is asked about even when a read had refuted it, and what came late with it is found", async () => {
+    const told = secondsAgo(1_100);
+    provider.put("TOLD", secondsAgo(3_000));
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    // A list that was behind has caught up: 21 orders changed 16 to 21 minutes ago, and one event tells of it.
+    for (let late = 0; late < 20; late += 1) provider.put(`LATE${late}`, secondsAgo(960 + 15 * late));
+    provider.put("TOLD", told, { status: "cancelled" });
+    await tellByEvent("TOLD", told);
+    expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
+    const { rows } = await pool.query("select kind, reference from mirror.exceptions");
+    expect(rows).toEqual([{ kind: "late_event", reference: "TOLD" }]);
+    await pollUntil(poller, isReproved);
+    expect(await breaches()).toMatchObject([
+      { kind: "missed_change", reference: "TOLD", foundBy: "refetch" },
+    ]);
+    expect(await references()).toHaveLength(21);
+    expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
+  });
+
+  it("is none when the single read shows an older state, or that there is no such order", async () => {
+    provider.put("R1", secondsAgo(3_000));
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    const { safe } = await readSync();
+    await tellByEvent("R1", secondsAgo(1_800));
+    await tellByEvent("R2", secondsAgo(1_800));
+    expect((await readSync()).exceptions).toBe(2);
+    await pollUntil(poller, async () => (await readSync()).exceptions === 0);
+    expect(await breaches()).toEqual([]);
+    expect(BigInt((await readSync()).safe!)).toBeGreaterThanOrEqual(BigInt(safe!));
+  });
+});
+
+describe("an order that cannot be read", () => {
+  it("is an exception beside the claim, and no breach when it can be read at last", async () => {
+    provider.put("R1", secondsAgo(600));
+    provider.serveToo(JSON.stringify({ reference: "BAD", status: "created", updatedAt: "yesterday" }));
+    const poller = makeSut();
+    await pollUntil(poller, isSafe);
+    expect(await readSync()).toMatchObject({ exceptions: 1, breaches: 0 });
+    provider.put("BAD", secondsAgo(500));
+    await pollUntil(poller, async () => (await references()).includes("BAD"));
+    expect(await breaches()).toEqual([]);
+  });
+});

@@ -1,0 +1,230 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { instantFromMillis } from "../../../src/domain/order/instant.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
+import { advanceRequest, requestPeriod, startRequest } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { inTransaction } from "../../../src/database/transaction.ts";
+import { commitWindow, readGaps } from "../../../src/poll/ledger/coverage.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { removeCoverage, removeCoverageThatStayed } from "../../../src/retention/retention.sql.ts";
+import { divideDay } from "../../../src/ops/overview/coverageStrip.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
+
+/** Both are told the same; only the windows of `thinned` grow old enough to go. */
+const SOURCES = ["whole", "thinned"] as const;
+const HOUR = 3_600_000_000_000n;
+
+let database: TestDatabase;
+let pool: Pool;
+let lease: Lease;
+/** Whole hours count from here: ten days ago, so that the week of the figures begins in the midst. */
+let start: bigint;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
+  for (const sourceId of SOURCES) await addSource(pool, sourceId);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+async function beginAnew(historyHour = 0): Promise<void> {
+  await pool.query(
+    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.period_requests, mirror.retention_walks",
+  );
+  const taken = await acquireLease(pool, { name: "poll", holder: "test", ttlMs: 600_000 });
+  if (taken === undefined) throw new Error("the lease is taken");
+  lease = taken;
+  start = instantFromMillis(Date.now()) - 240n * HOUR;
+  const historySince = at(historyHour);
+  for (const sourceId of SOURCES)
+    await beginPolling(pool, lease, { sourceId, historySince, polledThrough: historySince });
+}
+const at = (hour: number): bigint => start + BigInt(hour) * HOUR;
+
+async function commit(since: number, until: number, proved = true): Promise<void> {
+  const counts = { requests: 1, orders: 0, durationMs: 1 };
+  const basis = { margins: { settleSeconds: 5, overlapSeconds: 60 }, begunAt: at(until) };
+  const window = { since: at(since), until: at(until), proved, sweep: "delayed", movesCursor: false };
+  for (const sourceId of SOURCES) {
+    const walked = { ...window, ...basis, ...counts, sourceId };
+    await inTransaction(pool, (client) => commitWindow(client, lease, walked));
+  }
+}
+
+/** Reads [since, until) as a person's request, newest part first. */
+async function backfill(since: number, until: number, parts: number): Promise<void> {
+  const length = (until - since) / parts;
+  const ids = new Map<string, bigint>();
+  for (const sourceId of SOURCES) {
+    const backfillId = await requestPeriod(pool, {
+      kind: "backfill",
+      sourceId,
+      since: at(since),
+      until: at(until),
+    });
+    await startRequest(pool, lease, { requestId: backfillId, until: at(until) });
+    ids.set(sourceId, backfillId);
+  }
+  for (let part = parts - 1; part >= 0; part -= 1) {
+    await commit(since + part * length, since + (part + 1) * length);
+    const readDownTo = at(since + part * length);
+    for (const [sourceId, backfillId] of ids)
+      await advanceRequest(pool, lease, {
+        sourceId,
+        requestId: backfillId,
+        readDownTo,
+        proved: true,
+        requests: 1,
+        orders: 0,
+        done: part === 0,
+      });
+    await thin();
+  }
+}
+
+/** All that was read until now was read long ago; what goes of `whole` is put back. Returns how many rows of `thinned` went. */
+async function thin(limit = 1_000): Promise<number> {
+  const before = (await countRows()) ?? 0;
+  await pool.query(`update mirror.coverage set ended_at = ended_at - interval '10 days';
+    drop table if exists public.kept; create table public.kept as select * from mirror.coverage where source_id = 'whole'`);
+  await removeRead(limit);
+  await pool.query(
+    "insert into mirror.coverage overriding system value select * from public.kept on conflict do nothing",
+  );
+  return before - ((await countRows()) ?? 0);
+}
+
+async function removeRead(limit = 1_000): Promise<number> {
+  const rules = [removeCoverageThatStayed, removeCoverage];
+  return (await removeOlder(pool, rules, { keptDays: 2, limit })).removed;
+}
+
+const countRows = async () =>
+  (
+    await pool.query<{ rows: number }>(
+      "select count(*)::int as rows from mirror.coverage where source_id = 'thinned'",
+    )
+  ).rows[0]?.rows;
+
+/** All that anybody can learn of each source from the windows, by the same clock. */
+async function readAll() {
+  const day = { since: at(216), until: at(240) };
+  const withins: Window[] = [day, { since: at(-100), until: at(300) }, { since: at(30), until: at(90) }];
+  const standings = await readStandings(pool);
+  const { rows: reported } = await pool.query<{ source_id: string; since: Date; until: Date }>(
+    "select source_id, since, until from reporting.coverage_gaps order by since",
+  );
+  return Promise.all(
+    SOURCES.map(async (sourceId) => {
+      const standing = standings.find((row) => row.sourceId === sourceId);
+      const state = await readPollState(pool, sourceId);
+      const gaps = withins.map((within) => readGaps(pool, { sourceId, within, limit: 100 }));
+      const [missing = []] = await Promise.all(gaps);
+      const strip = {
+        sourceId: "",
+        historySince: null,
+        provedUntil: null,
+        ...standing,
+        now: at(240),
+        missing,
+      };
+      return {
+        progress: [state?.historySince, state?.safeThrough, standing?.provedUntil],
+        figures: [standing?.gaps, standing?.oldestGap],
+        reported: reported
+          .filter((row) => row.source_id === sourceId)
+          .map(({ since, until }) => [since, until]),
+        gaps: await Promise.all(gaps),
+        strip: divideDay({ ...strip, breaches: [] }).cells,
+      };
+    }),
+  );
+}
+
+async function expectAlike(): Promise<void> {
+  const [whole, thinned] = await readAll();
+  expect(thinned).toEqual(whole);
+}
+
+describe("windows that were read long ago", () => {
+  beforeEach(() => beginAnew());
+
+  it("go, and safe_through, the gaps and the strip of the day stay", async () => {
+    for (let hour = 0; hour < 230; hour += 10) {
+      await commit(hour, hour + 5);
+      await commit(hour + 3, hour + 10);
+      await commit(hour, hour + 10, false);
+    }
+    await commit(232, 240);
+    const [before] = await readAll();
+    expect(before).toMatchObject({ progress: [at(0), at(230), at(240)], figures: [1, {}] });
+    expect(await thin()).toBe(69);
+    expect(await countRows()).toBe(1);
+    await expectAlike();
+    await commit(230, 232);
+    await expectAlike();
+    expect((await readPollState(pool, "thinned"))?.safeThrough).toBe(at(240));
+    expect(await thin()).toBe(2);
+    expect(await countRows()).toBe(0);
+    await expectAlike();
+  });
+
+  it("stay beyond a gap, and before the history as long as they do not meet it", async () => {
+    await commit(0, 10);
+    await commit(20, 30);
+    await commit(25, 40, false);
+    await commit(-20, -10);
+    await commit(-5, 3);
+    expect(await thin()).toBe(2);
+    expect(await countRows()).toBe(3);
+    await expectAlike();
+    await backfill(-12, 6, 2);
+    expect((await readPollState(pool, "thinned"))?.historySince).toBe(at(-20));
+    await expectAlike();
+    expect(await countRows()).toBe(1);
+  });
+
+  it("stay while they are young, and go in steps", async () => {
+    for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
+    await pool.query("delete from mirror.coverage where source_id = 'whole'");
+    expect(await removeRead()).toBe(0);
+    expect(await thin(4)).toBe(9);
+  });
+
+  it("change nothing by going, whatever was read in whatever order", async () => {
+    const hours = fc.tuple(fc.integer({ min: -10, max: 60 }), fc.integer({ min: 1, max: 20 }));
+    const step = fc.oneof(
+      { weight: 5, arbitrary: fc.record({ hours, proved: fc.boolean() }) },
+      { weight: 1, arbitrary: fc.record({ hours, parts: fc.integer({ min: 1, max: 3 }) }) },
+    );
+    await fc.assert(
+      fc.asyncProperty(
+        fc.array(step, { minLength: 1, maxLength: 8 }),
+        fc.integer({ min: 0, max: 40 }),
+        async (steps, historyHour) => {
+          await beginAnew(historyHour * 4);
+          for (const one of steps) {
+            const [since, length] = one.hours;
+            if ("parts" in one) await backfill(since * 4, (since + length * one.parts) * 4, one.parts);
+            else await commit(since * 4, (since + length) * 4, one.proved);
+            await thin();
+            const [whole, thinned] = await readAll();
+            expect(thinned).toEqual(whole);
+          }
+        },
+      ),
+      { numRuns: 30, seed: 20_261_121 },
+    );
+  });
+});

@@ -1,0 +1,3 @@
+import { testSchedules } from "../../support/virtual/proofSchedules.ts";
+
+testSchedules(0);

@@ -1,0 +1,226 @@
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { ConfigurationError, UnavailableError } from "../../../src/domain/errors.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { assertOurs, recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
+import type { SourceConfig } from "../../../src/runtime/config/config.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLivePoller } from "../../support/mirror/livePoller.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import type { MemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { serve } from "../../support/http/serve.ts";
+
+const FORMER = "https://api.former.example";
+const PATIENCE = { timeout: 60_000 };
+
+let url: string;
+let pool: Pool;
+let cleanUps: (() => Promise<unknown>)[];
+
+beforeEach(async () => {
+  const database = await makeTestDatabase();
+  url = database.url;
+  pool = makePool({ url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  cleanUps = [() => database.drop(), () => pool.end()];
+});
+
+afterEach(async () => {
+  for (const cleanUp of cleanUps.toReversed()) await cleanUp();
+});
+
+function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConfig {
+  return {
+    sourceId: "live",
+    mode: "live",
+    organization: "default",
+    baseUrl,
+    apiKey: "dos_live_x",
+    webhookSecrets: [],
+    webhookScheme: "standard-webhooks",
+    ...more,
+  };
+}
+
+const record = (...sources: SourceConfig[]) => recordConfiguredSources(pool, { sources });
+
+/** Something was read for the source, if only that nothing has changed. */
+async function notePolled(): Promise<void> {
+  await pool.query(
+    "insert into mirror.poll_state (source_id, history_since, polled_through, safe_through) values ('live', 1, 2, 2)",
+  );
+}
+
+function startPoller(client: MemoryProvider, mayPoll: () => Promise<void> = () => Promise.resolve()): Poller {
+  const poller = makeLivePoller({
+    assertOurs: mayPoll,
+    client,
+    pool,
+    intervalSeconds: 0.05,
+    backfillSince: "P1D",
+    holder: "test",
+  });
+  cleanUps.push(() => poller.close());
+  return poller;
+}
+
+async function readLive() {
+  const [live] = await readStandings(pool);
+  return { ...live!, orders: await countOrders("%") };
+}
+
+async function countOrders(pattern: string): Promise<number> {
+  const { rows } = await pool.query<{ n: number }>(
+    "select count(*)::int as n from mirror.orders where reference like $1",
+    [pattern],
+  );
+  return rows[0]!.n;
+}
+
+describe("a source", () => {
+  it("stays with its provider under every spelling of its address, and with any key", async () => {
+    await record(sourceAt("https://API.former.example:443/base/"));
+    await record(sourceAt("https://api.former.example/base", { apiKey: "dos_live_y" }));
+    await record(sourceAt("https://api.former.example/base//"));
+    const { rows } = await pool.query("select base_url, provider from mirror.sources");
+    expect(rows).toEqual([
+      { base_url: "https://api.former.example/base//", provider: "https://api.former.example/base" },
+    ]);
+  });
+
+  it.each(["https://api.other.example", "https://api.former.example:8443", "https://api.former.example/v2"])(
+    "is refused to %s, with both named and both ways on",
+    async (other) => {
+      await record(sourceAt(FORMER));
+      await notePolled();
+      const refusal = await record(sourceAt(other)).catch((error: unknown) => error);
+      expect(refusal).toBeInstanceOf(ConfigurationError);
+      const { message, fix } = refusal as ConfigurationError;
+      expect(message).toBe(`Source live belongs to ${FORMER}, and the configuration names ${other}.`);
+      expect(fix).toMatch(/source name of its own/);
+      expect(fix).toMatch(/`order-mirror source adopt live`/);
+      const { rows } = await pool.query("select base_url from mirror.sources");
+      expect(rows).toEqual([{ base_url: FORMER }]);
+    },
+  );
+
+  it("may be corrected as long as nothing was read or received; who has the wrong address then stops", async () => {
+    const wrong = sourceAt("https://wrong.example");
+    await record(wrong);
+    const provider = makeMemoryProvider();
+    provider.before = () => {
+      throw new UnavailableError("nobody answers there");
+    };
+    const poller = startPoller(provider, () => assertOurs(pool, wrong));
+    expect(await poller.runOnce()).toMatchObject({ outcome: "failed" });
+    // While somebody tries to read there, it is that address's.
+    await expect(record(sourceAt(FORMER))).rejects.toThrow("belongs to https://wrong.example");
+    await poller.close();
+    await record(sourceAt(FORMER));
+
+    const late = startPoller(provider, () => assertOurs(pool, wrong));
+    const reads = provider.reads.length;
+    expect(await late.runOnce()).toMatchObject({
+      outcome: "failed",
+      error: expect.any(ConfigurationError) as unknown,
+    });
+    expect(provider.reads).toHaveLength(reads);
+    const { rowCount } = await pool.query("select from mirror.leases where expires_at > clock_timestamp()");
+    expect(rowCount).toBe(0);
+  });
+});
+
+it("is refused by every role before it sends a request", async () => {
+  let requests = 0;
+  const other = await serve((_request, response) => {
+    requests += 1;
+    response.status(500).end();
+  });
+  cleanUps.push(() => other.close());
+  await record(sourceAt(FORMER));
+  await notePolled();
+  for (const role of ["web", "worker", "poller", "up"]) {
+    const env = { DELIVERY_BASE_URL: other.url, DELIVERY_LIVE_API_KEY: "dos_live_x", PORT: "0" };
+    const { code, stderr } = await runCommand([role], { databaseUrl: url, env });
+    expect(stderr).toContain(`Source live belongs to ${FORMER}, and the configuration names ${other.url}.`);
+    expect(code).toBe(2);
+  }
+  expect(requests).toBe(0);
+});
+
+describe("order-mirror source adopt", () => {
+  const NEXT = "http://127.0.0.1:4999";
+  const adopt = (...more: string[]) =>
+    runCommand(["source", "adopt", "live", ...more], {
+      databaseUrl: url,
+      env: { DELIVERY_BASE_URL: NEXT, DELIVERY_LIVE_API_KEY: "dos_live_x" },
+    });
+
+  it("proves nothing of the new provider by what was read of the former, and compares the orders that stay", async () => {
+    await record(sourceAt(FORMER));
+    const former = makeMemoryProvider();
+    former.put("SANDBOX-1", secondsAgo(300));
+    const first = startPoller(former);
+    const proved = async () => {
+      await first.runOnce();
+      return (await readLive()).safeThrough;
+    };
+    await expect.poll(proved, PATIENCE).not.toBeNull();
+
+    // While a poller leads, nothing may change under it.
+    const tooEarly = await adopt("--yes");
+    expect(tooEarly.stderr).toContain("A poller is still reading source live.");
+    expect(tooEarly.code).toBe(2);
+    await first.close();
+    const unasked = await adopt();
+    expect(unasked.stderr).toContain("add --yes");
+
+    const { code, stdout } = await adopt("--yes");
+    expect(stdout).toContain(`Source live now belongs to ${NEXT}; before, it belonged to ${FORMER}.`);
+    expect(code).toBe(0);
+    expect(await readLive()).toMatchObject({ orders: 1, safeThrough: null, polledThrough: null });
+    const { rows: proofs } = await pool.query("select from mirror.proved");
+    expect(proofs).toHaveLength(0);
+    const { rows: audit } = await pool.query("select action, target, note, affected from mirror.ops_actions");
+    expect(audit).toMatchObject([{ action: "adopt", target: NEXT, affected: "1" }]);
+    expect((audit[0] as { note: string }).note).toMatch(
+      /^before: https:\/\/api\.former\.example, proved from 20\d\d-.* to 20\d\d-/,
+    );
+    await expect(record(sourceAt(FORMER))).rejects.toThrow(/belongs to http:\/\/127/);
+    await record(sourceAt(NEXT));
+    expect((await adopt()).stdout).toBe(`Source live already belongs to ${NEXT}.\n`);
+
+    const next = makeMemoryProvider();
+    for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
+    const second = startPoller(next);
+    // What is claimed, and whether the orders that the claim is about are there.
+    const falseClaims: number[] = [];
+    const claims = async () => {
+      await second.runOnce();
+      const { safeThrough } = await readLive();
+      const found = await countOrders("REAL-%");
+      if (safeThrough !== null && safeThrough > secondsAgo(3_600) && found < 20) falseClaims.push(found);
+      return safeThrough !== null && safeThrough > secondsAgo(60);
+    };
+    await expect.poll(claims, PATIENCE).toBe(true);
+    expect(falseClaims).toEqual([]);
+    const compared = async () => {
+      await second.runOnce();
+      const { rows } = await pool.query<{ state: string; extra: string }>(
+        "select state, extra from mirror.period_requests",
+      );
+      return rows;
+    };
+    await expect.poll(compared, { timeout: 60_000 }).toEqual([{ state: "done", extra: "1" }]);
+    expect(next.singleReads).toContain("SANDBOX-1");
+  });
+
+  it("wants the source configured, and of the same mode", async () => {
+    await record(sourceAt(FORMER));
+    const unset = await runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url });
+    expect(unset.stderr).toContain("Source live is not configured, so its new provider is unknown.");
+    expect(unset.code).toBe(2);
+  });
+});

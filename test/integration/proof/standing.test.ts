@@ -1,0 +1,93 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { readQuarantinedReasons } from "../../../src/health/opsFigures.sql.ts";
+import { COUNT_MAX, readStandings } from "../../../src/health/standing.sql.ts";
+import { endCycle } from "../../../src/poll/ledger/pollState.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let lease: Lease;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 20_000 });
+  await addSource(pool, "live");
+  await addSource(pool, "test", "test");
+  lease = (await acquireLease(pool, { name: "poll:live", holder: "host:1", ttlMs: 600_000 }))!;
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query("truncate mirror.poll_state, mirror.quarantine, mirror.pending, mirror.refetches");
+});
+
+const readLive = async () => (await readStandings(pool, "live"))[0]!;
+const fail = (trouble: "away" | "slow" = "away") =>
+  endCycle(pool, lease, { sourceId: "live", failure: { sentence: "GET /v1/orders failed", trouble } });
+
+describe("a poll that fails", () => {
+  it("is seen every time, however close together the looks at the clock are", async () => {
+    let seen = 0;
+    for (let attempt = 0; attempt < 100; attempt += 1) {
+      await fail();
+      if ((await readLive()).lastError !== null) seen += 1;
+    }
+    expect(seen).toBe(100);
+  });
+
+  it("has failed since the first of them in a row, through a restart, until one succeeds", async () => {
+    await fail("slow");
+    const { failingSince, lastCycleEndedAt } = await readLive();
+    expect(failingSince).toBe(lastCycleEndedAt);
+    await fail("away");
+    await endCycle(pool, lease, { sourceId: "live", failure: "cut_short" });
+    const later = await readLive();
+    expect(later).toMatchObject({ failingSince, trouble: "away", lastError: "GET /v1/orders failed" });
+    expect(later.lastCycleEndedAt).toBeGreaterThan(lastCycleEndedAt!);
+    await endCycle(pool, lease, { sourceId: "live", failure: null });
+    expect(await readLive()).toMatchObject({ failingSince: null, trouble: null, lastError: null });
+  });
+});
+
+describe("counts", () => {
+  const park = (sourceId: string, count: number) =>
+    pool.query(
+      `insert into mirror.quarantine (source_id, via, reason)
+       select $1, 'webhook', 'not_json' from generate_series(1, $2::int)`,
+      [sourceId, count],
+    );
+
+  it("are those of each source, however many another one has", async () => {
+    await park("live", COUNT_MAX + 5);
+    await park("test", 7);
+    await pool.query(`insert into mirror.pending (seq, source_id)
+      select n, case when n > 100005 then 'test' else 'live' end from generate_series(1, 100012) n`);
+    await pool.query(`insert into mirror.refetches (source_id, reference, reason)
+      select case when n > 100005 then 'test' else 'live' end, n::text, 'x' from generate_series(1, 100012) n`);
+    const counts = (await readStandings(pool)).map(({ sourceId, quarantined, pending, refetches }) => {
+      return { sourceId, quarantined, pending, refetches };
+    });
+    expect(counts).toEqual([
+      { sourceId: "live", quarantined: COUNT_MAX + 1, pending: COUNT_MAX + 5, refetches: COUNT_MAX + 1 },
+      { sourceId: "test", quarantined: 7, pending: 7, refetches: 7 },
+    ]);
+    expect(await readQuarantinedReasons(pool, 10)).toEqual([
+      { sourceId: "live", reason: "not_json", count: 10 },
+      { sourceId: "test", reason: "not_json", count: 7 },
+    ]);
+  });
+});
+
+it("says who leads, and since when nobody does", async () => {
+  const [live, test] = await readStandings(pool);
+  expect(live).toMatchObject({ leader: "host:1", leaderlessSince: null });
+  expect(test).toMatchObject({ leader: null, leaderlessSince: test!.createdAt });
+});

@@ -1,0 +1,168 @@
+import { expect, it, onTestFinished } from "vitest";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { readRequest, requestNightly, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import { ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
+import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+
+const WAIT = { timeout: 60_000, interval: 50 };
+const HOUR = 3_600;
+const hoursAgo = (hours: number) => (secondsAgo(hours * HOUR) / 10n ** 9n) * 10n ** 9n;
+const OLD = hoursAgo(30);
+
+/** A provider with orders A to F, changed an hour apart, and a mirror that differs in four ways. */
+async function startWorld() {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const provider = makeMemoryProvider();
+  const apply = makeLiveApply(pool);
+  const mirror = (reference: string, updatedAt: bigint, more: Record<string, unknown> = {}) =>
+    apply.applyReads({
+      sourceId: "live",
+      via: "poll",
+      snapshots: [makeSnapshot({ reference, updatedAt: formatInstant(updatedAt), more })],
+      time: readAt(updatedAt, 1),
+    });
+  for (const [index, reference] of ["A", "B", "C", "D", "E"].entries()) {
+    provider.put(reference, OLD + BigInt(index) * 10n ** 12n);
+  }
+  await mirror("A", OLD);
+  await mirror("C", OLD - 10n ** 12n, { status: "created" });
+  await mirror("D", OLD + 3n * 10n ** 12n, { note: "not what the provider says" });
+  await mirror("E", OLD + 4n * 10n ** 12n);
+  await mirror("X", OLD + 5n * 10n ** 12n);
+  // These open orders are old enough to be read again one by one: as if that was just done, so that only the
+  // comparison repairs.
+  await pool.query(`insert into mirror.open_order_checks (source_id, reference)
+    select 'live', reference from unnest(array['A', 'B', 'C', 'D', 'E', 'X']) reference`);
+  const startPoller = () => {
+    const poller = makePoller({
+      source: { sourceId: "live" },
+      client: provider,
+      pool,
+      apply,
+      clock: systemClock,
+      logger: silentLogger,
+      intervalSeconds: 0.02,
+      settleSeconds: 1,
+      overlapSeconds: 2,
+      backfillSince: "PT1M",
+      pace: "cycle",
+      holder: "test",
+      rateWindowMs: 0,
+    });
+    onTestFinished(() => poller.close());
+    poller.start();
+  };
+  const ask = (sample: number | null = null) =>
+    requestPeriod(pool, {
+      kind: "verification",
+      sourceId: "live",
+      since: hoursAgo(40),
+      until: hoursAgo(20),
+      sample,
+    });
+  const read = async (id: bigint) => (await readRequest(pool, id))!;
+  const isDone = (id: bigint) => expect.poll(async () => (await read(id)).state, WAIT).toBe("done");
+  return { databaseUrl: database.url, pool, provider, startPoller, ask, read, isDone };
+}
+
+it("counts what was missing, stale, differing and extra, and repairs it", async () => {
+  const { pool, startPoller, ask, read, isDone } = await startWorld();
+  startPoller();
+  const first = await ask();
+  await isDone(first);
+  const found = await read(first);
+  expect(found).toMatchObject({ orders: 5, missing: 1, stale: 1, differing: 1, extra: 1 });
+  expect(found.examples.toSorted()).toEqual(["B", "C", "D", "X"]);
+  const { rows } = await pool.query<{ reference: string; via: string }>(
+    "select reference, via from mirror.changes where via = 'verify' order by reference",
+  );
+  expect(rows.map(({ reference }) => reference)).toEqual(["B", "C", "D", "X"]);
+  const second = await ask();
+  await isDone(second);
+  expect(await read(second)).toMatchObject({ missing: 0, stale: 0, differing: 0, extra: 0 });
+});
+
+it("compares a sample of the mirror's orders one by one", async () => {
+  const { provider, startPoller, ask, read, isDone } = await startWorld();
+  startPoller();
+  const some = await ask(2);
+  await isDone(some);
+  expect((await read(some)).orders).toBe(2);
+  const all = await ask(100);
+  await isDone(all);
+  expect((await read(all)).orders).toBe(5);
+  const sum = (one: { missing: number; stale: number; differing: number }) =>
+    one.missing + one.stale + one.differing;
+  expect(sum(await read(some)) + sum(await read(all))).toBe(2);
+  expect(new Set(provider.singleReads)).toEqual(new Set(["A", "C", "D", "E", "X"]));
+});
+
+it("takes a change that is younger than polling can know of for no difference", async () => {
+  const { pool, provider, startPoller, ask, read, isDone } = await startWorld();
+  // After E was listed as it was, it changes: the walk over the window no longer shows it.
+  const now = secondsAgo(0);
+  provider.put("E", now, { status: "picked_up" });
+  startPoller();
+  const id = await ask();
+  await isDone(id);
+  expect(await read(id)).toMatchObject({ missing: 1, stale: 1, differing: 1, extra: 1 });
+  const version = async () =>
+    (await pool.query<{ version: string }>("select version from mirror.orders where reference = 'E'"))
+      .rows[0]!.version;
+  await expect.poll(version, WAIT).toBe(String(now));
+});
+
+it("has failed after failing again and again", async () => {
+  const { provider, startPoller, ask, read } = await startWorld();
+  const facts = { status: 503, code: null, requestId: null };
+  provider.before = () => {
+    if ((provider.reads.at(-1)?.query.since ?? 0n) > hoursAgo(15)) return;
+    throw new ProviderUnavailableError("the past is away", facts, { reason: "server" });
+  };
+  startPoller();
+  const id = await ask();
+  await expect.poll(async () => (await read(id)).state, { timeout: 60_000 }).toBe("failed");
+  expect((await read(id)).lastError).toBe("the past is away");
+});
+
+it("asks for the nightly comparison once, when the last one is long ago", async () => {
+  const { pool } = await startWorld();
+  const window = { since: hoursAgo(48), until: hoursAgo(0) };
+  const count = async () => {
+    await requestNightly(pool, { sourceId: "live", window });
+    return (await pool.query("select from mirror.period_requests where nightly")).rowCount;
+  };
+  expect(await count()).toBe(0);
+  await pool.query("update mirror.sources set created_at = now() - interval '37 hours'");
+  expect(await count()).toBe(1);
+  expect(await count()).toBe(1);
+  await pool.query("update mirror.period_requests set requested_at = now() - interval '37 hours'");
+  expect(await count()).toBe(2);
+});
+
+it("says what it found, and ends with 3 when it found any", async () => {
+  const { databaseUrl, provider, startPoller } = await startWorld();
+  provider.put("X", OLD + 5n * 10n ** 12n);
+  startPoller();
+  const run = (...args: string[]) => runCommand(["verify", "--to", "PT20H", ...args], { databaseUrl });
+  const found = await run("--from", "PT40H");
+  expect(found).toMatchObject({ code: 3, stdout: expect.stringContaining("Compared 6 orders with") });
+  expect(found.stdout).toMatch(/missing +1 /);
+  const clean = await run("--from", "PT40H", "--json");
+  expect(clean.code).toBe(0);
+  expect(JSON.parse(clean.stdout)).toMatchObject({ orders: 6, missing: 0, stale: 0, differing: 0, extra: 0 });
+  expect(await run("--from", "PT40H", "--sample", "none")).toMatchObject({ code: 2, stdout: "" });
+  expect(await run()).toMatchObject({ code: 2, stdout: "" });
+});

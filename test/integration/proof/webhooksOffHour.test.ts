@@ -1,0 +1,72 @@
+import { expect, it } from "vitest";
+import { judgeWebhooks } from "../../../src/domain/order/lostEvents.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { putIntoInbox } from "../../support/mirror/orders.ts";
+import { receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
+import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+
+const MINUTE_MS = 60_000;
+const SLICE_MS = 10_000;
+/** The interval of 30 s, the settle time of 5 s, and a second for the request. */
+const BEHIND_NANOS = 36n * 10n ** 9n;
+/** A change that another one follows within a poll is not seen by anybody. */
+const SEEN_SECONDS = 45;
+
+it("stays within 36 s of the provider while webhooks are off for an hour, and counts what they lost", async () => {
+  const receiver = await receiveEvents();
+  const { clock, pool, apply, sandbox, provider, differences, startPoller } = await startVirtualWorld({
+    speed: 4,
+    trafficPerMinute: 3,
+    webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
+  });
+  startPoller("only", { webhooksConfigured: true });
+  const read = async () => ({ ...(await readStandings(pool, "live"))[0]!, configured: true });
+
+  async function runUntil(ms: number, look: () => Promise<void> = () => Promise.resolve()): Promise<void> {
+    while (clock.monotonicMs() < ms) {
+      await clock.runUntil(clock.monotonicMs() + SLICE_MS);
+      await sandbox.idle();
+      const bodies = receiver.received
+        .splice(0)
+        .map(({ body, event }) => ({ eventId: (event as { id: string }).id, body }));
+      if (bodies.length > 0) await apply.applyEvents(await putIntoInbox(pool, bodies));
+      await look();
+    }
+  }
+
+  await runUntil(30 * MINUTE_MS);
+  const before = await read();
+  expect(judgeWebhooks(before)).toBe("working");
+  expect(before.announced).toBeGreaterThan(50);
+
+  sandbox.setFaults({ loseShare: 1 });
+  await runUntil(90 * MINUTE_MS, async () => {
+    expect(await differences(sandbox.now() - BEHIND_NANOS)).toEqual([]);
+  });
+  expect(judgeWebhooks(await read())).toBe("stopped");
+  sandbox.setFaults({ loseShare: 0 });
+  await runUntil(105 * MINUTE_MS);
+
+  const lost = await pool.query<{ change: string }>(
+    "select reference || ' ' || status as change from mirror.unannounced_changes where state = 'lost'",
+  );
+  const changes = lost.rows.map(({ change }) => change);
+  const sent = await provider.query<{ change: string; seconds: number | null }>(
+    `select change, seconds from (
+       select reference || ' ' || (body::json->'data'->>'status') as change, sent_as,
+         ((lead(created) over (partition by reference order by created) - created) / 1e9)::float8 as seconds
+       from sandbox.events where livemode
+     ) e where sent_as = 'lost' and change not like '% created'`,
+  );
+  const truth = sent.rows.map(({ change }) => change);
+  const seen = sent.rows.flatMap(({ change, seconds }) =>
+    seconds === null || seconds > SEEN_SECONDS ? [change] : [],
+  );
+  expect(seen.length).toBeGreaterThan(100);
+  expect(changes.filter((change) => !truth.includes(change))).toEqual([]);
+  expect(seen.filter((change) => !changes.includes(change))).toEqual([]);
+  const after = await read();
+  expect(after).toMatchObject({ lost: changes.length, lostSinceLastEvent: 0 });
+  expect(judgeWebhooks(after)).toBe("losing");
+  expect(after.announced).toBeGreaterThan(before.announced);
+}, 600_000);

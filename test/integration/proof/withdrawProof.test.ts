@@ -1,0 +1,144 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, expect, it, vi } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import type { Lease } from "../../../src/database/leases.sql.ts";
+import { inTransaction } from "../../../src/database/transaction.ts";
+import { gaps, merge } from "../../../src/domain/window/coverage.ts";
+import { safeThrough } from "../../support/virtual/safeThroughModel.ts";
+import type { Window } from "../../../src/domain/window/window.ts";
+import { readBreaches } from "../../../src/poll/ledger/breaches.sql.ts";
+import { commitWindow } from "../../../src/poll/ledger/coverage.sql.ts";
+import { beginPolling, readPollState } from "../../../src/poll/ledger/pollState.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+
+const SECOND = 1_000_000_000n;
+let database: TestDatabase;
+let pool: Pool;
+let lease: Lease;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(() => begin(0));
+
+/** A source without a proof, polled from that second on. */
+async function begin(historySecond: number): Promise<void> {
+  await pool.query(
+    "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.coverage_breaches restart identity",
+  );
+  lease = (await acquireLease(pool, { name: "poll:live", holder: "a", ttlMs: 60_000 }))!;
+  const historySince = BigInt(historySecond) * SECOND;
+  await beginPolling(pool, lease, { sourceId: "live", historySince, polledThrough: historySince });
+}
+
+const seconds = (since: number, until: number): Window => ({
+  since: BigInt(since) * SECOND,
+  until: BigInt(until) * SECOND,
+});
+const commit = (window: Window) =>
+  inTransaction(pool, (client) =>
+    commitWindow(client, lease, {
+      ...window,
+      sourceId: "live",
+      sweep: "delayed",
+      proved: true,
+      movesCursor: false,
+      margins: { settleSeconds: 5, overlapSeconds: 60 },
+      begunAt: window.until,
+      requests: 1,
+      orders: 0,
+      durationMs: 0,
+    }),
+  );
+const WITHDRAW =
+  "select mirror.withdraw_proof('live', $1, 'missed_change', 'R1', 'poll', 'a test') as withdrawn";
+const withdraw = async (version: bigint) =>
+  (await pool.query<{ withdrawn: boolean }>(WITHDRAW, [version])).rows[0]!.withdrawn;
+const readSafe = async () => (await readPollState(pool, "live"))?.safeThrough;
+const readProved = async () =>
+  merge(
+    (await pool.query<{ since: string; until: string }>("select since, until from mirror.proved")).rows.map(
+      ({ since, until }) => ({ since: BigInt(since), until: BigInt(until) }),
+    ),
+  );
+
+it("takes back what the windows with the change had claimed and nothing else, until that is read again", async () => {
+  const window = fc
+    .tuple(fc.integer({ min: 5, max: 50 }), fc.integer({ min: 1, max: 15 }))
+    .map(([since, length]) => seconds(since, since + length));
+  const evidence = fc.tuple(fc.integer({ min: 0, max: 70 }), fc.bigInt({ min: 0n, max: SECOND - 1n }));
+  await fc.assert(
+    fc.asyncProperty(
+      fc.integer({ min: 0, max: 30 }),
+      fc.array(window, { maxLength: 6 }),
+      evidence,
+      async (historySecond, windows, [second, nanos]) => {
+        await begin(historySecond);
+        for (const each of windows) await commit(each);
+        const version = BigInt(second) * SECOND + nanos;
+        const history = BigInt(historySecond) * SECOND;
+        const [before, safeBefore] = [await readProved(), await readSafe()];
+        const claimed = windows.filter(({ since, until }) => since <= version && version < until);
+        const wasProved = claimed.length > 0;
+        expect(await withdraw(version)).toBe(wasProved);
+        // Without a claim an empty span, which takes nothing away.
+        const withdrawn = {
+          since: claimed.reduce((least, { since }) => (since < least ? since : least), version),
+          until: claimed.reduce((most, { until }) => (until > most ? until : most), version),
+        };
+        const left = before.flatMap((each) => gaps(each, [withdrawn]));
+        expect(await readProved()).toEqual(merge(left));
+        expect((await readSafe()) ?? history).toBe(safeThrough(history, left));
+        if (!wasProved) return;
+        const [breach] = await readBreaches(pool, { sourceId: "live", after: 0n, limit: 1 });
+        expect(breach).toMatchObject({ ...withdrawn, version, reprovedAt: null });
+        expect(await withdraw(version)).toBe(false);
+        await commit(withdrawn);
+        expect(await readProved()).toEqual(before);
+        expect((await readSafe()) ?? history).toBe(safeBefore ?? history);
+        const [reproved] = await readBreaches(pool, { sourceId: "live", after: 0n, limit: 1 });
+        expect(reproved!.reprovedAt).not.toBeNull();
+      },
+    ),
+    { numRuns: 120, seed: 20_261_122 },
+  );
+});
+
+it("takes back the second around a change whose windows are forgotten", async () => {
+  await commit(seconds(0, 40));
+  await pool.query("delete from mirror.coverage");
+  expect(await withdraw(20n * SECOND + 7n)).toBe(true);
+  expect(await readSafe()).toBe(20n * SECOND);
+  expect(await readProved()).toEqual([seconds(0, 20), seconds(21, 40)]);
+  // And only that second of what the breach left standing.
+  expect(await withdraw(30n * SECOND)).toBe(true);
+  expect(await readProved()).toEqual([seconds(0, 20), seconds(21, 30), seconds(31, 40)]);
+});
+
+it("is not undone by a window that is committed at the same time", async () => {
+  await commit(seconds(0, 10));
+  const finder = await database.pool.connect();
+  await finder.query("begin");
+  await finder.query(WITHDRAW, [5n * SECOND]);
+  const late = commit(seconds(10, 20));
+  await vi.waitFor(async () => {
+    const { rowCount } = await pool.query(
+      "select from pg_stat_activity where wait_event_type = 'Lock' and datname = current_database()",
+    );
+    expect(rowCount).toBe(1);
+  }, 60_000);
+  await finder.query("commit");
+  finder.release();
+  expect((await late).safeThrough).toBe(0n);
+  expect(await readProved()).toEqual([seconds(10, 20)]);
+});

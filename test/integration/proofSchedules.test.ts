@@ -1,3 +1,0 @@
-import { testSchedules } from "../support/proofSchedules.ts";
-
-testSchedules(0);

@@ -1,0 +1,526 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { gzipSync } from "node:zlib";
+import { ConfigurationError } from "../../../src/domain/errors.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import type { ProviderClient } from "../../../src/provider/client.ts";
+import { ProviderUnavailableError, RateLimitedError } from "../../../src/provider/errors.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import {
+  hang,
+  hangUp,
+  json,
+  makeHastyClient,
+  orderBody,
+  refusal,
+  startScriptedProvider,
+  text,
+} from "../../support/providers/scriptedProvider.ts";
+import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
+
+let provider: ScriptedProvider;
+let client: ProviderClient;
+
+beforeAll(async () => {
+  provider = await startScriptedProvider();
+  client = makeHastyClient({ baseUrl: provider.url });
+});
+afterAll(() => provider.close());
+
+const ORDER = {
+  externalOrderId: "shop-1",
+  branch: "AMS-1",
+  customer: {
+    firstName: "Jane",
+    phone: "+31 6 1234",
+    address: { street: "Dam 1", city: "Ams", postcode: "1" },
+  },
+  schedule: { mode: "asap" },
+};
+const page = (data: unknown[]) => ({ data, hasMore: false, limit: 50, offset: 0, request_id: "req_1" });
+const single = (fields = {}) => json(200, { ...orderBody(fields), request_id: "req_1" });
+
+/** Rejects with the error that `promise` was rejected with, for a closer look. */
+const failureOf = async (promise: Promise<unknown>): Promise<unknown> =>
+  promise.then(
+    () => {
+      throw new TypeError("it did not fail");
+    },
+    (error: unknown) => error,
+  );
+
+describe("requests", () => {
+  it.each<[string, (client: ProviderClient) => Promise<unknown>, string, unknown]>([
+    ["createOrder", (api) => api.createOrder(ORDER), "POST /v1/orders", ORDER],
+    ["getOrder", (api) => api.getOrder("DO-1"), "GET /v1/orders/DO-1", null],
+    ["cancelOrder", (api) => api.cancelOrder("DO-1"), "POST /v1/orders/DO-1/cancel", null],
+    ["advance", (api) => api.advanceTestOrder("DO-1"), "POST /v1/test/orders/DO-1/advance", null],
+    [
+      "updateOrder",
+      (api) => api.updateOrder("DO-1", { zoneCode: "Z" }),
+      "PATCH /v1/orders/DO-1",
+      { zoneCode: "Z" },
+    ],
+  ])("of %s go to the right place with the key, and answer with the order", async (_, ask, line, body) => {
+    provider.script(single({ note: "é" }));
+    const answer = await ask(client);
+    expect(answer).toMatchObject({
+      requestId: "req_1",
+      snapshot: { fields: { reference: "DO-1", externalOrderId: "shop-1" } },
+    });
+    const [request] = provider.requests;
+    expect(`${request!.method} ${request!.url}`).toBe(line);
+    expect(request!.headers.authorization).toBe("Bearer dos_live_1");
+    expect(request!.body === "" ? null : JSON.parse(request!.body)).toEqual(body);
+    expect(request!.headers["content-type"]).toBe(body === null ? undefined : "application/json");
+  });
+
+  it("keep the exact text of a single order, without the request id", async () => {
+    provider.script(
+      text(200, '{"request_id":"r", "reference":"DO-1","updatedAt":"2026-11-20T12:00:00Z","n":1.00}', {
+        "content-type": "application/json; charset=utf-8",
+      }),
+    );
+    const { snapshot, readOrder } = await client.getOrder("DO-1");
+    expect(snapshot.raw).toBe('{"reference":"DO-1","updatedAt":"2026-11-20T12:00:00Z","n":1.00}');
+    // What the mirror can use is not yet what the spec promises.
+    expect(readOrder).toThrow(ProviderUnavailableError);
+  });
+
+  it("list with every filter, and keep the exact text of every order", async () => {
+    provider.script(
+      text(200, '{"data":[ {"a":1.0},\n7 ],"hasMore":true,"limit":2,"offset":4,"request_id":"r"}', {
+        "content-type": "application/json",
+      }),
+    );
+    const since = parseInstant("2026-11-20T12:00:00.123456+01:00");
+    const until = parseInstant("2026-11-20T13:00:00Z");
+    const answer = await client.listOrders({
+      updatedSince: since,
+      updatedUntil: until,
+      pickupFrom: since,
+      deliveryUntil: until,
+      status: "picked_up",
+      branch: "A & B",
+      sort: "pickupTime",
+      limit: 2,
+      offset: 4,
+    });
+    expect(answer.elements).toEqual([
+      { raw: '{"a":1.0}', value: { a: 1 } },
+      { raw: "7", value: 7 },
+    ]);
+    expect(answer).toMatchObject({ hasMore: true, limit: 2, offset: 4, requestId: "r" });
+    expect(Object.fromEntries(new URL(provider.requests[0]!.url, provider.url).searchParams)).toEqual({
+      updatedSince: "2026-11-20T11:00:00.123456Z",
+      updatedUntil: "2026-11-20T13:00:00Z",
+      pickupFrom: "2026-11-20T11:00:00.123456Z",
+      deliveryUntil: "2026-11-20T13:00:00Z",
+      status: "picked_up",
+      branch: "A & B",
+      sort: "pickupTime",
+      limit: "2",
+      offset: "4",
+    });
+  });
+
+  it("quote, check addresses and list branches in the spec's types", async () => {
+    const resolved = { pickupTime: "p", deliveryTime: "d", basis: "busy_hours" };
+    const quote = {
+      fleet: { name: "Swift" },
+      zone: { code: "Z", name: "Zone" },
+      distance: 1.25,
+      schedule: { mode: "asap", resolved },
+      request_id: "r",
+    };
+    provider.script(json(200, quote, { "service-subscription-state": "past_due" }));
+    expect(await client.quoteOrder(ORDER)).toMatchObject({ distance: 1.25, subscriptionState: "past_due" });
+    provider.script(
+      json(200, { valid: false, reason: "address_ambiguous", message: "which?", request_id: "r" }),
+    );
+    expect(await client.validateAddress(ORDER.customer.address)).toMatchObject({
+      reason: "address_ambiguous",
+    });
+    provider.script(json(200, { data: [], hasMore: false, request_id: "r" }));
+    expect(await client.listBranches({ limit: 10, offset: 20 })).toMatchObject({ data: [] });
+    expect(provider.requests[0]!.url).toBe("/v1/branches?limit=10&offset=20");
+  });
+
+  it("report the subscription's warning on a creation, and null without one", async () => {
+    provider.script(
+      json(201, { ...orderBody(), request_id: "r" }, { "service-subscription-state": "past_due" }),
+      single(),
+    );
+    expect((await client.createOrder(ORDER)).subscriptionState).toBe("past_due");
+    expect((await client.createOrder(ORDER)).subscriptionState).toBeNull();
+  });
+
+  it("encode references so that they stay one part of the path", async () => {
+    provider.script(single());
+    for (const reference of ["a/b", "a?b#c", "../x", "%2e%2e", "é ü", "$&", "a\\b"]) {
+      await client.getOrder(reference);
+    }
+    expect(provider.requests.map(({ url }) => url)).toEqual([
+      "/v1/orders/a%2Fb",
+      "/v1/orders/a%3Fb%23c",
+      "/v1/orders/..%2Fx",
+      "/v1/orders/%252e%252e",
+      "/v1/orders/%C3%A9%20%C3%BC",
+      "/v1/orders/%24%26",
+      "/v1/orders/a%5Cb",
+    ]);
+  });
+
+  it.each(["", ".", "..", "\ud800"])("are not sent for the reference %j", async (reference) => {
+    provider.script(single());
+    await expect(client.cancelOrder(reference)).rejects.toMatchObject({ name: "InvalidReferenceError" });
+    expect(provider.requests).toEqual([]);
+  });
+
+  it("stay below the path of the base address", async () => {
+    provider.script(single());
+    await makeHastyClient({ baseUrl: `${provider.url}/api/` }).getOrder("DO-1");
+    expect(provider.requests[0]!.url).toBe("/api/v1/orders/DO-1");
+  });
+
+  it.each(["", "ftp://x", "http://user:pw@x", "http://x/?a=1", "no address"])(
+    "are impossible with the base address %j",
+    (baseUrl) => {
+      expect(() => makeHastyClient({ baseUrl })).toThrow(ConfigurationError);
+    },
+  );
+
+  it.each(["", "key with space", "key\n", "kéy"])(
+    "are impossible with the key %j, which is not shown",
+    (apiKey) => {
+      expect(() => makeHastyClient({ baseUrl: provider.url, apiKey })).toThrow(
+        /^the API key is empty or holds characters that no key has$/,
+      );
+    },
+  );
+});
+
+describe("a provider that misbehaves", () => {
+  const DEADLINE_MS = 400;
+  const hasty = () => makeHastyClient({ baseUrl: provider.url, deadlineMs: DEADLINE_MS });
+  const jsonHead = { "content-type": "application/json" };
+  const notUtf8 = Buffer.from(JSON.stringify(page(["é"])), "latin1");
+  const twelveMebibytes = Buffer.alloc(12 * 1024 * 1024, " ");
+
+  it.each<[string, Step]>([
+    ["HTML with 200", text(200, "<html>Jane</html>", { "content-type": "text/html" })],
+    ["JSON without a content type", text(200, JSON.stringify(page([])))],
+    ["JSON that is called something like JSON", text(200, "{}", { "content-type": "application/jsonp" })],
+    ["truncated JSON", text(200, '{"data":[{"customer":"Jane', jsonHead)],
+    ["nothing", text(204, "")],
+    ["an empty body", text(200, "", jsonHead)],
+    ["bytes that are not UTF-8", text(200, notUtf8, jsonHead)],
+    ["a page that is too large", text(200, twelveMebibytes, jsonHead)],
+    [
+      "a small body that unpacks to a large one",
+      text(200, gzipSync(twelveMebibytes), { ...jsonHead, "content-encoding": "gzip" }),
+    ],
+    ["a list without hasMore", json(200, { data: [], limit: 1, offset: 0 })],
+    ["a list whose data is an object", json(200, { ...page([]), data: {} })],
+    ["a list that is an array", json(200, [])],
+    ["a list that is null", json(200, null)],
+  ])("by %s is unavailable at once, and its text is not repeated", async (_, step) => {
+    provider.script(step);
+    const error = await failureOf(client.listOrders({}));
+    expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "unreadable", retry: "later" });
+    expect(error).toMatchObject({ status: expect.any(Number) });
+    expect(String(error)).not.toContain("Jane");
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  it.each<[string, Step]>([
+    ["an order without a reference", json(200, { updatedAt: "2026-11-20T12:00:00Z" })],
+    ["an order without updatedAt", json(200, { reference: "DO-1" })],
+    ["an array", json(200, [orderBody()])],
+    ["a string", json(200, "DO-1")],
+  ])("by %s is unavailable", async (_, step) => {
+    provider.script(step);
+    await expect(client.getOrder("DO-1")).rejects.toMatchObject({ reason: "unreadable", status: 200 });
+  });
+
+  it("by wrong types in a typed answer is unavailable, and names the fields only", async () => {
+    provider.script(json(200, { data: [{ id: 7, name: "Jane" }], hasMore: false, request_id: "req_9" }));
+    const error = await failureOf(client.listBranches());
+    expect(error).toMatchObject({ reason: "unreadable", requestId: "req_9" });
+    expect(String(error)).toContain("data.0.id");
+    expect(String(error)).not.toContain("Jane");
+  });
+
+  it("reads a page just below the bound", async () => {
+    const body = JSON.stringify(page([orderBody()]));
+    provider.script(text(200, body.padEnd(10 * 1024 * 1024, " "), jsonHead));
+    expect((await client.listOrders({})).elements).toHaveLength(1);
+    provider.script(text(200, body.padEnd(10 * 1024 * 1024 + 1, " "), jsonHead));
+    await expect(client.listOrders({})).rejects.toMatchObject({ reason: "unreadable" });
+  });
+
+  it.each([301, 302, 303, 307, 308])("by %i is not followed, so the key stays here", async (status) => {
+    const elsewhere = await startScriptedProvider();
+    elsewhere.script(json(200, page([])));
+    provider.script(text(status, "", { location: `${elsewhere.url}/v1/orders` }));
+    const error = await failureOf(client.listOrders({}));
+    expect(error).toMatchObject({ name: "ProviderRedirectError", status, retry: "never" });
+    expect(elsewhere.requests).toEqual([]);
+    expect(provider.requests).toHaveLength(1);
+    await elsewhere.close();
+  });
+
+  const dribble: Step = (response) => {
+    response.writeHead(200, jsonHead);
+    const timer = setInterval(() => response.write(" "), 20);
+    response.on("close", () => clearInterval(timer));
+  };
+
+  it.each<[string, Step]>([
+    ["never answers", hang],
+    ["sends a body byte by byte", dribble],
+  ])("that %s is given up at the deadline, four times", async (_, step) => {
+    provider.script(step);
+    const startedAtMs = performance.now();
+    const error = await failureOf(hasty().listOrders({}));
+    const tookMs = performance.now() - startedAtMs;
+    expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "timeout", retry: "later" });
+    expect(provider.requests).toHaveLength(4);
+    expect(tookMs).toBeGreaterThanOrEqual(4 * DEADLINE_MS - 10);
+    // Of requests without a deadline none would ever end.
+    expect(tookMs).toBeLessThan(30_000);
+  });
+
+  it("that refuses with a body that never ends is understood by its status", async () => {
+    provider.script((response) => response.writeHead(404, jsonHead).write("{"));
+    await expect(hasty().getOrder("DO-1")).rejects.toMatchObject({
+      name: "OrderNotFoundError",
+      status: 404,
+      code: null,
+    });
+  });
+
+  it("that cuts an answer off is asked again", async () => {
+    provider.script(
+      (response) => {
+        response.writeHead(200, { ...jsonHead, "content-length": "1000" }).write('{"data":');
+        setTimeout(() => response.socket?.destroy(), 20);
+      },
+      json(200, page([])),
+    );
+    expect((await client.listOrders({})).elements).toEqual([]);
+    expect(provider.requests).toHaveLength(2);
+  });
+
+  it("that closes a kept connection is asked again", async () => {
+    provider.script(json(200, page([])), hangUp, hangUp, json(200, page([])));
+    await client.listOrders({});
+    expect((await client.listOrders({})).elements).toEqual([]);
+    expect(provider.requests).toHaveLength(4);
+  });
+
+  it("that is away is unavailable", async () => {
+    const gone = await startScriptedProvider();
+    await gone.close();
+    const error = await failureOf(makeHastyClient({ baseUrl: gone.url }).listOrders({}));
+    expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "network", status: null });
+  });
+});
+
+describe("repeated requests", () => {
+  it.each([500, 502, 503, 504])("follow %i when they only read", async (status) => {
+    provider.script(text(status, "oops"), json(200, page([])));
+    expect((await client.listOrders({})).elements).toEqual([]);
+    expect(provider.requests).toHaveLength(2);
+  });
+
+  it("end after four", async () => {
+    provider.script(text(500, "oops"));
+    await expect(client.getOrder("DO-1")).rejects.toMatchObject({ reason: "server", status: 500 });
+    expect(provider.requests).toHaveLength(4);
+  });
+
+  it.each([400, 401, 402, 403, 404, 408, 409, 422, 425])("never follow %i", async (status) => {
+    provider.script(refusal(status, "some_code"));
+    await expect(client.getOrder("DO-1")).rejects.toMatchObject({ status, code: "some_code" });
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  it("never follow an abort, whose reason is what the caller gets", async () => {
+    const control = new AbortController();
+    const reason = new Error("shutting down");
+    provider.script(hang);
+    const asked = client.listOrders({}, { signal: control.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    control.abort(reason);
+    expect(await failureOf(asked)).toBe(reason);
+    expect(await failureOf(client.listOrders({}, { signal: control.signal }))).toBe(reason);
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  it("are not taken for failures when the caller aborts a write", async () => {
+    const control = new AbortController();
+    const reason = new Error("shutting down");
+    provider.script(hang);
+    const asked = client.updateOrder("DO-1", {}, { signal: control.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    control.abort(reason);
+    expect(await failureOf(asked)).toBe(reason);
+  });
+
+  it("are given up by an abort while they wait for their turn", async () => {
+    const control = new AbortController();
+    const reason = new Error("shutting down");
+    provider.script(text(500, ""));
+    const patient = makeHastyClient({
+      baseUrl: provider.url,
+      clock: { ...systemClock, sleep: (_, signal) => systemClock.sleep(60_000, signal) },
+    });
+    const asked = patient.getOrder("DO-1", { signal: control.signal });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    control.abort(reason);
+    expect(await failureOf(asked)).toBe(reason);
+  });
+
+  it.each<[string, (client: ProviderClient) => Promise<unknown>]>([
+    ["a change", (api) => api.updateOrder("DO-1", {})],
+    ["a test step", (api) => api.advanceTestOrder("DO-1")],
+  ])("do not follow a failure of %s, whose outcome nobody knows", async (_, ask) => {
+    provider.script(text(500, ""), single());
+    await expect(ask(client)).rejects.toMatchObject({ reason: "server" });
+    expect(provider.requests).toHaveLength(1);
+  });
+});
+
+describe("429", () => {
+  const real = () => {
+    const budget = makeBudget({ clock: systemClock });
+    return { budget, api: makeHastyClient({ baseUrl: provider.url, clock: systemClock, budget }) };
+  };
+  const order = (headers: Record<string, string>) => refusal(429, "rate_limit_exceeded", headers);
+  const spent = '"order-list";r=0;t=1, "sustained";r=150;t=9';
+
+  it("is followed by the same request after Retry-After, never before, other policies going on", async () => {
+    const { api } = real();
+    const until: Step = (response, request) =>
+      provider.requests.length === 1
+        ? order({ "retry-after": "2", ratelimit: spent })(response, request)
+        : json(200, request.url.startsWith("/v1/orders?") ? page([]) : { ...orderBody(), request_id: "r" })(
+            response,
+            request,
+          );
+    provider.script(until);
+    const listed = api.listOrders({ limit: 1 });
+    await expect.poll(() => provider.requests.length).toBe(1);
+    await api.getOrder("DO-1");
+    await listed;
+    const [first, other, second] = provider.requests;
+    expect(other!.url).toBe("/v1/orders/DO-1");
+    expect(other!.atMs).toBeLessThan(second!.atMs);
+    expect(second!.atMs - first!.atMs).toBeGreaterThanOrEqual(2_000);
+    expect(second!.atMs - first!.atMs).toBeLessThan(15_000);
+  });
+
+  it("holds back the other requests of the policy as well", async () => {
+    const { api } = real();
+    provider.script(order({ "retry-after": "1", ratelimit: spent }), json(200, page([])));
+    const both = [api.listOrders({}), api.listOrders({}, { priority: "backfill" })];
+    await Promise.all(both);
+    const [first, second, third] = provider.requests.map(({ atMs }) => atMs);
+    expect(second! - first!).toBeGreaterThanOrEqual(1_000);
+    expect(third! - second!).toBeGreaterThanOrEqual(500);
+  });
+
+  it.each([
+    ["a malformed", { "retry-after": "soon" }, 10_000],
+    ["a missing", {}, 10_000],
+    [
+      "a dated",
+      { "retry-after": "Fri, 20 Nov 2026 12:00:25 GMT", date: "Fri, 20 Nov 2026 12:00:00 GMT" },
+      25_000,
+    ],
+  ])("with %s Retry-After is waited out", async (_, headers, expectedMs) => {
+    const { api, budget } = real();
+    const control = new AbortController();
+    provider.script(order(headers));
+    const asked = api.listOrders({}, { signal: control.signal });
+    const waitMs = () => budget.spent().find(({ policy }) => policy === "order-list")!.waitMs;
+    await expect.poll(waitMs).toBeGreaterThan(expectedMs - 3_000);
+    expect(waitMs()).toBeLessThanOrEqual(expectedMs);
+    control.abort(new Error("enough"));
+    await expect(asked).rejects.toThrow("enough");
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  it.each([
+    ["31", 31_000],
+    ["86400", 600_000],
+  ])("with Retry-After %s is the caller's to wait for", async (field, retryAfterMs) => {
+    provider.script(
+      json(
+        429,
+        { error: { code: "rate_limit_exceeded", message: "order-list exceeded" }, request_id: "req_3" },
+        { "retry-after": field },
+      ),
+    );
+    const error = await failureOf(real().api.listOrders({}));
+    expect(error).toBeInstanceOf(RateLimitedError);
+    expect(error).toMatchObject({
+      retryAfterMs,
+      policy: "order-list",
+      retry: { afterMs: retryAfterMs },
+      requestId: "req_3",
+    });
+    expect(provider.requests).toHaveLength(1);
+  });
+
+  it("is followed by a write as well, as nothing was done", async () => {
+    provider.script(order({ "retry-after": "1" }), single({ status: "cancelled" }));
+    await makeHastyClient({ baseUrl: provider.url }).cancelOrder("DO-1");
+    expect(provider.requests.map(({ method }) => method)).toEqual(["POST", "POST"]);
+  });
+
+  it("503 with Retry-After is asked again after that, and not when it is long", async () => {
+    const sleeps: number[] = [];
+    const clock = { ...systemClock, sleep: async (ms: number) => void sleeps.push(ms) };
+    const api = makeHastyClient({ baseUrl: provider.url, clock });
+    provider.script(text(503, "", { "retry-after": "7" }), json(200, page([])));
+    await api.listOrders({});
+    expect(sleeps).toEqual([7_000]);
+    provider.script(text(503, "", { "retry-after": "120" }));
+    await expect(api.listOrders({})).rejects.toMatchObject({ retry: { afterMs: 120_000 } });
+    expect(provider.requests).toHaveLength(1);
+  });
+});
+
+describe("the provider's clock", () => {
+  it("dates a read no later than its request started", async () => {
+    provider.script(json(200, page([]), { date: "Fri, 20 Nov 2026 12:00:00 GMT" }));
+    const api = makeHastyClient({ baseUrl: provider.url });
+    const { requestedAt } = await api.listOrders({});
+    expect(requestedAt).toBeLessThanOrEqual(parseInstant("2026-11-20T11:59:59Z"));
+    expect(requestedAt).toBeGreaterThan(parseInstant("2026-11-20T11:59:50Z"));
+    expect(api.providerClock.isSynchronized()).toBe(true);
+  });
+});
+
+it("logs and reports nothing personal, and not the key", async () => {
+  const lines: string[] = [];
+  const logger = makeLogger({
+    level: "trace",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => lines.push(line) },
+  });
+  const api = makeHastyClient({ baseUrl: provider.url, logger });
+  provider.script(refusal(422, "address_not_found"));
+  const error = (await failureOf(api.createOrder(ORDER))) as Error;
+  provider.script(single());
+  await api.getOrder("Jane-1");
+  expect(lines).toHaveLength(2);
+  expect(`${lines.join("")} ${error.message} ${JSON.stringify(error)}`).not.toMatch(
+    /Jane|1234|Dam|dos_live|shop-1/,
+  );
+  expect(JSON.parse(lines[0]!)).toMatchObject({ route: "/v1/orders", outcome: "address_not_found" });
+});

@@ -1,0 +1,54 @@
+import { expect, it, onTestFinished } from "vitest";
+import { trackRequestUsage } from "../../../src/roles/background/requestUsage.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { readRequests } from "../../../src/poll/ledger/providerRequests.sql.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import type { Priority } from "../../../src/domain/source/orderSource.ts";
+import type { PolicyName } from "../../../src/provider/rate/policies.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
+
+it("adds up what several processes sent for a source, and loses nothing while Postgres is away", async () => {
+  const database = await makeTestDatabase();
+  onTestFinished(() => database.drop());
+  const pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
+  onTestFinished(() => pool.end());
+  await addSource(pool, "live");
+  const gone = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  await gone.end();
+  const clock = makeSimulatedClock();
+  const open = (from: typeof pool, purpose?: string) =>
+    trackRequestUsage({
+      budget: makeBudget({ clock }),
+      pool: from,
+      sourceId: "live",
+      ...(purpose === undefined ? {} : { purpose }),
+    });
+  const send = async ({ budget }: ReturnType<typeof open>, policy: PolicyName, priority: Priority) => {
+    const granted = budget.acquire({ policy, priority });
+    await clock.runUntil(clock.monotonicMs() + 1_000);
+    (await granted).release();
+  };
+  let down = true;
+  const flaky = { query: (...args: Parameters<typeof pool.query>) => (down ? gone : pool).query(...args) };
+  const poller = open(flaky as typeof pool);
+  const writer = open(pool, "write");
+  await send(poller, "order-list", "poll");
+  await send(poller, "order-list", "poll");
+  await send(poller, "sustained", "refetch");
+  await send(writer, "geocoding", "poll");
+  await expect(poller.flush()).rejects.toThrow("after calling end on the pool");
+  expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([]);
+  down = false;
+  await send(poller, "order-list", "poll");
+  await poller.flush();
+  await poller.flush();
+  await writer.flush();
+  expect(await readRequests(pool, { sourceId: "live", minutes: 60 })).toEqual([
+    { policy: "order-list", purpose: "poll", requests: 3 },
+    { policy: "geocoding", purpose: "write", requests: 1 },
+    { policy: "sustained", purpose: "refetch", requests: 1 },
+  ]);
+  expect(await readRequests(pool, { sourceId: "other", minutes: 60 })).toEqual([]);
+});

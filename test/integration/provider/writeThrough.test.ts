@@ -1,0 +1,388 @@
+import { request as httpRequest } from "node:http";
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import type { RateRule } from "../../../src/domain/window/budget.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import type { Budget } from "../../../src/provider/rate/budget.ts";
+import { makeForward } from "../../../src/provider/forward.ts";
+import type { PolicyName } from "../../../src/provider/rate/policies.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import {
+  hang,
+  json,
+  orderBody,
+  refusal,
+  startScriptedProvider,
+  text,
+} from "../../support/providers/scriptedProvider.ts";
+import type { ScriptedProvider } from "../../support/providers/scriptedProvider.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+const WRITER = "token-that-may-write";
+const READER = "token-that-may-read";
+const KEY = "dos_live_source";
+const MORE_PATHS = ["PUT /v1/orders/{reference}/address", "DELETE /v1/{anything}"];
+const apiTokens = [
+  { token: WRITER, sourceId: "live", mayWrite: true },
+  { token: READER, sourceId: "live" },
+];
+
+let database: TestDatabase;
+let provider: ScriptedProvider;
+let mirror: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  provider = await startScriptedProvider();
+  mirror = await startMirror();
+});
+afterAll(async () => {
+  await mirror.close();
+  await provider.close();
+  await database.drop();
+});
+
+const plenty = { requestsMax: 100_000, windowMs: 1_000 };
+const budgetOf = (limits: Partial<Record<PolicyName, RateRule>>): Budget => {
+  const all = { sustained: plenty, "order-list": plenty, geocoding: plenty, ...limits };
+  return makeBudget({ clock: systemClock, limits: all });
+};
+
+function startMirror(change: { budget?: Budget; applyPool?: Pool } = {}): Promise<TestServer> {
+  const { budget = budgetOf({}), applyPool = database.pool } = change;
+  const forward = makeForward({
+    baseUrl: provider.url,
+    apiKey: KEY,
+    budget,
+    clock: systemClock,
+    logger: silentLogger,
+    deadlineMs: 500,
+  });
+  const { applyReads } = makeApply({
+    events: deliveryEvents,
+    pool: applyPool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]] as const),
+  });
+  const writes = { forward: () => forward, morePaths: MORE_PATHS, applyReads, settleSeconds: 5 };
+  return serve(makeTestReport({ pool: database.pool, apiTokens, writes }));
+}
+
+interface Asked {
+  readonly token?: string;
+  readonly body?: string;
+  readonly server?: TestServer;
+  readonly signal?: AbortSignal;
+}
+
+async function ask(
+  method: string,
+  path: string,
+  { token = WRITER, body, server = mirror, signal }: Asked = {},
+) {
+  const response = await fetch(server.url + path, {
+    method,
+    headers: { authorization: `Bearer ${token}` },
+    ...(body === undefined ? {} : { body }),
+    ...(signal === undefined ? {} : { signal }),
+  });
+  const answer = await response.text();
+  const { error } = JSON.parse(answer || "{}") as { error?: { code: string; message: string } };
+  return { status: response.status, headers: response.headers, text: answer, error };
+}
+
+const create = (externalOrderId?: string) => JSON.stringify({ branch: "ams", externalOrderId });
+const asked = () => provider.requests.map(({ method, url }) => `${method} ${url}`);
+
+describe("a write", () => {
+  it("goes to the provider with the source's own key, byte for byte, and is answered as the provider did", async () => {
+    const answer = `{"reference":"DO-W1", "updatedAt":"2026-11-20T12:00:00Z","status":"created","n":12345678901234567890,"request_id":"req_theirs"}`;
+    provider.script(
+      text(201, answer, {
+        "content-type": "application/json",
+        "ratelimit-policy": '"sustained";q=200;w=10',
+        ratelimit: '"sustained";r=150;t=3',
+        "service-subscription-state": "past_due",
+        "set-cookie": "theirs=1",
+      }),
+    );
+    const body = `{ "branch":"ams","big":12345678901234567890 }`;
+    const given = await ask("POST", "/v1/orders?a=%2F", { body });
+    expect(given).toMatchObject({ status: 201, text: answer });
+    expect(given.headers.get("ratelimit")).toBe('"sustained";r=150;t=3');
+    expect(given.headers.get("service-subscription-state")).toBe("past_due");
+    expect(given.headers.get("set-cookie")).toBeNull();
+    expect(given.headers.get("cache-control")).toBe("no-store");
+    const [sent] = provider.requests;
+    expect(sent).toMatchObject({ method: "POST", url: "/v1/orders?a=%2F", body });
+    expect(sent?.headers).toMatchObject({
+      authorization: `Bearer ${KEY}`,
+      "content-type": "application/json",
+    });
+  });
+
+  it("is in the mirror when it is answered", async () => {
+    provider.script(json(201, { ...orderBody({ reference: "DO-NOW" }), request_id: "r" }));
+    await ask("POST", "/v1/orders", { body: create("shop-now") });
+    const read = await ask("GET", "/v1/orders/DO-NOW", { token: READER });
+    expect(JSON.parse(read.text)).toMatchObject({ reference: "DO-NOW", status: "created" });
+    const { rows } = await database.pool.query(
+      "select via, verdict from mirror.history where reference = 'DO-NOW'",
+    );
+    expect(rows).toEqual([{ via: "write", verdict: "applied" }]);
+  });
+
+  it.each([
+    ["PATCH", "/v1/orders/DO-1"],
+    ["PUT", "/v1/orders/DO-1/address"],
+    ["DELETE", "/v1/anything"],
+    ["POST", "/v1/test/orders/DO-1/advance"],
+  ])("of the contract or of WRITE_THROUGH_PATHS is forwarded: %s %s", async (method, path) => {
+    provider.script(json(200, orderBody()));
+    expect(await ask(method, path)).toMatchObject({ status: 200 });
+    expect(asked()).toEqual([`${method} ${path}`]);
+  });
+
+  it("whose answer is no order changes nothing here", async () => {
+    const count = async () => (await database.pool.query("select from mirror.history")).rowCount;
+    const before = await count();
+    provider.script(json(200, { valid: true, request_id: "r" }));
+    expect(await ask("POST", "/v1/addresses/validate", { body: "{}" })).toMatchObject({ status: 200 });
+    expect(await count()).toBe(before);
+  });
+
+  it("that the mirror cannot take now is answered anyway, and says so", async () => {
+    const away = { connect: refuse, query: refuse } as unknown as Pool;
+    const server = await startMirror({ applyPool: away });
+    provider.script(json(201, orderBody({ reference: "DO-LATER" })));
+    const given = await ask("POST", "/v1/orders", { body: create(), server });
+    expect([given.status, given.headers.get("x-mirrored")]).toEqual([201, "later"]);
+    await server.close();
+  });
+
+  it("is refused beyond 1 MiB, and not sent", async () => {
+    provider.script(json(201, orderBody()));
+    const body = (length: number) => JSON.stringify({ a: "x".repeat(length - 8) });
+    expect(await ask("POST", "/v1/orders", { body: body(1_048_577) })).toMatchObject({
+      status: 413,
+      error: { code: "payload_too_large" },
+    });
+    expect(asked()).toEqual([]);
+    expect(await ask("POST", "/v1/orders", { body: body(1_048_576) })).toMatchObject({ status: 201 });
+  });
+});
+
+function refuse(): Promise<never> {
+  return Promise.reject(Object.assign(new Error("away"), { code: "ECONNREFUSED" }));
+}
+
+describe("the right to write", () => {
+  it("comes with the token, and with nothing else", async () => {
+    provider.script(json(201, orderBody()));
+    expect(await ask("POST", "/v1/orders", { token: READER, body: create() })).toMatchObject({
+      status: 403,
+      error: { code: "write_not_allowed" },
+    });
+    expect(await ask("POST", "/v1/orders", { token: "nobody", body: create() })).toMatchObject({
+      status: 401,
+    });
+    expect(asked()).toEqual([]);
+  });
+
+  it("is nobody's while it is not switched on", async () => {
+    const off = await serve(makeTestReport({ pool: database.pool, apiTokens }));
+    provider.script(json(201, orderBody()));
+    expect(await ask("POST", "/v1/orders", { server: off, body: create() })).toMatchObject({
+      status: 405,
+      error: { code: "method_not_allowed" },
+    });
+    expect(asked()).toEqual([]);
+    await off.close();
+  });
+
+  it("ends at the provider's interface", async () => {
+    provider.script(json(200, {}));
+    const elsewhere = [
+      "/v1/../_sandbox/seed",
+      "/v1/%2e%2e/_sandbox/seed",
+      "/v1/x/..\\..\\..\\_sandbox",
+      "/v1/..%2f..%2fadmin/keys",
+      "/v1/..;/admin",
+      "/v1/..%5cadmin",
+      "/v1/orders/..%2f..%2fkeys/cancel",
+      "/v1/orders/a%5c..%5cb/cancel",
+      "/v1/orders/a;b/cancel",
+      "/v1/orders/%252e%252e/cancel",
+      "/v1/orders/%00/cancel",
+      "/v1/orders/%zz/cancel",
+      "/v1/orders//cancel",
+    ];
+    for (const path of elsewhere) expect([path, await askRaw(path)]).toEqual([path, 404]);
+    expect(asked()).toEqual([]);
+  });
+
+  it("is no way to keys, webhook endpoints or what the contract does not show", async () => {
+    provider.script(json(200, {}));
+    for (const path of ["/v1/keys", "/v1/webhooks", "/v1/webhook-endpoints/1", "/v1/orders/DO-1/refund"]) {
+      expect(await ask("POST", path, { body: "{}" })).toMatchObject({
+        status: 404,
+        error: { code: "not_forwarded" },
+      });
+    }
+    // However far it is widened.
+    expect(await ask("DELETE", "/v1/keys")).toMatchObject({ status: 404 });
+    expect(await ask("DELETE", "/v1/webhooks")).toMatchObject({ status: 404 });
+    expect(asked()).toEqual([]);
+  });
+});
+
+/** With the path exactly as it is: fetch would tidy it. */
+function askRaw(path: string): Promise<number | undefined> {
+  const { port } = new URL(mirror.url);
+  const headers = { authorization: `Bearer ${WRITER}` };
+  return new Promise((resolve, reject) => {
+    httpRequest({ port, host: "127.0.0.1", method: "POST", path, headers }, (response) =>
+      resolve(response.resume().statusCode),
+    )
+      .on("error", reject)
+      .end();
+  });
+}
+
+describe("what the provider does not do", () => {
+  it("is told in the provider's own words", async () => {
+    provider.script(refusal(422, "address_ambiguous"));
+    const given = await ask("POST", "/v1/orders", { body: create() });
+    expect(given).toMatchObject({
+      status: 422,
+      error: { code: "address_ambiguous", message: "address_ambiguous: Jane" },
+    });
+    expect(given.text).toContain("req_refused");
+  });
+
+  it("does not look like a wrong token when it is the source's key that is refused", async () => {
+    provider.script(refusal(401, "invalid_api_key"));
+    expect(await ask("POST", "/v1/orders", { body: create() })).toMatchObject({
+      status: 502,
+      error: { code: "source_key_refused" },
+    });
+  });
+
+  it.each([
+    ["nothing in time", hang, 504, "provider_timeout"],
+    ["a redirect", text(302, "", { location: "https://elsewhere.example/" }), 502, "provider_unavailable"],
+    ["no JSON", text(200, "<html>", { "content-type": "text/html" }), 502, "provider_unavailable"],
+    ["a failure without a body", text(500, ""), 502, "provider_unavailable"],
+  ])("is 502 or 504 after %s", async (_, step, status, code) => {
+    provider.script(step);
+    expect(await ask("PATCH", "/v1/orders/DO-1", { body: "{}" })).toMatchObject({ status, error: { code } });
+    expect(asked()).toHaveLength(1);
+  });
+});
+
+describe("a creation whose outcome is unknown", () => {
+  it("with an externalOrderId is looked up, and answered as created when it is there", async () => {
+    const made = { ...orderBody({ reference: "DO-SLOW", externalOrderId: "shop-slow" }), request_id: "r" };
+    provider.script(hang, json(200, made));
+    const given = await ask("POST", "/v1/orders", { body: create("shop-slow") });
+    expect([given.status, JSON.parse(given.text)]).toEqual([201, made]);
+    expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-slow"]);
+    expect(await ask("GET", "/v1/orders/shop-slow")).toMatchObject({ status: 200 });
+  });
+
+  it("with an externalOrderId is sent again when it is not there", async () => {
+    provider.script(hang, refusal(404, "order_not_found"), json(201, orderBody()));
+    expect(await ask("POST", "/v1/orders", { body: create("shop-again") })).toMatchObject({ status: 201 });
+    expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-again", "POST /v1/orders"]);
+  });
+
+  it("is seen through once it has been sent, also when its caller is gone", async () => {
+    const made = orderBody({ reference: "DO-GONE", externalOrderId: "shop-gone" });
+    provider.script(hang, refusal(404, "order_not_found"), json(201, made));
+    const leaving = new AbortController();
+    const left = ask("POST", "/v1/orders", { body: create("shop-gone"), signal: leaving.signal });
+    await expect.poll(asked).toHaveLength(1);
+    leaving.abort();
+    await expect(left).rejects.toThrow(/abort/);
+    await expect
+      .poll(async () => (await ask("GET", "/v1/orders/DO-GONE")).status, { timeout: 60_000 })
+      .toBe(200);
+    expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-gone", "POST /v1/orders"]);
+  });
+
+  it("without one is sent once", async () => {
+    provider.script(hang, json(201, orderBody()));
+    expect(await ask("POST", "/v1/orders", { body: create() })).toMatchObject({
+      status: 504,
+      error: { code: "provider_timeout" },
+    });
+    expect(asked()).toEqual(["POST /v1/orders"]);
+  });
+});
+
+describe("the provider's rates", () => {
+  const one = { requestsMax: 1, windowMs: 3_600_000 };
+
+  it("are kept: who would wait too long is refused in the provider's form, and nothing is sent", async () => {
+    const server = await startMirror({ budget: budgetOf({ geocoding: one }) });
+    provider.script(json(201, orderBody()));
+    expect(await ask("POST", "/v1/orders", { body: create(), server })).toMatchObject({ status: 201 });
+    const refused = await ask("POST", "/v1/orders/quote", { body: create(), server });
+    expect(refused).toMatchObject({ status: 429, error: { code: "rate_limit_exceeded" } });
+    expect(refused.error?.message).toContain("geocoding");
+    expect(Number(refused.headers.get("retry-after"))).toBeGreaterThan(3_000);
+    expect(asked()).toEqual(["POST /v1/orders"]);
+    expect(await ask("PATCH", "/v1/orders/DO-1", { body: "{}", server })).toMatchObject({ status: 201 });
+    await server.close();
+  });
+
+  it("let a request wait a little, in the order of arrival", async () => {
+    const budget = budgetOf({ sustained: { requestsMax: 1, windowMs: 600 } });
+    const server = await startMirror({ budget });
+    provider.script(json(200, orderBody()));
+    const send = (name: string) => ask("PATCH", `/v1/orders/${name}`, { body: "{}", server });
+    const first = await send("DO-1");
+    const second = send("DO-2");
+    await expect.poll(() => countWaiting(budget)).toBe(1);
+    const third = send("DO-3");
+    expect([first.status, (await second).status, (await third).status]).toEqual([200, 200, 200]);
+    expect(asked()).toEqual(["PATCH /v1/orders/DO-1", "PATCH /v1/orders/DO-2", "PATCH /v1/orders/DO-3"]);
+    await server.close();
+  });
+
+  it("let go of a request whose caller is gone before its turn", async () => {
+    const budget = budgetOf({ sustained: { requestsMax: 1, windowMs: 1_500 } });
+    const server = await startMirror({ budget });
+    provider.script(json(200, orderBody()));
+    await ask("PATCH", "/v1/orders/DO-FIRST", { body: "{}", server });
+    const leaving = new AbortController();
+    const left = ask("PATCH", "/v1/orders/DO-LEFT", { body: "{}", server, signal: leaving.signal });
+    await expect.poll(() => countWaiting(budget)).toBe(1);
+    leaving.abort();
+    await expect(left).rejects.toThrow(/abort/);
+    await expect.poll(() => countWaiting(budget)).toBe(0);
+    expect(await ask("PATCH", "/v1/orders/DO-STAYS", { body: "{}", server })).toMatchObject({ status: 200 });
+    expect(asked()).toEqual(["PATCH /v1/orders/DO-FIRST", "PATCH /v1/orders/DO-STAYS"]);
+    await server.close();
+  });
+
+  it("forward the provider's own 429 when its wait is long", async () => {
+    provider.script(refusal(429, "rate_limit_exceeded", { "retry-after": "3600" }));
+    const server = await startMirror();
+    const given = await ask("PATCH", "/v1/orders/DO-1", { body: "{}", server });
+    expect([given.status, given.headers.get("retry-after")]).toEqual([429, "3600"]);
+    expect(asked()).toHaveLength(1);
+    await server.close();
+  });
+});
+
+const countWaiting = (budget: Budget) => budget.spent().reduce((sum, { waiting }) => sum + waiting.poll, 0);

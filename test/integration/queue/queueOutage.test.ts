@@ -1,0 +1,270 @@
+import { createServer } from "node:net";
+import { Redis } from "ioredis";
+import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { makeLogger, silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { startOwnPostgres } from "../../support/servers/ownPostgres.ts";
+import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+
+/** What Postgres answers while it recovers: the code 57P03. */
+const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
+const PATIENCE = { timeout: 60_000, interval: 20 };
+/** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for notifier and queue. */
+const CLOSE_LIMIT_MS = 8_000;
+
+function makePostgresError(code: string, message: string): Buffer {
+  const fields = Buffer.from(`SFATAL\0VFATAL\0C${code}\0M${message}\0\0`);
+  const length = Buffer.alloc(4);
+  length.writeInt32BE(fields.length + 4);
+  return Buffer.concat([Buffer.from("E"), length, fields]);
+}
+
+async function timed(run: () => Promise<unknown>): Promise<number> {
+  const startedMs = performance.now();
+  await run();
+  return performance.now() - startedMs;
+}
+
+describe.runIf(canStartRedis)("the queue while Redis fails", () => {
+  const lines: string[] = [];
+  const taken: number[] = [];
+  const closes: (() => Promise<void>)[] = [];
+  const apply = async (seqs: readonly number[]) => void taken.push(...seqs);
+  let redis: TestRedis;
+
+  async function open(...redisUrls: readonly string[]): Promise<ApplyQueue> {
+    const queue = await makeApplyQueue({
+      databaseUrl: "",
+      redisUrls: redisUrls.length === 0 ? [redis.url] : redisUrls,
+      logger: makeLogger({
+        level: "warn",
+        format: "json",
+        service: "test",
+        destination: { write: (line) => lines.push(line) },
+      }),
+      overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
+    });
+    closes.unshift(() => queue.close());
+    return queue;
+  }
+  async function consume(queue: ApplyQueue): Promise<void> {
+    const consumer = await queue.consume(apply);
+    closes.unshift(() => consumer.close());
+  }
+  /** Notifies until the position arrives, as events do that keep coming in. */
+  async function notifyUntilTaken(queue: ApplyQueue, seq: number): Promise<void> {
+    await vi.waitFor(() => {
+      queue.notify([seq]);
+      expect(taken).toContain(seq);
+    }, PATIENCE);
+  }
+
+  beforeEach(async () => {
+    lines.length = 0;
+    taken.length = 0;
+    redis = await startRedis();
+  });
+  afterEach(async () => {
+    for (const close of closes.splice(0)) await close();
+    await redis.stop();
+  });
+
+  it("starts without Redis, and works by itself once Redis is there", async () => {
+    await redis.kill();
+    const queue = await open();
+    await consume(queue);
+    queue.notify([1]);
+    await vi.waitFor(() => expect(lines.join("")).toContain("the queue cannot be reached"), PATIENCE);
+    await redis.restart();
+    await notifyUntilTaken(queue, 2);
+    expect(taken).not.toContain(1);
+  });
+
+  it("goes on by itself after Redis was killed and started again", async () => {
+    const queue = await open();
+    await consume(queue);
+    await notifyUntilTaken(queue, 1);
+    await redis.kill();
+    queue.notify([2]);
+    await redis.restart();
+    await notifyUntilTaken(queue, 3);
+    expect(taken).toEqual(expect.arrayContaining([1, 3]));
+  });
+
+  it("neither blocks nor throws while Redis is frozen, and goes on when it thaws", async () => {
+    const queue = await open();
+    await consume(queue);
+    await notifyUntilTaken(queue, 1);
+    redis.freeze();
+    const startedMs = performance.now();
+    for (let seq = 100; seq < 20_000; seq += 1) queue.notify([seq]);
+    // Waiting for a single answer would take longer.
+    expect(performance.now() - startedMs).toBeLessThan(5_000);
+    await vi.waitFor(() => expect(lines.join("")).toContain("the queue refused the job"), PATIENCE);
+    redis.thaw();
+    await notifyUntilTaken(queue, 2);
+  });
+
+  it("reconnects by itself from a connection on which nothing comes back", async () => {
+    const queue = await open();
+    await queue.bull.waitUntilReady();
+    redis.freeze();
+    queue.notify([1]);
+    await vi.waitFor(() => expect(lines.join("")).toContain("no job was enqueued"), PATIENCE);
+    // The silent socket is given up, and until there is another no notification waits for a timeout.
+    await vi.waitFor(() => {
+      queue.notify([2]);
+      expect(lines.join("")).toContain("the queue cannot be reached");
+    }, PATIENCE);
+    redis.thaw();
+  });
+
+  it("closes in time while Redis is frozen, dead, or was never there", async () => {
+    const frozen = await open();
+    const frozenConsumer = await frozen.consume(apply);
+    await notifyUntilTaken(frozen, 1);
+    redis.freeze();
+    frozen.notify([2]);
+    expect(await timed(() => frozenConsumer.close().then(() => frozen.close()))).toBeLessThan(CLOSE_LIMIT_MS);
+    redis.thaw();
+
+    const orphaned = await open();
+    const orphanedConsumer = await orphaned.consume(apply);
+    await notifyUntilTaken(orphaned, 3);
+    await redis.kill();
+    expect(await timed(() => orphanedConsumer.close().then(() => orphaned.close()))).toBeLessThan(
+      CLOSE_LIMIT_MS,
+    );
+
+    const unborn = await open();
+    const unbornConsumer = await unborn.consume(apply);
+    expect(await timed(() => unbornConsumer.close().then(() => unborn.close()))).toBeLessThan(CLOSE_LIMIT_MS);
+  });
+
+  it("keeps notifying and consuming after everything in Redis was flushed", async () => {
+    const queue = await open();
+    await consume(queue);
+    await notifyUntilTaken(queue, 1);
+    await redis.flush();
+    await notifyUntilTaken(queue, 2);
+    expect(taken).toEqual(expect.arrayContaining([1, 2]));
+  });
+
+  it("reports an eviction policy under which jobs could vanish", async () => {
+    const queue = await open();
+    const client = new Redis(redis.url);
+    await client.config("SET", "maxmemory-policy", "allkeys-lru");
+    client.disconnect();
+    expect(await queue.check()).toEqual([
+      {
+        problem: "Redis may throw away jobs: its maxmemory-policy is allkeys-lru.",
+        fix: "Set maxmemory-policy to noeviction.",
+      },
+    ]);
+  });
+
+  it("reports that Redis does not answer, frozen or dead, within 5 s", async () => {
+    const queue = await open();
+    expect(await queue.check()).toEqual([]);
+    redis.freeze();
+    let problems: readonly { problem: string }[] = [];
+    expect(await timed(async () => (problems = await queue.check()))).toBeLessThan(5_000);
+    expect(problems[0]?.problem).toMatch(/^Redis does not answer/);
+    redis.thaw();
+    await redis.kill();
+    expect(await timed(async () => (problems = await queue.check()))).toBeLessThan(5_000);
+    expect(problems[0]?.problem).toMatch(/^Redis does not answer/);
+  });
+
+  it("keeps all its keys in one slot of a cluster", async () => {
+    const queue = await open();
+    await queue.bull.waitUntilReady();
+    queue.notify([1]);
+    await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(1), PATIENCE);
+    const client = new Redis(redis.url);
+    const keys = await client.keys("*");
+    client.disconnect();
+    expect(keys.length).toBeGreaterThan(2);
+    expect(keys.filter((key) => !key.startsWith("{order-mirror}:apply"))).toEqual([]);
+  });
+});
+
+describe("the queue while its Postgres fails", () => {
+  it("goes on by itself after Postgres was frozen, and after it was stopped and started again", async () => {
+    const postgres = await startOwnPostgres();
+    onTestFinished(() => postgres.remove());
+    const lines: string[] = [];
+    const queue = await makeApplyQueue({
+      databaseUrl: postgres.url,
+      redisUrls: [],
+      logger: makeLogger({
+        level: "warn",
+        format: "json",
+        service: "test",
+        destination: { write: (line) => lines.push(line) },
+      }),
+      overrides: { workerOptions: SHORT_LIVED_WORKER },
+    });
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    const notifyUntilTaken = (seq: number) =>
+      vi.waitFor(() => {
+        queue.notify([seq]);
+        expect(taken).toContain(seq);
+      }, PATIENCE);
+    await notifyUntilTaken(1);
+
+    await postgres.freeze();
+    // Waiting for an answer would take longer.
+    expect(await timed(async () => queue.notify([2]))).toBeLessThan(5_000);
+    await vi.waitFor(() => expect(lines.join("")).toContain("the queue does not answer"), PATIENCE);
+    postgres.thaw();
+    await notifyUntilTaken(3);
+
+    await postgres.stop();
+    queue.notify([4]);
+    await postgres.start();
+    await notifyUntilTaken(5);
+
+    await postgres.freeze();
+    expect(await timed(() => consumer.close().then(() => queue.close()))).toBeLessThan(CLOSE_LIMIT_MS);
+  });
+});
+
+describe("a queue whose Postgres is starting up", () => {
+  it("is not asked for jobs without a pause, and goes on once it is up", async () => {
+    const postgres = await startOwnPostgres();
+    onTestFinished(() => postgres.remove());
+    const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });
+    onTestFinished(() => queue.close());
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    onTestFinished(() => consumer.close());
+
+    await postgres.stop();
+    let connections = 0;
+    const startingUp = createServer((socket) => {
+      connections += 1;
+      socket.on("error", () => undefined);
+      socket.on("data", () => socket.end(STARTING_UP));
+    });
+    await new Promise<void>((resolve) =>
+      startingUp.listen(Number(new URL(postgres.url).port), "127.0.0.1", resolve),
+    );
+    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(0);
+    const before = connections;
+    const startedMs = performance.now();
+    await expect.poll(() => connections, PATIENCE).toBeGreaterThan(before + 10);
+    expect(performance.now() - startedMs).toBeGreaterThan(500);
+    await new Promise((resolve) => startingUp.close(resolve));
+
+    await postgres.start();
+    await vi.waitFor(() => {
+      queue.notify([1]);
+      expect(taken).toContain(1);
+    }, PATIENCE);
+  });
+});

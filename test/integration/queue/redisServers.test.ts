@@ -1,0 +1,169 @@
+import { spawn } from "node:child_process";
+import { once } from "node:events";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { Redis } from "ioredis";
+import { describe, expect, it, onTestFinished, vi } from "vitest";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { SHORT_LIVED_WORKER } from "../../support/mirror/queueTimes.ts";
+import { canStartRedis, REDIS_BINARY, startRedis } from "../../support/servers/redis.ts";
+import type { TestRedis } from "../../support/servers/redis.ts";
+
+const PATIENCE = { timeout: 60_000, interval: 20 };
+/** Close may take this long whatever the servers do: 3 s for the worker, 2 and 2 for notifier and queue. */
+const CLOSE_LIMIT_MS = 8_000;
+
+describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
+  it("notifies and consumes on three nodes, also when one that has no key of it is gone", async () => {
+    const nodes = await startCluster();
+    const [first, ...others] = nodes.map((node) => node.url);
+    const logger = silentLogger;
+    const redisUrls = [first ?? "", ...others];
+    const queue = await makeApplyQueue({ databaseUrl: "", redisUrls, logger });
+    const [taken, hinted]: [number[], number[]] = [[], []];
+    const listener = queue.listen(async ({ seqs }) => void hinted.push(...seqs));
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    const notifies = async (seq: number) =>
+      vi.waitFor(() => {
+        queue.notify([seq]);
+        expect(taken).toContain(seq);
+        expect(hinted).toContain(seq);
+      }, PATIENCE);
+    await notifies(1);
+    expect(await queue.check()).toEqual([]);
+
+    const counts = await Promise.all(nodes.map((node) => countKeys(node.url)));
+    expect(counts.filter((count) => count > 0)).toHaveLength(1);
+    await nodes[counts.indexOf(0)]?.kill();
+    await notifies(2);
+
+    for (const node of nodes) await node.kill();
+    const startedMs = performance.now();
+    await listener.close();
+    await consumer.close();
+    await queue.close();
+    expect(performance.now() - startedMs).toBeLessThan(CLOSE_LIMIT_MS);
+  });
+
+  it("asks for more than one node's address", async () => {
+    const redis = await startRedis("--cluster-enabled", "yes");
+    onTestFinished(() => redis.stop());
+    const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
+    onTestFinished(() => single.close());
+    const problems = await single.check();
+    expect(problems.map((problem) => problem.problem)).toEqual([
+      "Redis is a node of a cluster, but REDIS_URL names only one.",
+    ]);
+  });
+});
+
+describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
+  it("goes on with the replica that becomes master when the master dies", async () => {
+    const master = await startRedis();
+    onTestFinished(() => master.stop());
+    const replica = await startRedis("--replicaof", "127.0.0.1", new URL(master.url).port);
+    onTestFinished(() => replica.stop());
+    const sentinel = await startSentinel(master);
+    const queue = await makeApplyQueue({
+      databaseUrl: "",
+      redisUrls: [`redis+sentinel://127.0.0.1:${sentinel}/main`],
+      logger: silentLogger,
+      overrides: { backoffMs: 100, workerOptions: SHORT_LIVED_WORKER },
+    });
+    onTestFinished(() => queue.close());
+    const taken: number[] = [];
+    const consumer = await queue.consume(async (seqs) => void taken.push(...seqs));
+    onTestFinished(() => consumer.close());
+    const notifies = (seq: number) =>
+      vi.waitFor(() => {
+        queue.notify([seq]);
+        expect(taken).toContain(seq);
+      }, PATIENCE);
+    await notifies(1);
+    expect(await queue.check()).toEqual([]);
+    await vi.waitFor(async () => {
+      // A sentinel promotes only what it has seen replicating.
+      expect(await ask(sentinel, "replicas", "main")).toContain(new URL(replica.url).port);
+    }, PATIENCE);
+
+    await master.kill();
+    await notifies(2);
+    expect(await ask(sentinel, "get-master-addr-by-name", "main")).toContain(new URL(replica.url).port);
+  });
+});
+
+/** Three nodes, each with a third of the slots; what is left of the cluster answers when one is gone. */
+async function startCluster(): Promise<TestRedis[]> {
+  const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
+  const nodes: TestRedis[] = [];
+  for (let node = 0; node < 3; node += 1) {
+    const redis = await startRedis(...settings, "--cluster-require-full-coverage", "no");
+    onTestFinished(() => redis.stop());
+    nodes.push(redis);
+  }
+  const clients = nodes.map(({ url }) => new Redis(url));
+  const slots = [0, 5_461, 10_923, 16_384];
+  for (const [index, client] of clients.entries()) {
+    await client.cluster("ADDSLOTSRANGE", slots[index] ?? 0, (slots[index + 1] ?? 0) - 1);
+    if (index > 0) await client.cluster("MEET", "127.0.0.1", Number(new URL(nodes[0]?.url ?? "").port));
+  }
+  for (const client of clients) {
+    await vi.waitFor(async () => {
+      const state = await client.cluster("INFO");
+      expect(state).toContain("cluster_state:ok");
+      expect(state).toContain("cluster_slots_ok:16384");
+    }, PATIENCE);
+    client.disconnect();
+  }
+  return nodes;
+}
+
+async function countKeys(url: string): Promise<number> {
+  const client = new Redis(url);
+  try {
+    return await client.dbsize();
+  } finally {
+    client.disconnect();
+  }
+}
+
+/** One sentinel whose word is enough, impatient for a test; returns its port. */
+async function startSentinel(master: TestRedis): Promise<number> {
+  const port = await findFreePort();
+  const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-sentinel-"));
+  const file = path.join(dir, "sentinel.conf");
+  const settings = [
+    `port ${port}`,
+    "bind 127.0.0.1",
+    `dir ${dir}`,
+    `sentinel monitor main 127.0.0.1 ${new URL(master.url).port} 1`,
+    "sentinel down-after-milliseconds main 1000",
+    "sentinel failover-timeout main 2000",
+  ];
+  await writeFile(file, `${settings.join("\n")}\n`);
+  const server = spawn(REDIS_BINARY, [file, "--sentinel"], { stdio: "ignore" });
+  onTestFinished(async () => {
+    if (server.exitCode === null) {
+      server.kill("SIGKILL");
+      await once(server, "exit");
+    }
+    await rm(dir, { recursive: true, force: true });
+  });
+  await vi.waitFor(() => ask(port, "masters"), PATIENCE);
+  return port;
+}
+
+async function ask(port: number, ...words: readonly string[]): Promise<string> {
+  const client = new Redis({ port, host: "127.0.0.1", retryStrategy: null, lazyConnect: true });
+  // Refused until the sentinel is up; the answer below says so.
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return JSON.stringify(await client.call("SENTINEL", ...words));
+  } finally {
+    client.disconnect();
+  }
+}

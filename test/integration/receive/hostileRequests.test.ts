@@ -1,0 +1,332 @@
+import { brotliCompressSync, deflateSync, gzipSync } from "node:zlib";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { at, makeEventBody, makeOrder } from "../../support/mirror/orders.ts";
+import { makeHead, openRaw, sendRaw } from "../../support/http/rawHttp.ts";
+import type { RawConnection } from "../../support/http/rawHttp.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import {
+  KEYED,
+  LIVE_SECRETS,
+  makeBody,
+  post,
+  signHeaders,
+  startReceiving,
+  TEST_SECRET,
+} from "../../support/signing/receiving.ts";
+import type { Receiving } from "../../support/signing/receiving.ts";
+
+// What senders do stands in receive.test.ts; here is what only attackers do.
+
+type Header = readonly [string, string | number];
+
+let database: TestDatabase;
+let receiving: Receiving;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+afterAll(() => database.drop());
+beforeEach(async () => {
+  await database.pool.query(
+    "truncate mirror.inbox, mirror.pending, mirror.history, mirror.orders, mirror.changes, mirror.quarantine",
+  );
+  receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
+});
+afterEach(() => receiving.close());
+
+async function countInbox(): Promise<number> {
+  const { rows } = await database.pool.query<{ count: number }>(
+    "select count(*)::int as count from mirror.inbox",
+  );
+  return rows[0]?.count ?? -1;
+}
+
+const body = makeBody("evt_1");
+const length: Header = ["Content-Length", body.length];
+const chunked: Header = ["Transfer-Encoding", "chunked"];
+const oneChunk = `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n`;
+
+/** The head of a request that would be accepted, were it not for `headers`. */
+function headWith(...headers: readonly Header[]): string {
+  const common: Header[] = [["Content-Type", "application/json"], ...Object.entries(signHeaders(body))];
+  return makeHead("POST /webhooks/live", [...common, ...headers]);
+}
+
+describe("a request whose end two programs could see in different places", () => {
+  it.each<[string, () => readonly [string, string | Buffer]]>([
+    ["a list of lengths", () => [headWith(["Content-Length", `${body.length}, ${body.length}`]), body]],
+    ["the same length twice", () => [headWith(length, length), body]],
+    ["a length with a sign", () => [headWith(["Content-Length", `+${body.length}`]), body]],
+    ["a negative length", () => [headWith(["Content-Length", -1]), body]],
+    ["a length in hex", () => [headWith(["Content-Length", `0x${body.length.toString(16)}`]), body]],
+    ["a length beyond 64 bits", () => [headWith(["Content-Length", "99999999999999999999999"]), body]],
+    ["an empty length", () => [headWith(["Content-Length", ""]), body]],
+    ["an unknown transfer coding", () => [headWith(["Transfer-Encoding", "xchunked"]), oneChunk]],
+    ["a coding after chunked", () => [headWith(["Transfer-Encoding", "chunked, identity"]), oneChunk]],
+    ["two transfer codings", () => [headWith(chunked, chunked), oneChunk]],
+    ["a space before a colon", () => [headWith(["Transfer-Encoding ", "chunked"]), oneChunk]],
+    ["a folded header", () => [headWith(length, ["X-A", "b\r\n c"]), body]],
+    ["a carriage return in a header", () => [headWith(length, ["X-A", "b\rc"]), body]],
+    ["NUL in a header", () => [headWith(length, ["X-A", "b\0c"]), body]],
+    ["lines without carriage returns", () => [headWith(length).replaceAll("\r\n", "\n"), body]],
+    ["an unknown version of HTTP", () => [headWith(length).replace("HTTP/1.1", "HTTP/1.2"), body]],
+    ["a chunk longer than it says", () => [headWith(chunked), "2\r\nabcd\r\n0\r\n\r\n"]],
+    ["a chunk of a negative length", () => [headWith(chunked), "-5\r\nab\r\n0\r\n\r\n"]],
+    ["a chunk length beyond 64 bits", () => [headWith(chunked), "ffffffffffffffffff\r\nab\r\n0\r\n\r\n"]],
+  ])("is refused with its connection: %s", async (_, parts) => {
+    const connection = await openRaw(receiving.port);
+    for (const part of parts()) connection.write(part);
+    // What follows must not be read as a second request.
+    connection.write(headWith(length));
+    connection.write(body);
+    await connection.closed;
+    expect((await connection.readAnswer()).status).toBe(400);
+    await expect(connection.readAnswer()).rejects.toThrow("closed");
+    expect(await countInbox()).toBe(0);
+  });
+
+  it("is refused without a Host, although it is clear where it ends", async () => {
+    const head = headWith(length).replace("Host: localhost\r\n", "");
+    expect((await sendRaw(receiving.port, head, body)).status).toBe(400);
+    expect(await countInbox()).toBe(0);
+  });
+
+  it("is refused when it hides bytes in the extensions of a chunk", async () => {
+    const hidden = oneChunk.replace("\r\n", `;${"x".repeat(20_000)}\r\n`);
+    expect((await sendRaw(receiving.port, headWith(chunked), hidden)).status).toBe(413);
+  });
+
+  it("is refused when it is no HTTP/1 at all", async () => {
+    expect((await sendRaw(receiving.port, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status).toBe(400);
+    expect((await sendRaw(receiving.port, Buffer.from("160301020001000001fc0303", "hex"))).status).toBe(400);
+    await expect(sendRaw(receiving.port, makeHead("CONNECT db:5432", []))).rejects.toThrow("closed");
+  });
+});
+
+describe("what was not signed decides nothing", () => {
+  it("neither a signature in trailers, nor a method in a header, nor an address in another form", async () => {
+    const trailers = Object.entries(signHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
+    const [sized] = oneChunk.split("0\r\n\r\n");
+    const unsigned = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], chunked]);
+    const inTrailers = await sendRaw(receiving.port, unsigned, `${sized}0\r\n${trailers.join("")}\r\n`);
+    const post = headWith(length);
+    const overridden = await sendRaw(
+      receiving.port,
+      headWith(length, ["X-HTTP-Method-Override", "POST"]).replace("POST", "GET"),
+      body,
+    );
+    const elsewhere = await sendRaw(receiving.port, post.replace("/webhooks", "http://x/webhooks"), body);
+    const upwards = await sendRaw(receiving.port, post.replace("/webhooks", "/ops/../webhooks"), body);
+    expect([inTrailers, overridden, elsewhere, upwards].map(({ status }) => status)).toEqual([
+      401, 405, 404, 404,
+    ]);
+    expect(await countInbox()).toBe(0);
+  });
+
+  it("a query string in the event's address changes nothing of what is stored", async () => {
+    await post(receiving.port, body, { source: "live?id=evt_2&source=test&livemode=false" });
+    const { rows } = await database.pool.query("select source_id, event_id from mirror.inbox");
+    expect(rows).toEqual([{ source_id: "live", event_id: "evt_1" }]);
+  });
+});
+
+describe("a signature", () => {
+  it("cut short anywhere, or with anything behind it, proves nothing", async () => {
+    const headers = signHeaders(body);
+    const signature = headers["webhook-signature"] ?? "";
+    const forged = [
+      // Without the padding at its end it still says all 32 bytes.
+      ...Array.from({ length: signature.length - 1 }, (_, cut) => signature.slice(0, cut)),
+      `${signature}A`,
+      `${signature}=`,
+      `${signature}\u00e9`,
+      signature.toLowerCase(),
+      signature.replace("v1,", "v2,"),
+      signature.replace("v1,", "v1a,"),
+      signature.replace("v1,", ""),
+    ];
+    for (const each of forged) {
+      const answer = await post(receiving.port, body, { headers: { ...headers, "webhook-signature": each } });
+      expect([each, answer.status]).toEqual([each, 401]);
+    }
+    expect(receiving.receiver.counts().unauthorized).toBe(forged.length);
+    expect(await countInbox()).toBe(0);
+  });
+
+  it("is worth nothing for another id, time, body or source than it was made for", async () => {
+    const headers = signHeaders(body);
+    const later = String(Number(headers["webhook-timestamp"]) + 1);
+    const attempts = [
+      post(receiving.port, body, { headers: { ...headers, "webhook-id": "msg_other" } }),
+      post(receiving.port, body, { headers: { ...headers, "webhook-timestamp": later } }),
+      post(receiving.port, Buffer.concat([body, Buffer.from(" ")]), { headers }),
+      post(receiving.port, body, { headers, source: "test" }),
+    ];
+    expect((await Promise.all(attempts)).map(({ status }) => status)).toEqual([401, 401, 401, 401]);
+    expect(await countInbox()).toBe(0);
+  });
+
+  it("that is replayed is answered as the first time, stored once, and refused once it is old", async () => {
+    const headers = signHeaders(body);
+    const first = await post(receiving.port, body, { headers });
+    const again = await post(receiving.port, body, { headers });
+    expect([first.status, again.status, await again.json()]).toEqual([200, 200, { received: true }]);
+    const nowSeconds = Math.floor(Date.now() / 1_000) - 301;
+    const captured = { headers: signHeaders(makeBody("evt_old"), { nowSeconds }) };
+    expect((await post(receiving.port, makeBody("evt_old"), captured)).status).toBe(401);
+    expect(await countInbox()).toBe(1);
+  });
+
+  it("of the test secret opens nothing on the live address, though the event says livemode", async () => {
+    const event = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
+    expect((await post(receiving.port, event, { secret: TEST_SECRET })).status).toBe(401);
+    expect((await post(receiving.port, event, { secret: LIVE_SECRETS[0], source: "test" })).status).toBe(401);
+    expect(await countInbox()).toBe(0);
+  });
+});
+
+describe("a compressed body", () => {
+  const zeros = Buffer.alloc(50 * 1_048_576);
+  it.each<[string, () => Buffer]>([
+    ["gzip", () => gzipSync(zeros)],
+    ["deflate", () => deflateSync(zeros)],
+    ["br", () => brotliCompressSync(zeros.subarray(0, 1_048_576))],
+    ["gzip, gzip", () => gzipSync(gzipSync(zeros))],
+    ["identity, gzip", () => gzipSync(zeros)],
+  ])("of %s is refused, and never unpacked, although it is signed", async (encoding, bomb) => {
+    const before = process.memoryUsage().arrayBuffers;
+    const packed = bomb();
+    const answer = await post(receiving.port, packed, { headers: { "content-encoding": encoding } });
+    expect(answer.status).toBe(415);
+    expect(process.memoryUsage().arrayBuffers - before).toBeLessThan(zeros.length / 2);
+    expect(await countInbox()).toBe(0);
+  });
+});
+
+it("a hundred senders that never finish their request do not hold up the one that does", async () => {
+  const idle = await Promise.all(Array.from({ length: 100 }, () => openRaw(receiving.port)));
+  const dawdle = (connection: RawConnection, place: number) => {
+    const head = headWith(length);
+    if (place % 2 === 0) return connection.write(head.slice(0, 20 + place));
+    connection.write(head);
+    connection.write(body.subarray(0, place % body.length));
+  };
+  idle.forEach(dawdle);
+  expect((await post(receiving.port, makeBody("evt_fast"))).status).toBe(200);
+  for (const connection of idle) connection.abort();
+  expect(await countInbox()).toBe(1);
+});
+
+it("nine requests in one packet, as many as may come together, are answered one by one, in their order", async () => {
+  const connection = await openRaw(receiving.port);
+  const bad = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]);
+  const packet = Array.from({ length: 9 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
+  connection.write(Buffer.concat(packet.flat().map((part) => Buffer.from(part))));
+  for (let place = 0; place < 9; place += 1) {
+    expect((await connection.readAnswer()).status).toBe(place % 2 === 0 ? 200 : 401);
+  }
+  connection.abort();
+  expect(await countInbox()).toBe(1);
+});
+
+it("forged requests in one packet are answered no faster than one by one", async () => {
+  const paced = await startReceiving({
+    url: database.url,
+    mount: "by http.createServer",
+    limits: { promptRefusals: 1 },
+  });
+  onTestFinished(() => paced.close());
+  const connection = await openRaw(paced.port);
+  const forged =
+    makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]) + body.toString();
+  const startedMs = performance.now();
+  connection.write(forged.repeat(8));
+  for (let place = 0; place < 8; place += 1) expect((await connection.readAnswer()).status).toBe(401);
+  // One of each second at once, the others after a quarter of a second each.
+  expect(performance.now() - startedMs).toBeGreaterThan(1_000);
+  connection.abort();
+});
+
+it("a body that is too long to try public keys on is refused before it is read", async () => {
+  const scheme = loadScheme("standard-webhooks-ed25519");
+  const send = (bytes: Buffer) => {
+    const nowSeconds = Math.floor(Date.now() / 1_000);
+    const headers = makeSigner({ scheme, secret: KEYED.signing })({ id: "msg_1", body: bytes, nowSeconds });
+    return post(receiving.port, bytes, { source: "keyed", headers });
+  };
+  expect((await send(makeBody("evt_long", "x".repeat(130_000)))).status).toBe(200);
+  expect((await send(makeBody("evt_longer", "x".repeat(131_072)))).status).toBe(413);
+  expect(await countInbox()).toBe(1);
+});
+
+describe("an authenticated body made to hurt whoever reads it", () => {
+  /** An event about the order `R1` with `member` added to the order's text. */
+  const eventWith = (member: string, id = "evt_1") => {
+    const order = JSON.stringify(makeOrder({ reference: "R1", updatedAt: at(1) }));
+    const text = `${order.slice(0, -1)},${member}}`;
+    return Buffer.from(
+      `{"id":"${id}","type":"order.created","created":"${at(1)}","livemode":true,"data":${text}}`,
+    );
+  };
+
+  async function receiveAndApply(event: Buffer): Promise<string | undefined> {
+    expect((await post(receiving.port, event, { id: "msg_1" })).status).toBe(200);
+    const good = makeEventBody({ id: "evt_good", order: { reference: "GOOD", updatedAt: at(1) } });
+    expect((await post(receiving.port, good)).status).toBe(200);
+    const apply = makeLiveApply(database.pool);
+    const decisions = await apply.applyEvents(receiving.notified);
+    const { rows: pending } = await database.pool.query("select seq from mirror.pending");
+    expect(pending).toEqual([]);
+    const { rows: orders } = await database.pool.query("select from mirror.orders where reference = 'GOOD'");
+    expect(orders).toHaveLength(1);
+    const { rows: inbox } = await database.pool.query<{ body: Buffer }>(
+      "select body from mirror.inbox order by seq limit 1",
+    );
+    expect(inbox[0]?.body.equals(event)).toBe(true);
+    return decisions.find(({ reference }) => reference !== "GOOD")?.verdict;
+  }
+
+  it.each<[string, string, string]>([
+    ["a key __proto__", '"__proto__":{"status":"delivered","isAdmin":true}', "applied"],
+    ["a key constructor", '"constructor":{"prototype":{"isAdmin":true}}', "applied"],
+    ["a number beyond a double", '"weight":1e400,"size":123456789012345678901234567890', "applied"],
+    ["NUL and half a surrogate pair in a text", String.raw`"note":"\u0000 \ud800 \udfff"`, "applied"],
+    ["NUL in a key", String.raw`"a\u0000b":1`, "applied"],
+    [
+      "SQL and HTML in its texts",
+      `"note":"'; drop table mirror.orders; --<script>alert(1)</script>"`,
+      "applied",
+    ],
+    ["ten thousand fields", Array.from({ length: 10_000 }, (_, n) => `"f${n}":${n}`).join(","), "applied"],
+    ["a text of half a mebibyte", `"note":"${"x".repeat(524_288)}"`, "applied"],
+    ["a tree a hundred thousand deep", `"deep":${"[".repeat(100_000)}${"]".repeat(100_000)}`, "quarantined"],
+    ["its reference again, as a number", '"reference":7', "quarantined"],
+    ["a second reference with NUL", String.raw`"reference":"a\u0000b"`, "quarantined"],
+    ["a reference of 100,000 characters", `"reference":"${"x".repeat(100_000)}"`, "quarantined"],
+    ["a version in the year 1e9", '"updatedAt":"+1000000000-01-01T00:00:00Z"', "quarantined"],
+    ["the other mode", '"livemode":false', "quarantined"],
+  ])("is kept whole, and holds up no other: %s", async (_, member, verdict) => {
+    expect(await receiveAndApply(eventWith(member))).toBe(verdict);
+    expect(({} as { isAdmin?: unknown }).isAdmin).toBeUndefined();
+    expect({}.constructor).toBe(Object);
+  });
+
+  it("takes the last of two keys everywhere: what is shown is what was decided on", async () => {
+    const last = `"status":"cancelled","updatedAt":"${at(5)}"`;
+    expect(await receiveAndApply(eventWith(last))).toBe("applied");
+    const { rows } = await database.pool.query<{ status: string; raw: string; shown: unknown }>(
+      "select status, raw::text as raw, raw->'status' as shown from mirror.orders where reference = 'R1'",
+    );
+    expect(rows[0]).toMatchObject({ status: "cancelled", shown: "cancelled" });
+    expect(JSON.parse(rows[0]?.raw ?? "")).toMatchObject({ status: "cancelled", updatedAt: at(5) });
+  });
+
+  it("an order whose fields are named like those of every object is read as what it is", async () => {
+    expect(await receiveAndApply(eventWith('"hasOwnProperty":1,"toString":2,"valueOf":null'))).toBe(
+      "applied",
+    );
+  });
+});

@@ -1,0 +1,133 @@
+import { createHash } from "node:crypto";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, onTestFinished } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import { insertEvents, takeOverdue } from "../../../src/receive/commit/inbox.sql.ts";
+import type { IncomingEvent } from "../../../src/receive/commit/inbox.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { refuseEvents } from "../../support/faults/refuseEvents.ts";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await database.pool.query(
+    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x')",
+  );
+});
+afterAll(() => database.drop());
+beforeEach(() => database.pool.query("truncate mirror.inbox, mirror.pending restart identity"));
+
+function makeEvent(eventId: string, text = eventId, sourceId = "live"): IncomingEvent {
+  const body = Buffer.from(text);
+  return { sourceId, eventId, body, bodyHash: createHash("sha256").update(body).digest(), secretIndex: 0 };
+}
+
+async function readRows(): Promise<{ event_id: string; body: string; pending: boolean }[]> {
+  const { rows } = await database.pool.query<{ event_id: string; body: Buffer; pending: boolean }>(
+    `select event_id, body, pending.seq is not null as pending
+     from mirror.inbox left join mirror.pending using (seq) order by event_id, body`,
+  );
+  return rows.map((row) => ({ ...row, body: row.body.toString() }));
+}
+
+describe("insertEvents", () => {
+  it("stores each event with its own bytes, pending, and says which input got which position", async () => {
+    const events = [
+      makeEvent("c", "third"),
+      makeEvent("a", ""),
+      makeEvent("b", "\0\u00ff é 𝄞"),
+      makeEvent("d", "x".repeat(3_000)),
+    ];
+    const stored = await insertEvents(database.pool, events);
+    expect(new Set(stored.map(({ index }) => index))).toEqual(new Set([0, 1, 2, 3]));
+    for (const { seq, index } of stored) {
+      const { rows } = await database.pool.query<{ event_id: string; body: Buffer; body_hash: Buffer }>(
+        "select event_id, body, body_hash from mirror.inbox where seq = $1",
+        [seq],
+      );
+      expect(rows[0]?.event_id).toBe(events[index]?.eventId);
+      expect(rows[0]?.body.equals(events[index]?.body ?? Buffer.of(1))).toBe(true);
+      expect(rows[0]?.body_hash.equals(events[index]?.bodyHash ?? Buffer.of(1))).toBe(true);
+    }
+    expect((await readRows()).every((row) => row.pending)).toBe(true);
+  });
+
+  it("skips what is there already, and what comes twice in one call", async () => {
+    await insertEvents(database.pool, [makeEvent("a")]);
+    const stored = await insertEvents(database.pool, [makeEvent("b"), makeEvent("a"), makeEvent("b")]);
+    expect(stored.map(({ index }) => index)).toEqual([0]);
+    expect((await readRows()).map((row) => row.event_id)).toEqual(["a", "b"]);
+  });
+
+  it("does not make an event pending again that was decided before", async () => {
+    await insertEvents(database.pool, [makeEvent("a")]);
+    await database.pool.query("delete from mirror.pending");
+    expect(await insertEvents(database.pool, [makeEvent("a")])).toEqual([]);
+    expect((await readRows()).map((row) => row.pending)).toEqual([false]);
+  });
+
+  it("keeps another body under the same id, and the same event of another source", async () => {
+    const events = [makeEvent("a", "1"), makeEvent("a", "2"), makeEvent("a", "1", "test")];
+    expect(await insertEvents(database.pool, events)).toHaveLength(3);
+  });
+
+  it("stores all or none", async () => {
+    onTestFinished(await refuseEvents(database.pool, "b"));
+    const storing = insertEvents(database.pool, [makeEvent("a"), makeEvent("b")]);
+    await expect(storing).rejects.toMatchObject({ code: "23514" });
+    expect(await readRows()).toEqual([]);
+  });
+
+  it("does nothing with nothing", async () => {
+    expect(await insertEvents(database.pool, [])).toEqual([]);
+  });
+
+  it("never deadlocks with another process that stores the same events in another order", async () => {
+    const pools = [1, 2, 3].map((number) =>
+      makePool({ url: database.url, purpose: `writer ${number}`, max: 2, statementTimeoutMs: 10_000 }),
+    );
+    onTestFinished(async () => {
+      for (const pool of pools) await pool.end();
+    });
+    for (let round = 0; round < 60; round += 1) {
+      const events = Array.from({ length: 60 }, (_, n) => makeEvent(`evt_${round}_${(n * 7_919) % 61}`));
+      const orders = [events, events.toReversed(), [...events.slice(30), ...events.slice(0, 30)]];
+      const results = await Promise.all(
+        pools.flatMap((pool, at) => [
+          insertEvents(pool, orders[at] ?? []),
+          insertEvents(pool, (orders[at] ?? []).toReversed()),
+        ]),
+      );
+      expect(results.flat()).toHaveLength(60);
+    }
+  });
+});
+
+describe("takeOverdue", () => {
+  const query = { sourceIds: ["live"], olderThanSeconds: 5, limit: 10 };
+  const age = (seq: number, seconds: number) =>
+    database.pool.query(
+      "update mirror.pending set received_at = clock_timestamp() - make_interval(secs => $2) where seq = $1",
+      [seq, seconds],
+    );
+
+  it("gives what is old enough, oldest first, and no younger", async () => {
+    const stored = await insertEvents(
+      database.pool,
+      ["a", "b", "c"].map((id) => makeEvent(id)),
+    );
+    const seqs = stored.map(({ seq }) => seq);
+    for (const seq of seqs.slice(0, 2)) await age(seq, 5.001);
+    await age(seqs[2] ?? 0, 4);
+    expect(await takeOverdue(database.pool, query)).toEqual(seqs.slice(0, 2));
+    expect(await takeOverdue(database.pool, { ...query, limit: 1 })).toEqual(seqs.slice(0, 1));
+    expect(await takeOverdue(database.pool, { ...query, afterSeq: seqs[0] ?? 0 })).toEqual(seqs.slice(1, 2));
+  });
+
+  it("gives nothing of a source that was not asked for", async () => {
+    const [stored] = await insertEvents(database.pool, [makeEvent("a", "a", "test")]);
+    await age(stored?.seq ?? 0, 60);
+    expect(await takeOverdue(database.pool, query)).toEqual([]);
+    expect(await takeOverdue(database.pool, { ...query, sourceIds: ["test"] })).toEqual([stored?.seq]);
+  });
+});

@@ -1,0 +1,56 @@
+import pg from "pg";
+import { expect, it, onTestFinished, vi } from "vitest";
+import { makeBody, post, startReceiving } from "../../support/signing/receiving.ts";
+import { startReplicatedPostgres } from "../../support/servers/replica.ts";
+
+const PATIENCE = { timeout: 60_000, interval: 50 };
+
+it("a standby that stands still costs no more connections than a pool has, and nothing is acknowledged that it lacks", async () => {
+  const postgres = await startReplicatedPostgres();
+  onTestFinished(() => postgres.remove());
+  const primary = new pg.Client(postgres.primaryUrl);
+  const replica = new pg.Client(postgres.replicaUrl);
+  for (const client of [primary, replica]) {
+    client.on("error", () => undefined);
+    await client.connect();
+    onTestFinished(() => client.end());
+  }
+  await primary.query("alter system set synchronous_standby_names = '*'");
+  await primary.query("select pg_reload_conf()");
+  await vi.waitFor(async () => {
+    const { rows } = await primary.query("select sync_state from pg_stat_replication");
+    expect(rows).toEqual([{ sync_state: "sync" }]);
+  }, PATIENCE);
+  const receiving = await startReceiving({ url: postgres.primaryUrl, mount: "by http.createServer" });
+  onTestFinished(() => receiving.close());
+  const send = async (id: string) => (await post(receiving.port, makeBody(id))).status;
+  const count = async (client: pg.Client, where: string) =>
+    (await client.query<{ n: number }>(`select count(*)::int as n from ${where}`)).rows[0]?.n;
+  const waiting = () => count(primary, "pg_stat_activity where wait_event = 'SyncRep'");
+  const stored = (client: pg.Client, id: string) => count(client, `mirror.inbox where event_id = '${id}'`);
+
+  expect(await send("evt_before")).toBe(200);
+  const { rows } = await replica.query<{ pid: number }>(
+    "select pid from pg_stat_activity where backend_type = 'walreceiver'",
+  );
+  const walReceiver = rows[0]!.pid;
+  process.kill(walReceiver, "SIGSTOP");
+  onTestFinished(() => void process.kill(walReceiver, "SIGCONT"));
+
+  let most = 0;
+  for (let n = 0; n < 6; n += 1) {
+    expect(await send(`evt_${n}`)).toBe(503);
+    most = Math.max(most, (await waiting()) ?? 0);
+  }
+  expect(most).toBeLessThanOrEqual(2);
+  await vi.waitFor(async () => expect(await waiting()).toBe(0), PATIENCE);
+  // Committed on the primary, as the wait was cut off; the standby has nothing of it.
+  expect(await stored(primary, "evt_0")).toBe(1);
+  expect(await stored(replica, "evt_0")).toBe(0);
+  expect(await send("evt_0")).toBe(503);
+
+  process.kill(walReceiver, "SIGCONT");
+  await vi.waitFor(async () => expect(await send("evt_0")).toBe(200), PATIENCE);
+  expect(await stored(primary, "evt_0")).toBe(1);
+  await vi.waitFor(async () => expect(await stored(replica, "evt_0")).toBe(1), PATIENCE);
+});

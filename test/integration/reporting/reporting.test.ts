@@ -1,0 +1,525 @@
+import { randomUUID } from "node:crypto";
+import pg from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });
+  await addSource(pool, "live");
+  await addSource(pool, "test", "test");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.inbox, mirror.branches,
+    mirror.coverage, mirror.poll_state, mirror.quarantine, mirror.refetches restart identity`);
+});
+
+const SETTLE_SECONDS = 5;
+const modes = new Map([["live", "live"]] as const);
+
+async function read(text: string, values: unknown[] = []) {
+  const { rows } = await pool.query<Record<string, unknown>>(text, values);
+  return rows;
+}
+
+async function seeByEvent(id: string, order: OrderSketch): Promise<void> {
+  const body = makeEventBody({ id, order });
+  const seqs = await putIntoInbox(pool, [{ eventId: id, body }]);
+  await makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
+}
+
+async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
+  const snapshots = orders.map(makeSnapshot);
+  const requestedAt = snapshots[0]!.version + 5_000_000_001n;
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  await apply.applyReads({
+    sourceId: "live",
+    via: "poll",
+    snapshots,
+    time: readAt(requestedAt, SETTLE_SECONDS),
+  });
+}
+
+const utc = (text: string) => `${text.replace("T", " ").replace("Z", "")}+00`;
+
+describe("the schema reporting", () => {
+  it("explains every view, column and function", async () => {
+    const silent = await read(
+      `select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
+       where c.relnamespace = 'reporting'::regnamespace
+         and (obj_description(c.oid, 'pg_class') is null or col_description(c.oid, a.attnum) is null)
+       union all
+       select proname, null from pg_proc
+       where pronamespace = 'reporting'::regnamespace and obj_description(oid, 'pg_proc') is null`,
+    );
+    expect(silent).toEqual([]);
+  });
+
+  it("is made of views only, with times that carry a zone", async () => {
+    expect(
+      await read(
+        "select relname from pg_class where relnamespace = 'reporting'::regnamespace and relkind <> 'v'",
+      ),
+    ).toEqual([]);
+    expect(
+      await read(
+        `select table_name, column_name from information_schema.columns
+         where table_schema = 'reporting'
+           and (data_type in ('timestamp without time zone', 'json', 'interval')
+             or (column_name ~ '(_at|_time|^since|^until|_through)$' and data_type <> 'timestamp with time zone'))`,
+      ),
+    ).toEqual([]);
+  });
+});
+
+describe("orders", () => {
+  it("show the latest state with the name of the branch", async () => {
+    await read(
+      `insert into mirror.branches (source_id, branch_id, reference, name, raw) values ('live', 'b1', 'NEW', 'Centre', '{}')`,
+    );
+    await seeByPoll({
+      reference: "A",
+      updatedAt: at(1),
+      more: { branch: { id: "b1", reference: "OLD" }, realPickupTime: at(0) },
+    });
+    expect(await read("select * from reporting.orders")).toMatchObject([
+      {
+        source_id: "live",
+        reference: "A",
+        external_order_id: "shop-A",
+        branch_id: "b1",
+        branch_reference: "NEW",
+        branch_name: "Centre",
+        pickup_time: "2026-03-01 09:20:00+00",
+        real_pickup_time: utc(at(0)),
+        updated_at: utc(at(1)),
+        version: parseInstant(at(1)).toString(),
+        settled: true,
+        first_seen_via: "poll",
+      },
+    ]);
+  });
+
+  it("show an order whose branch is not known", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(1), more: { branch: { id: "b9", reference: "X" } } });
+    expect(await read("select branch_reference, branch_name from reporting.orders")).toEqual([
+      { branch_reference: "X", branch_name: null },
+    ]);
+  });
+});
+
+describe("order_history", () => {
+  it("has a row per decision, with what was observed", async () => {
+    await seeByEvent("evt_2", {
+      reference: "A",
+      updatedAt: at(2),
+      status: "picked_up",
+      more: { realPickupTime: "2026-03-01T10:00:00.1234567+01:00" },
+    });
+    await seeByEvent("evt_1", { reference: "A", updatedAt: at(1) });
+    await seeByPoll({
+      reference: "A",
+      updatedAt: at(2),
+      status: "picked_up",
+      more: { realPickupTime: "2026-03-01T10:00:00.1234567+01:00" },
+    });
+    const rows = await read(
+      "select * from reporting.order_history where source_id = 'live' and reference = 'A' order by history_id",
+    );
+    expect(rows).toMatchObject([
+      {
+        via: "webhook",
+        verdict: "applied",
+        event_id: "evt_2",
+        event_type: "order.picked_up",
+        status: "picked_up",
+        updated_at: utc(at(2)),
+        has_content: true,
+        fleet_name: "Northside Couriers",
+        pickup_time: "2026-03-01 09:20:00+00",
+        real_pickup_time: "2026-03-01 09:00:00.123456+00",
+      },
+      { via: "webhook", verdict: "stale", event_id: "evt_1", status: "created", has_content: true },
+      { via: "poll", verdict: "confirmed", event_id: null, received_at: null, has_content: false },
+    ]);
+    expect(rows[0]!["received_at"]).not.toBeNull();
+  });
+
+  it("reads snapshots that hold a NUL, half a surrogate pair or a time that is none", async () => {
+    const order = makeOrder({
+      reference: "A",
+      updatedAt: at(1),
+      more: { pickupTime: "2026-02-30T10:00:00Z", deliveryTime: "yesterday" },
+    });
+    const raw = JSON.stringify(order).replace('"Northside', '"\\u0000\\ud83d \\ud83d\\ude00 \\\\u0000');
+    const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+    const reads = {
+      snapshots: [readSnapshot(raw, JSON.parse(raw))],
+      time: readAt(parseInstant(at(2))),
+    };
+    await apply.applyReads({ sourceId: "live", via: "poll", ...reads });
+    expect(await read("select * from reporting.order_history")).toMatchObject([
+      { fleet_name: "\ufffd\ufffd 😀 \\u0000 Couriers", pickup_time: null, delivery_time: null },
+    ]);
+  });
+});
+
+describe("order_timeline", () => {
+  const timeline = () =>
+    read(
+      "select step::int, status, entered_at, left_at, duration_seconds, is_current, first_via from reporting.order_timeline",
+    );
+
+  it("gives the time in each status, whatever order the observations came in", async () => {
+    await seeByEvent("evt_3", { reference: "A", updatedAt: at(300), status: "arrived_for_delivery" });
+    await seeByPoll({ reference: "A", updatedAt: at(400), status: "arrived_for_delivery", more: { x: 1 } });
+    await seeByEvent("evt_1", { reference: "A", updatedAt: at(0), status: "created" });
+    await seeByEvent("evt_2", { reference: "A", updatedAt: at(100.5), status: "picked_up" });
+    await seeByEvent("evt_2b", { reference: "A", updatedAt: at(120), status: "picked_up", more: { x: 2 } });
+    expect(await timeline()).toMatchObject([
+      { step: 1, status: "created", entered_at: utc(at(0)), duration_seconds: 100.5, first_via: "webhook" },
+      { step: 2, status: "picked_up", entered_at: utc(at(100.5)), duration_seconds: 199.5 },
+      {
+        step: 3,
+        status: "arrived_for_delivery",
+        entered_at: utc(at(300)),
+        left_at: null,
+        duration_seconds: null,
+        is_current: true,
+      },
+    ]);
+  });
+
+  it("counts a status that comes back as a row of its own", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(0), status: "created" });
+    await seeByPoll({ reference: "A", updatedAt: at(1), status: "cancelled" });
+    await seeByPoll({ reference: "A", updatedAt: at(3), status: "created" });
+    const rows = await timeline();
+    expect(rows.map(({ status, duration_seconds }) => [status, duration_seconds])).toEqual([
+      ["created", 1],
+      ["cancelled", 2],
+      ["created", null],
+    ]);
+  });
+});
+
+describe("webhook_reliability", () => {
+  const reliability = () =>
+    read(`select reference, status, previous_status, learned_via, learned_by_webhook, announced, event_id,
+            learned_delay_seconds > 0 as late from reporting.webhook_reliability order by reference, version`);
+
+  it("says of each change what brought it first, and whether an event came at all", async () => {
+    const [one, two, three] = [at(1), at(2), at(3)];
+    await seeByEvent("evt_1", { reference: "A", updatedAt: one });
+    await seeByPoll({ reference: "A", updatedAt: one });
+    await seeByPoll({ reference: "A", updatedAt: two, status: "picked_up" });
+    await seeByEvent("evt_2", { reference: "A", updatedAt: two, status: "picked_up" });
+    await seeByPoll({ reference: "A", updatedAt: three, status: "cancelled" });
+    const common = { reference: "A", late: true };
+    expect(await reliability()).toEqual([
+      {
+        ...common,
+        status: "created",
+        previous_status: null,
+        learned_via: "webhook",
+        learned_by_webhook: true,
+        announced: true,
+        event_id: "evt_1",
+      },
+      {
+        ...common,
+        status: "picked_up",
+        previous_status: "created",
+        learned_via: "poll",
+        learned_by_webhook: false,
+        announced: true,
+        event_id: "evt_2",
+      },
+      {
+        ...common,
+        status: "cancelled",
+        previous_status: "picked_up",
+        learned_via: "poll",
+        learned_by_webhook: false,
+        announced: false,
+        event_id: null,
+      },
+    ]);
+  });
+
+  it("counts an event that was overtaken by a younger change as the one that brought its own", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(2), status: "picked_up" });
+    await seeByEvent("evt_1", { reference: "A", updatedAt: at(1) });
+    expect(await reliability()).toMatchObject([
+      { status: "created", learned_by_webhook: true },
+      { status: "picked_up", learned_by_webhook: false, announced: false, previous_status: "created" },
+    ]);
+  });
+});
+
+describe("fleet_punctuality", () => {
+  it("compares real times with planned ones, late positive and early negative", async () => {
+    await seeByPoll({
+      reference: "A",
+      updatedAt: at(1),
+      more: { realPickupTime: "2026-03-01T09:25:00Z", realDeliveryTime: "2026-03-01T09:49:00.5Z" },
+    });
+    await seeByPoll({ reference: "B", updatedAt: at(1), more: { realPickupTime: "2026-03-01T09:19:00Z" } });
+    await seeByPoll({ reference: "C", updatedAt: at(1) });
+    expect(await read("select * from reporting.fleet_punctuality order by reference")).toMatchObject([
+      {
+        reference: "A",
+        pickup_delay_seconds: 300,
+        delivery_delay_seconds: -59.5,
+        transit_seconds: 1_440.5,
+      },
+      { reference: "B", pickup_delay_seconds: -60, delivery_delay_seconds: null, transit_seconds: null },
+    ]);
+  });
+});
+
+describe("branches", () => {
+  it("keep closed ones and say so", async () => {
+    await read(`insert into mirror.branches (source_id, branch_id, name, connected_zones, raw, closed_at) values
+      ('live', 'b1', 'Centre', '[{"code":"Z1"},{"code":"Z2"}]', '{}', null), ('live', 'b2', 'Old', '[]', '{}', now())`);
+    expect(await read("select * from reporting.branches order by branch_id")).toMatchObject([
+      { name: "Centre", is_open: true, connected_zone_count: 2 },
+      { name: "Old", is_open: false, connected_zone_count: 0 },
+    ]);
+  });
+});
+
+describe("sync_status", () => {
+  it("has a row for every source, with safe_through as a time", async () => {
+    await read("insert into mirror.poll_state (source_id, safe_through) values ('live', $1)", [
+      (parseInstant(at(10)) + 999n).toString(),
+    ]);
+    await seeByPoll({ reference: "A", updatedAt: at(7) });
+    expect(await read("select * from reporting.sync_status order by source_id")).toMatchObject([
+      {
+        source_id: "live",
+        safe_through: utc(at(10)),
+        newest_updated_at: utc(at(7)),
+        pending_event_count: "0",
+      },
+      { source_id: "test", mode: "test", safe_through: null, newest_updated_at: null },
+    ]);
+  });
+});
+
+describe("coverage", () => {
+  const cover = (since: number, until: number, { sourceId = "live", proved = true } = {}) =>
+    read(
+      `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at)
+       values ($1, $2, $3, 'delayed', $4, 1, 1, 0, now())`,
+      [sourceId, parseInstant(at(since)).toString(), parseInstant(at(until)).toString(), proved],
+    );
+  const gaps = () => read("select source_id, since, until, span_seconds from reporting.coverage_gaps");
+
+  it("has no gap where windows touch or overlap", async () => {
+    await cover(20, 30);
+    await cover(0, 10);
+    await cover(10, 22);
+    expect(await gaps()).toEqual([]);
+    expect(
+      await read("select since, until, span_seconds from reporting.coverage order by since"),
+    ).toMatchObject([
+      { since: utc(at(0)), until: utc(at(10)), span_seconds: 10 },
+      { since: utc(at(10)), span_seconds: 12 },
+      { since: utc(at(20)) },
+    ]);
+  });
+
+  it("shows every gap of each source by itself", async () => {
+    await cover(0, 10);
+    await cover(12, 20);
+    await cover(20.5, 30);
+    await cover(0, 60, { sourceId: "test" });
+    expect(await gaps()).toEqual([
+      { source_id: "live", since: utc(at(10)), until: utc(at(12)), span_seconds: 2 },
+      { source_id: "live", since: utc(at(20)), until: utc(at(20.5)), span_seconds: 0.5 },
+    ]);
+  });
+
+  it("has a gap where there was only a quick read, which proves nothing", async () => {
+    await cover(0, 10);
+    await cover(10, 60, { proved: false });
+    expect(await gaps()).toEqual([]);
+    await cover(20, 30);
+    expect(await gaps()).toMatchObject([{ since: utc(at(10)), until: utc(at(20)) }]);
+  });
+
+  it("has a gap from where history is meant to begin, not with the first window that was read", async () => {
+    await read("insert into mirror.poll_state (source_id, history_since) values ('live', $1)", [
+      parseInstant(at(-100)).toString(),
+    ]);
+    await cover(0, 10);
+    expect(await gaps()).toMatchObject([{ since: utc(at(-100)), until: utc(at(0)) }]);
+    await cover(-100, 0);
+    expect(await gaps()).toEqual([]);
+  });
+});
+
+describe("orders_as_of", () => {
+  const asOf = (instant: string) =>
+    read(
+      "select reference, status, external_order_id, pickup_time from reporting.orders_as_of($1) order by reference",
+      [instant],
+    );
+
+  it("gives the last state that is not younger than the instant, late observations included", async () => {
+    await seeByPoll({ reference: "A", updatedAt: at(30), status: "cancelled", more: { pickupTime: at(5) } });
+    await seeByPoll({ reference: "B", updatedAt: at(11), status: "created" });
+    await seeByEvent("evt_1", { reference: "A", updatedAt: at(10), status: "created" });
+    await seeByEvent("evt_2", { reference: "A", updatedAt: at(20), status: "picked_up" });
+    const states = async (seconds: number) =>
+      (await asOf(at(seconds))).map(({ reference, status }) => `${String(reference)} ${String(status)}`);
+    expect(await states(9.999999)).toEqual([]);
+    expect(await states(10)).toEqual(["A created"]);
+    expect(await states(11)).toEqual(["A created", "B created"]);
+    expect(await states(19.999999)).toEqual(["A created", "B created"]);
+    expect(await states(20)).toEqual(["A picked_up", "B created"]);
+    expect(await states(30)).toEqual(["A cancelled", "B created"]);
+    expect(await asOf(at(20))).toMatchObject([
+      { external_order_id: "shop-A", pickup_time: "2026-03-01 09:20:00+00" },
+      { reference: "B" },
+    ]);
+    expect(await asOf(at(30))).toMatchObject([{ pickup_time: utc(at(5)) }, {}]);
+    expect(await states(20.0000005)).toEqual(["A picked_up", "B created"]);
+    expect(await asOf("infinity")).toEqual(await asOf(at(30)));
+    expect(await asOf("-infinity")).toEqual([]);
+  });
+});
+
+describe("a reader", () => {
+  const login = `reader_${randomUUID().replaceAll("-", "")}`;
+  let reader: pg.Pool;
+
+  beforeAll(async () => {
+    await database.pool.query(`create role ${login} login password 'reader'`);
+    await database.pool.query("call mirror.admit_reader($1)", [login]);
+    const url = new URL(database.url);
+    url.username = login;
+    url.password = "reader";
+    reader = new pg.Pool({ connectionString: url.href, max: 1 });
+  });
+  afterAll(async () => {
+    await reader.end();
+    await database.pool.query(`drop role ${login}`);
+  });
+
+  it("may read every view and function", async () => {
+    const views = await read(
+      "select relname as name from pg_class where relnamespace = 'reporting'::regnamespace",
+    );
+    expect(views.length).toBeGreaterThan(8);
+    for (const { name } of views) {
+      await expect(reader.query(`select * from reporting.${String(name)}`)).resolves.toBeDefined();
+    }
+    await expect(reader.query("select * from orders_as_of(now())")).resolves.toBeDefined();
+  });
+
+  it("may read views that a later migration adds", async () => {
+    await read("create view reporting.later as select 1 as one");
+    await expect(reader.query("select * from later")).resolves.toMatchObject({ rowCount: 1 });
+    await read("drop view reporting.later");
+  });
+
+  it("may read nothing else", async () => {
+    const tables = await read(
+      `select format('%I.%I', n.nspname, c.relname) as name from pg_class c join pg_namespace n on n.oid = c.relnamespace
+       where c.relkind in ('r', 'v', 'm', 'p') and n.nspname not in ('reporting', 'pg_catalog', 'information_schema', 'pg_toast')`,
+    );
+    expect(tables.length).toBeGreaterThan(12);
+    for (const { name } of tables) {
+      await expect(reader.query(`select 1 from ${String(name)}`)).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+
+  it("cannot write, not even after it has switched read-only off", async () => {
+    await expect(reader.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "25006" });
+    await reader.query("set default_transaction_read_only = off");
+    for (const statement of [
+      "create table reporting.t (a int)",
+      "create table public.t (a int)",
+      "insert into mirror.sources values ('x', 'live', 'x')",
+      "update reporting.branches set name = 'x'",
+      "delete from reporting.orders",
+      "call mirror.prepare_reader()",
+      "select nextval('mirror.history_id')",
+    ]) {
+      await expect(reader.query(statement)).rejects.toMatchObject({ code: /^42501$|^55000$/ });
+    }
+  });
+
+  it("fills no disk with temporary tables or large objects, and has five connections", async () => {
+    // What belongs to the database and not to its schemas is not copied from the template.
+    await database.pool.query("call mirror.prepare_reader()");
+    await reader.query("set default_transaction_read_only = off");
+    for (const statement of [
+      "create temporary table t (a int)",
+      "select lo_create(0)",
+      "select lo_creat(-1)",
+      "select lo_from_bytea(0, 'x')",
+    ]) {
+      await expect(reader.query(statement)).rejects.toMatchObject({ code: "42501" });
+    }
+    const [row] = await read("select rolconnlimit from pg_roles where rolname = $1", [login]);
+    expect(row).toEqual({ rolconnlimit: 5 });
+  });
+
+  it("holds up nobody who applies, and writes no messages to the log", async () => {
+    for (const statement of [
+      "select pg_advisory_lock((select oid from pg_class where relname = 'changes')::integer, n) from generate_series(0, 99) n",
+      "select pg_try_advisory_lock_shared(1)",
+      "select pg_advisory_xact_lock(1)",
+      "select pg_logical_emit_message(false, 'x', repeat('x', 1000))",
+    ]) {
+      await expect(reader.query(statement)).rejects.toMatchObject({ code: "42501" });
+    }
+  });
+
+  it("is stopped after a minute, in a statement, in a transaction or before a lock", async () => {
+    const client = await reader.connect();
+    const show = async (name: string) => (await client.query(`show ${name}`)).rows[0] as unknown;
+    expect(await show("statement_timeout")).toEqual({ statement_timeout: "1min" });
+    expect(await show("idle_in_transaction_session_timeout")).toEqual({
+      idle_in_transaction_session_timeout: "1min",
+    });
+    expect(await show("lock_timeout")).toEqual({ lock_timeout: "5s" });
+    client.release();
+  });
+
+  it("keeps a limit that its owner has chosen", async () => {
+    await database.pool.query(`alter role ${login} set statement_timeout = '5min'`);
+    await database.pool.query("call mirror.admit_reader($1)", [login]);
+    const [row] = await read("select rolconfig from pg_roles where rolname = $1", [login]);
+    expect(row!["rolconfig"]).toContain("statement_timeout=5min");
+    expect(row!["rolconfig"]).toContain("default_transaction_read_only=on");
+  });
+});

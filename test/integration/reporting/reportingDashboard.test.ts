@@ -1,0 +1,33 @@
+import { afterAll, beforeAll, expect, it } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { readDashboard } from "../../support/mirror/reportingQueries.ts";
+
+const { panels, sourceQuery } = readDashboard();
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+});
+afterAll(() => database.drop());
+
+it.each(panels)(
+  "the panel $title asks what the reporting schema can answer, as its reader",
+  async ({ queries }) => {
+    for (const sql of queries) {
+      expect(sql).not.toMatch(/\$|mirror\.(?!\w*reporting)/);
+      const client = await database.pool.connect();
+      try {
+        await client.query("begin; set local role order_mirror_reader");
+        await client.query(sql);
+      } finally {
+        await client.query("rollback");
+        client.release();
+      }
+    }
+  },
+);
+
+it("the list of sources can be read", async () => {
+  expect((await database.pool.query(sourceQuery)).rows).toEqual([]);
+});

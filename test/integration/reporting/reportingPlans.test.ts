@@ -1,0 +1,125 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource } from "../../support/mirror/orders.ts";
+import { readBlocks, readDashboard } from "../../support/mirror/reportingQueries.ts";
+
+/** How what reporting tools ask is carried out over a year of orders: by an index, never through a table that grows. */
+const ORDERS = 40_000;
+const EVERY = "interval '13 minutes'";
+/** Where the year of orders ends: what examples and dashboards call now. */
+const NOW = "2026-12-27";
+
+let database: TestDatabase;
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  await read(
+    `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, fleet_name,
+       pickup_time, delivery_time, real_pickup_time, updated_at, raw, history_id, first_seen_via, first_seen_at, changed_at,
+       branch_id, external_order_id)
+     select 'live', 'R' || n, mirror.nanos_of(t), true, 0, 1, '', case when n % 500 = 0 then 'created' else 'cancelled' end,
+       'Fleet ' || n % 20, t, t, t, t, json_build_object('note', repeat('x', 700)), n, 'poll', t, t, 'b' || n % 50, 'shop-' || n
+     from generate_series(1, ${ORDERS}) n, lateral (select timestamptz '2026-01-01' + n * ${EVERY} as t) at`,
+  );
+  await read(
+    `insert into mirror.history (source_id, reference, via, verdict, version, settled, observed_at, rank, hash, status, raw, seen_at)
+     select source_id, reference, 'poll', 'applied', version, true, 0, 1, '', status,
+       json_build_object('note', repeat('x', 700)), updated_at
+     from mirror.orders, generate_series(1, 2) order by mirror.orders.history_id`,
+  );
+  await read(
+    `insert into mirror.branches (source_id, branch_id, name, raw) select 'live', 'b' || n, 'Branch', '{}'
+     from generate_series(1, 50) n`,
+  );
+  await read("analyze mirror.orders, mirror.history, mirror.branches");
+});
+afterAll(() => database.drop());
+
+async function read(text: string) {
+  const { rows } = await database.pool.query<Record<string, unknown>>(text);
+  return rows;
+}
+
+const DAY = "between '2026-02-01' and '2026-02-02'";
+const LIVE = "source_id = 'live'";
+const TYPICAL = [
+  `select * from reporting.orders where ${LIVE} and reference = 'R7'`,
+  `select * from reporting.orders where ${LIVE} and external_order_id = 'shop-7'`,
+  `select * from reporting.orders where ${LIVE} and status = 'created' order by version limit 50`,
+  `select * from reporting.orders where ${LIVE} and branch_id = 'b7' order by version limit 50`,
+  `select * from reporting.orders where ${LIVE} and fleet_name = 'Fleet 7' order by version limit 50`,
+  `select * from reporting.orders where ${LIVE} order by version desc limit 50`,
+  `select status, count(*) from reporting.orders where ${LIVE} and pickup_time ${DAY} group by 1`,
+  `select status, count(*) from reporting.orders where ${LIVE} and delivery_time ${DAY} group by 1`,
+  `select status, count(*) from reporting.orders where ${LIVE} and first_seen_at ${DAY} group by 1`,
+  `select status, count(*) from reporting.orders where ${LIVE} and is_open group by 1`,
+  `select status, count(*) from reporting.orders where updated_at ${DAY} group by 1`,
+  `select status, count(*) from reporting.orders where changed_at ${DAY} group by 1`,
+  `select s.place, count(o.reference) from reporting.order_statuses s
+   left join reporting.orders o on o.${LIVE} and o.status = s.status and o.pickup_time ${DAY} group by 1`,
+  `select b.name, count(o.reference) from reporting.branches b join reporting.orders o using (source_id, branch_id)
+   where b.${LIVE} and o.pickup_time ${DAY} group by 1`,
+  `select fleet_name, avg(pickup_delay_seconds) from reporting.fleet_punctuality
+   where ${LIVE} and pickup_time ${DAY} group by 1`,
+  `select fleet_name, avg(delivery_delay_seconds) from reporting.fleet_punctuality
+   where ${LIVE} and delivery_time ${DAY} group by 1`,
+  `select * from reporting.order_history where ${LIVE} and reference = 'R7'`,
+  `select via, count(*) from reporting.order_history where seen_at ${DAY} group by 1`,
+  `select * from reporting.order_timeline where ${LIVE} and reference = 'R7'`,
+  `select status, avg(duration_seconds) from reporting.order_timeline where ${LIVE} and pickup_time ${DAY} group by 1`,
+  `select status, avg(duration_seconds) from reporting.order_timeline
+   where ${LIVE} and order_updated_at ${DAY} group by 1`,
+  `select reference, entered_at from reporting.order_timeline where ${LIVE} and is_open and is_current`,
+  `select * from reporting.webhook_reliability where ${LIVE} and reference = 'R7'`,
+  `select learned_via, count(*) from reporting.webhook_reliability
+   where learned_at between '2026-02-01' and '2026-02-01 03:00' group by 1`,
+  `select * from reporting.orders_as_of('2026-02-01') where ${LIVE} and reference = 'R7'`,
+  `select * from reporting.sync_status`,
+];
+/** Windows of reads and endpoints of one's own: they do not grow with the orders, and are read whole. */
+const WITHOUT_ORDERS = ["coverage", "coverage_breaches", "coverage_gaps", "outgoing_webhooks"];
+
+/** An example or a panel, but what asks for windows or for each order there is, as it would be on the last day of the orders. */
+const atTheEnd = (query: string) =>
+  query.replaceAll("now()", `timestamptz '${NOW}'`).replaceAll("current_date", `date '${NOW}'`);
+const GIVEN = [...readBlocks("sql"), ...readDashboard().panels.flatMap(({ queries }) => queries)]
+  .filter((query) => !/reporting\.(?:coverage|orders_as_of)/.test(query))
+  .map(atTheEnd);
+
+it("every view is asked by a typical query", async () => {
+  const views = await read(
+    "select relname as name from pg_class where relnamespace = 'reporting'::regnamespace",
+  );
+  const silent = views
+    .map(({ name }) => String(name))
+    .filter((name) => !WITHOUT_ORDERS.includes(name))
+    .filter((name) => !TYPICAL.some((query) => new RegExp(`reporting\\.${name}\\b`).test(query)));
+  expect(silent).toEqual([]);
+});
+
+describe.each([
+  ["a typical query", TYPICAL],
+  ["an example or a panel", GIVEN],
+])("%s", (_, queries) => {
+  it.each(queries)("reads no whole table: %s", async (query) => {
+    const plan = await read(`explain ${query}`);
+    const scans = plan.map((line) => String(line["QUERY PLAN"])).filter((line) => line.includes(" Scan"));
+    expect(scans.some((scan) => /Index/.test(scan))).toBe(true);
+    expect(scans.filter((scan) => /Seq Scan on (?:orders|history)/.test(scan))).toEqual([]);
+  });
+});
+
+it("looks up in the history only what changed since, for the orders as they were at an instant", async () => {
+  const instant = "'2026-03-20'";
+  const [since] = await read(
+    `select count(*)::int as orders from reporting.orders where source_id = 'live' and updated_at > ${instant}`,
+  );
+  const plan = await read(
+    `explain (analyze, timing off) select status, count(*) from reporting.orders_as_of(${instant}) where source_id = 'live' group by 1`,
+  );
+  const lines = plan.map((line) => String(line["QUERY PLAN"]));
+  expect(lines.filter((line) => / on history /.test(line) && !line.includes("Index"))).toEqual([]);
+  const loops = lines.map((line) => Number(/loops=(\d+)/.exec(line)?.[1] ?? 0));
+  expect(Math.max(...loops)).toBeLessThanOrEqual(Number(since?.["orders"]));
+});

@@ -1,0 +1,306 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import type { Via } from "../../../src/domain/order/observation.ts";
+import { instantFromMillis } from "../../../src/domain/order/instant.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { eraseOrder } from "../../../src/retention/erase.ts";
+import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { findAnywhere } from "../../support/mirror/findAnywhere.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+    mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+});
+
+const SETTLE_SECONDS = 5;
+const apply = () => makeLiveApply(pool);
+
+/** What must go of an order: in fields that the provider's document names, and in one that it may add some day. */
+const secretOf = (reference: string) => `personal-${reference}-data`;
+function personal(reference: string) {
+  const secret = secretOf(reference);
+  return {
+    externalOrderId: secret,
+    customer: { firstName: secret, phone: secret, address: { street: secret } },
+    fleet: { name: "Northside Couriers", note: secret },
+    addedLater: [{ deeply: { nested: secret } }],
+  };
+}
+const sketch = (reference: string, version: number, status = "created") => ({
+  reference,
+  updatedAt: at(version),
+  status,
+  more: personal(reference),
+});
+
+const UNDATED = { updatedAt: "some day" };
+
+let events = 0;
+async function tell(body: Buffer): Promise<number[]> {
+  events += 1;
+  return putIntoInbox(pool, [{ eventId: `evt_${events}`, body }]);
+}
+
+type Step =
+  | { readonly do: "tell"; readonly apply: boolean }
+  | { readonly do: "read"; readonly via: Exclude<Via, "webhook"> }
+  | { readonly do: "unreadable" | "wrong mode" | "replay" };
+type Placed = Step & { readonly reference: string; readonly version: number; readonly status: string };
+
+async function take(step: Placed): Promise<void> {
+  const { applyEvents, applyReads } = apply();
+  const order = sketch(step.reference, step.version, step.status);
+  switch (step.do) {
+    case "tell": {
+      const seqs = await tell(makeEventBody({ id: "e", order }));
+      if (step.apply) await applyEvents(seqs);
+      return;
+    }
+    case "read":
+      await applyReads({
+        sourceId: "live",
+        via: step.via,
+        snapshots: [makeSnapshot(order)],
+        unreadable: [
+          {
+            raw: JSON.stringify({ ...personal(step.reference), ...UNDATED, reference: step.reference }),
+            detail: "x",
+            reference: step.reference,
+          },
+        ],
+        time: readAt(instantFromMillis(Date.parse(at(step.version + 100))), SETTLE_SECONDS),
+      });
+      return;
+    case "unreadable": {
+      const text = makeEventBody({ id: "e", order }).toString().replaceAll("updatedAt", "changedAt");
+      await applyEvents(await tell(Buffer.from(text)));
+      return;
+    }
+    case "wrong mode":
+      await applyEvents(await tell(makeEventBody({ id: "e", livemode: false, order })));
+      return;
+    case "replay": {
+      const filter = { quarantineId: null, sourceId: null, reason: null };
+      const { throughId } = await countQuarantined(pool, filter);
+      if (throughId === null) return;
+      const { seqs } = await replayQuarantined(pool, { filter, throughId, limit: 100 });
+      await applyEvents(seqs);
+      return;
+    }
+    default: {
+      const never: never = step;
+      return never;
+    }
+  }
+}
+
+const placed = fc.record({
+  reference: fc.constantFrom("ORD-1", "ORD-12"),
+  version: fc.integer({ min: 1, max: 4 }),
+  status: fc.constantFrom("created", "picked_up", "cancelled"),
+});
+const step: fc.Arbitrary<Step> = fc.oneof(
+  fc.record({ do: fc.constant("tell" as const), apply: fc.boolean() }),
+  fc.record({
+    do: fc.constant("read" as const),
+    via: fc.constantFrom<Exclude<Via, "webhook">>("poll", "backfill", "refetch", "verify", "write"),
+  }),
+  fc.record({ do: fc.constantFrom("unreadable" as const, "wrong mode" as const, "replay" as const) }),
+);
+const steps = fc.array(
+  fc.tuple(step, placed).map(([one, where]): Placed => ({ ...one, ...where })),
+  { maxLength: 8 },
+);
+
+describe("an erased order", () => {
+  it("has no personal data anywhere, whatever came before and comes after, and others keep theirs", async () => {
+    await fc.assert(
+      fc.asyncProperty(steps, steps, async (before, after) => {
+        await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+          mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+        const other: Placed = { do: "tell", apply: true, reference: "ORD-12", version: 9, status: "created" };
+        for (const one of [other, ...before]) await take(one);
+        await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+        for (const one of after) await take(one);
+        // What waits is decided in the end.
+        const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
+        await apply().applyEvents(rows.map(({ seq }) => Number(seq)));
+        expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+        expect(await findAnywhere(pool, secretOf("ORD-12"))).toEqual(
+          expect.arrayContaining(["mirror.history", "mirror.inbox", "mirror.orders"]),
+        );
+      }),
+      { numRuns: 60 },
+    );
+  });
+
+  it("goes on by reference, status and times, and its key only grows", async () => {
+    const { applyEvents } = apply();
+    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
+    await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 2, "picked_up") })));
+    await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
+    const { rows } = await pool.query<{ status: string; revision: number; raw: Record<string, unknown> }>(
+      "select status, revision, raw, external_order_id, pickup_time from mirror.orders",
+    );
+    expect(rows).toMatchObject([
+      {
+        status: "picked_up",
+        revision: 2,
+        external_order_id: null,
+        pickup_time: "2026-03-01 09:20:00+00",
+        raw: {
+          reference: "ORD-1",
+          externalOrderId: null,
+          status: "picked_up",
+          updatedAt: at(2),
+          fleet: { name: "Northside Couriers" },
+          erased: true,
+        },
+      },
+    ]);
+    const { rows: changes } = await pool.query(
+      "select status, revision from mirror.changes order by position",
+    );
+    expect(changes).toEqual([
+      { status: "created", revision: 1 },
+      { status: "picked_up", revision: 2 },
+    ]);
+  });
+
+  it("is not read again by a repeated event, and a repeated read writes nothing", async () => {
+    const { applyEvents } = apply();
+    const body = makeEventBody({ id: "e", order: sketch("ORD-1", 1) });
+    await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_same", body }]));
+    await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    expect(await putIntoInbox(pool, [{ eventId: "evt_same", body }])).toEqual([]);
+    const read: Placed = {
+      do: "read",
+      via: "poll",
+      reference: "ORD-1",
+      version: 1,
+      status: "created",
+    };
+    await take(read);
+    const dump = async () =>
+      (
+        await pool.query(
+          "select (select json_agg(o) from mirror.orders o)::text as o, (select count(*) from mirror.history) as h",
+        )
+      ).rows;
+    const settled = await dump();
+    await take(read);
+    expect(await dump()).toEqual(settled);
+  });
+
+  it("stays erased when a batch was under way meanwhile", async () => {
+    const client = await pool.connect();
+    await client.query("begin");
+    const under = { query: client.query.bind(client) } as unknown as Pool;
+    const { applyReads } = makeLiveApply(under);
+    await applyReads({
+      sourceId: "live",
+      via: "poll",
+      snapshots: [makeSnapshot(sketch("ORD-1", 1))],
+      time: readAt(instantFromMillis(Date.parse(at(1))), SETTLE_SECONDS),
+    });
+    const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
+      );
+      expect(rows).toHaveLength(1);
+    }, 60_000);
+    await client.query("commit");
+    client.release();
+    await erasing;
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+
+  it("is asked for again when something else holds the orders for too long", async () => {
+    const client = await pool.connect();
+    await client.query("begin");
+    await client.query("lock table mirror.orders in share update exclusive mode");
+    const erasing = eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
+    await expect(erasing).rejects.toMatchObject({ name: "UnavailableError", retry: "later" });
+    await client.query("rollback");
+    client.release();
+    expect((await pool.query("select 1 from mirror.erasures")).rows).toEqual([]);
+  });
+
+  it("is redacted by a batch that had to wait for the erasure", async () => {
+    const client = await pool.connect();
+    await client.query("begin");
+    await client.query("lock table mirror.orders in share row exclusive mode");
+    await client.query("insert into mirror.erasures (source_id, reference) values ('live', 'ORD-1')");
+    const applying = take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    await vi.waitFor(async () => {
+      const { rows } = await pool.query(
+        "select 1 from pg_locks where not granted and relation = 'mirror.orders'::regclass",
+      );
+      expect(rows).toHaveLength(1);
+    }, 60_000);
+    await client.query("commit");
+    client.release();
+    await applying;
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+});
+
+describe("the command", () => {
+  const run = (...args: string[]) => runCommand(["erase", ...args], { databaseUrl: database.url });
+
+  it("erases by the order's own name, after a look, and only when told to", async () => {
+    await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
+    const asked = await run("ORD-1");
+    expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") as unknown });
+    const look = await run(secretOf("ORD-1"), "--dry-run", "--json");
+    expect(JSON.parse(look.stdout)).toMatchObject({
+      sourceId: "live",
+      reference: "ORD-1",
+      found: { observations: 1, events: 1, quarantined: 0 },
+      erased: null,
+    });
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).not.toEqual([]);
+    const done = await run("ORD-1", "--yes", "--json");
+    expect(done.code).toBe(0);
+    expect(JSON.parse(done.stdout)).toMatchObject({
+      erased: { observations: 1, events: 1, quarantined: 0 },
+    });
+    expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
+  });
+
+  it("says what to do about an order that it does not know", async () => {
+    const unknown = await run("ORD-9", "--yes");
+    expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("--source") as unknown });
+    const kept = await run("ORD-9", "--source", "live", "--yes");
+    expect(kept.code).toBe(0);
+    await take({ do: "tell", apply: true, reference: "ORD-9", version: 1, status: "created" });
+    expect(await findAnywhere(pool, secretOf("ORD-9"))).toEqual([]);
+  });
+});

@@ -1,0 +1,239 @@
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Apply } from "../../../src/apply/apply.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
+import { eraseOrder, previewErasure } from "../../../src/retention/erase.ts";
+import { runCommand } from "../../support/programs/command.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { findAnywhere } from "../../support/mirror/findAnywhere.ts";
+import {
+  addSource,
+  at,
+  makeEventBody,
+  makeOrder,
+  makeSnapshot,
+  putIntoInbox,
+  readAt,
+} from "../../support/mirror/orders.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let apply: Apply;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
+  await addSource(pool, "live");
+  apply = makeLiveApply(pool);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+    mirror.refetches, mirror.inbox, mirror.erasures restart identity`);
+});
+
+const ERASED = { sourceId: "live", reference: "DO-1" };
+const json = (value: unknown) => Buffer.from(JSON.stringify(value));
+const event = (data: unknown) => json({ id: "e", type: "order.note", created: at(1), livemode: true, data });
+const customerOf = (canary: string) => ({ customer: { phone: canary } });
+const orderOf = (canary: string, reference: string, version: number) => ({
+  reference,
+  updatedAt: at(version),
+  more: customerOf(canary),
+});
+const escaped = (text: string) =>
+  text.replaceAll(/[DO]/g, (letter) => `\\u00${letter.codePointAt(0)?.toString(16).toUpperCase()}`);
+
+/** Each way in which something about an order may come, by an event or a read. */
+const KINDS: Readonly<Record<string, (canary: string, reference: string) => Buffer | "read">> = {
+  "an event": (canary, reference) => makeEventBody({ id: "e", order: orderOf(canary, reference, 5) }),
+  "a stale event": (canary, reference) => makeEventBody({ id: "e", order: orderOf(canary, reference, 1) }),
+  "an event of the other mode": (canary, reference) =>
+    makeEventBody({ id: "e", livemode: false, order: orderOf(canary, reference, 6) }),
+  "an order without updatedAt": (canary, reference) => event({ reference, ...customerOf(canary) }),
+  "an event without created": (canary, reference) =>
+    json({ id: "e", livemode: true, data: makeOrder(orderOf(canary, reference, 7)) }),
+  "no JSON": (canary, reference) => Buffer.from(`order ${reference}. Call ${canary}`),
+  "JSON that was cut off": (canary, reference) =>
+    makeEventBody({ id: "e", order: orderOf(canary, reference, 8) }).subarray(0, -2),
+  "text as data": (canary, reference) => event(`${canary} asks where ${reference} is`),
+  "an order within data": (canary, reference) => event({ order: { reference, ...customerOf(canary) } }),
+  "a reference under another name": (canary, reference) =>
+    event({ orderReference: reference, ...customerOf(canary) }),
+  "an address with the reference": (canary, reference) =>
+    event({ url: `https://example.com/orders/${reference}?track=1`, ...customerOf(canary) }),
+  "an array of orders": (canary, reference) => event([makeOrder(orderOf(canary, reference, 9))]),
+  "an array as the body": (canary, reference) => json([{ reference, ...customerOf(canary) }]),
+  "a reference with escapes, not JSON": (canary, reference) =>
+    Buffer.from(`{"reference":"${escaped(reference)}","phone":"${canary}",}`),
+  "JSON within JSON, with escapes": (canary, reference) =>
+    event({ note: JSON.stringify({ at: escaped(reference), phone: canary }) }),
+  "UTF-16": (canary, reference) => Buffer.from(JSON.stringify({ reference, phone: canary }), "utf16le"),
+  "an order that a read showed": () => "read",
+  "a read that names no order": (canary, reference) =>
+    Buffer.from(JSON.stringify({ of: { reference }, canary })),
+};
+
+let count = 0;
+async function take(kind: string, canary: string, reference: string): Promise<void> {
+  const body = KINDS[kind]?.(canary, reference);
+  if (body === undefined) throw new TypeError(`no kind ${kind}`);
+  if (body === "read" || kind === "a read that names no order") {
+    await apply.applyReads({
+      sourceId: "live",
+      via: "poll",
+      snapshots: body === "read" ? [makeSnapshot(orderOf(canary, reference, 10))] : [],
+      unreadable: body === "read" ? [] : [{ raw: body.toString(), detail: "no reference", reference: null }],
+      time: readAt(parseInstant(at(100)), 5),
+    });
+    return;
+  }
+  await apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body }]));
+}
+
+async function replayAll(): Promise<void> {
+  const filter = { quarantineId: null, sourceId: null, reason: null };
+  const { throughId } = await countQuarantined(pool, filter);
+  if (throughId === null) return;
+  const { seqs } = await replayQuarantined(pool, { filter, throughId, limit: 1_000 });
+  await apply.applyEvents(seqs);
+}
+
+describe("erasing an order", () => {
+  it.each(Object.keys(KINDS))(
+    "finds the person in %s, before and after, and leaves others alone",
+    async (kind) => {
+      await take(kind, "canary-before", "DO-1");
+      await take(kind, "canary-of-another", "DO-12");
+      expect(await findAnywhere(pool, "canary-before")).not.toEqual([]);
+      expect(await eraseOrder(pool, ERASED)).toMatchObject({ doubtful: [] });
+      expect(await findAnywhere(pool, "canary-before")).toEqual([]);
+      await take(kind, "canary-after", "DO-1");
+      await replayAll();
+      await take(kind, "canary-last", "DO-1");
+      for (const canary of ["canary-before", "canary-after", "canary-last"])
+        expect(await findAnywhere(pool, canary)).toEqual([]);
+      expect(await findAnywhere(pool, "canary-of-another")).not.toEqual([]);
+    },
+  );
+
+  const EVENT_KINDS = Object.keys(KINDS).filter((kind) => !kind.includes("read"));
+  it.each(EVENT_KINDS)(
+    "finds the person in %s that waited for a decision, and that is sent again",
+    async (kind) => {
+      const body = KINDS[kind]?.("canary-waiting", "DO-1");
+      if (!Buffer.isBuffer(body)) throw new TypeError(`${kind} is no event`);
+      await take("an event", "canary-known", "DO-1");
+      const waiting = await putIntoInbox(pool, [{ eventId: "evt_waiting", body }]);
+      await eraseOrder(pool, ERASED);
+      await apply.applyEvents(waiting);
+      // A sender that had no answer sends the same event again; another one comes under the same id.
+      const again = Buffer.concat([body, Buffer.from(" ")]);
+      for (const retry of [body, again])
+        await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_waiting", body: retry }]));
+      await replayAll();
+      expect(await findAnywhere(pool, "canary-")).toEqual([]);
+    },
+  );
+
+  it("finds an event whose decision is no longer in the history", async () => {
+    await take("an event", "canary-1", "DO-1");
+    await take("an array of orders", "canary-2", "DO-1");
+    await take("an array of orders", "canary-3", "DO-12");
+    await pool.query("truncate mirror.history");
+    await eraseOrder(pool, ERASED);
+    expect(
+      await pool.query("select seq from mirror.inbox where body = '{\"erased\":true}' order by seq"),
+    ).toMatchObject({
+      rows: [{ seq: "1" }, { seq: "2" }],
+    });
+  });
+
+  it("finds what was decided while it searched, and while it searched that", async () => {
+    const decide = async (canary: string) => {
+      await pool.query(
+        `with event as (
+           insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
+           values ('live', $1, '', convert_to('{"note":"DO-1 ' || $1 || '"}', 'UTF8'), 0) returning seq)
+         insert into mirror.history (source_id, via, verdict, inbox_seq) select 'live', 'webhook', 'ignored', seq from event`,
+        [canary],
+      );
+    };
+    // After each look at what is stored, one more event is decided on.
+    const looked: string[] = [];
+    const watched = {
+      connect: () => pool.connect(),
+      query: async (text: string, values: unknown[]) => {
+        const result = await pool.query(text, values);
+        if (text.includes("mirror.inbox")) {
+          looked.push(text);
+          await decide(`canary-${looked.length}`);
+        }
+        return result;
+      },
+    } as unknown as Pool;
+    await eraseOrder(watched, ERASED);
+    expect(looked).toHaveLength(2);
+    expect(await findAnywhere(pool, '"note":"DO-1')).toEqual([]);
+  });
+
+  it("lists what may be about the order, and erases of it what a person names", async () => {
+    await take("an event", "x", "DO-1");
+    const put = async (body: Buffer) =>
+      apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body }]));
+    await put(event({ orders: "shop-DO-1", phone: "canary-own-id" }));
+    await put(event({ note: "about do-1", phone: "canary-case" }));
+    await put(Buffer.from([0xff, 0xfe, 0xc0, 0x01, 0x02]));
+    await put(event({ note: "about DO-12", phone: "canary-other" }));
+    const doubtful = [
+      { entry: "event:2", mention: "perhaps" },
+      { entry: "event:3", mention: "perhaps" },
+      { entry: "event:4", mention: "unreadable" },
+    ];
+    expect((await previewErasure(pool, ERASED)).doubtful).toEqual(doubtful);
+    const run = (...args: string[]) => runCommand(["erase", "DO-1", ...args], { databaseUrl: database.url });
+    expect(await run("--yes", "--also", "event:5")).toMatchObject({
+      code: 2,
+      stderr: expect.stringContaining("event:5") as unknown,
+    });
+    const done = await run("--yes", "--json", "--also", "event:2", "event:3");
+    expect(JSON.parse(done.stdout)).toMatchObject({ erased: { doubtful: [doubtful[2]] } });
+    expect(await findAnywhere(pool, "canary-own-id")).toEqual([]);
+    expect(await findAnywhere(pool, "canary-case")).toEqual([]);
+    expect(await findAnywhere(pool, "canary-other")).not.toEqual([]);
+  });
+
+  it("holds up batches only shortly, however much there is to search", async () => {
+    await pool.query(`
+      insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
+        select 'live', 'evt_' || n, convert_to(n::text, 'UTF8'),
+          convert_to(json_build_object('note', repeat(md5(n::text), 60))::text, 'UTF8'), 0 from generate_series(1, 20000) n;
+      insert into mirror.history (source_id, via, verdict, inbox_seq)
+        select 'live', 'webhook', 'quarantined', seq from mirror.inbox;
+      insert into mirror.quarantine (source_id, via, inbox_seq, reason)
+        select 'live', 'webhook', seq, 'not_an_envelope' from mirror.inbox`);
+    // As autovacuum does within a minute: without statistics the plan is a matter of luck.
+    await pool.query("analyze mirror.inbox, mirror.history, mirror.quarantine");
+    let over = false;
+    const erasing = eraseOrder(pool, ERASED).finally(() => (over = true));
+    let looks = 0;
+    let held = 0;
+    while (!over) {
+      const { rowCount } = await database.pool.query(
+        `select from pg_locks where relation = 'mirror.orders'::regclass and mode = 'ShareRowExclusiveLock' and granted`,
+      );
+      looks += 1;
+      held += rowCount ?? 0;
+    }
+    await erasing;
+    expect(looks).toBeGreaterThan(20);
+    expect(held / looks).toBeLessThan(0.3);
+  });
+});

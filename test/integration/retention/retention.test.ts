@@ -1,0 +1,238 @@
+import pg from "pg";
+import { afterAll, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { makeApply } from "../../../src/apply/apply.ts";
+import type { Patient } from "../../../src/cli/doctor/check.ts";
+import { readerCheck } from "../../../src/cli/doctor/serverChecks.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { endLongReads } from "../../../src/database/longReads.sql.ts";
+import {
+  makeRemoveChanges,
+  removeEvents,
+  removeEventsThatStayed,
+  removeHistory,
+  removeSuperseded,
+} from "../../../src/retention/retention.sql.ts";
+import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
+import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
+  await addSource(pool, "live");
+  await addSource(pool, "test");
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+
+const modes = new Map([
+  ["live", "live"],
+  ["test", "live"],
+] as const);
+const applyEvents = (seqs: readonly number[]) =>
+  makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
+
+describe("what is kept long enough is removed", () => {
+  beforeEach(async () => {
+    await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+      mirror.refetches, mirror.inbox, mirror.feed_removals, mirror.retention_walks restart identity`);
+  });
+
+  const put = (eventId: string, body: Buffer, sourceId = "live") =>
+    putIntoInbox(pool, [{ sourceId, eventId, body }]);
+  const tell = async (eventId: string, reference: string, version: number, sourceId = "live") => {
+    const order = { reference, updatedAt: at(version), status: version > 1 ? "picked_up" : "created" };
+    return applyEvents(await put(eventId, makeEventBody({ id: eventId, order }), sourceId));
+  };
+  /** Everything that is there now becomes so much older. */
+  const age = (span = "10 days") =>
+    pool.query(`
+      update mirror.inbox set received_at = received_at - interval '${span}';
+      update mirror.history set seen_at = seen_at - interval '${span}';
+      update mirror.changes set changed_at = changed_at - interval '${span}'`);
+  const remove = async (...rules: RetentionRule[]) =>
+    (await removeOlder(pool, rules, { keptDays: 7, limit: 2 })).removed;
+  const list = async (query: string) =>
+    (await pool.query<{ name: string }>(query)).rows.map(({ name }) => name);
+
+  it("of events, but those without a decision and those in quarantine", async () => {
+    for (const reference of ["A", "B", "C"]) await tell(`evt_${reference}`, reference, 1);
+    await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
+    await put("evt_waiting", makeEventBody({ id: "w", order: { reference: "W", updatedAt: at(1) } }));
+    await age();
+    await tell("evt_young", "A", 2);
+    expect(await remove(removeEvents)).toBe(3);
+    expect(await list("select event_id as name from mirror.inbox order by seq")).toEqual([
+      "evt_bad",
+      "evt_waiting",
+      "evt_young",
+    ]);
+  });
+
+  it("of events that had to stay once they need not any longer", async () => {
+    await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
+    const waiting = await put(
+      "evt_waiting",
+      makeEventBody({ id: "w", order: { reference: "W", updatedAt: at(1) } }),
+    );
+    await tell("evt_a", "A", 1);
+    await age();
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(0);
+    await applyEvents(waiting);
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    await pool.query("update mirror.quarantine set state = 'dismissed'");
+    expect(await remove(removeEventsThatStayed, removeEvents)).toBe(1);
+    expect(await list("select event_id as name from mirror.inbox")).toEqual([]);
+  });
+
+  it("of events, and one that comes again after that changes nothing", async () => {
+    await tell("evt_1", "A", 1);
+    await age();
+    await remove(removeEvents);
+    expect(await tell("evt_1", "A", 1)).toMatchObject([{ verdict: "duplicate" }]);
+    expect(await list("select reference as name from mirror.changes")).toEqual(["A"]);
+  });
+
+  it("of the history, but the observation that each order shows", async () => {
+    for (const version of [1, 2, 3]) await tell(`evt_a${version}`, "A", version);
+    await tell("evt_b", "B", 1);
+    await age();
+    await tell("evt_c", "C", 1);
+    expect(await remove(removeSuperseded, removeHistory)).toBe(2);
+    expect(await list("select event_id as name from mirror.history order by history_id")).toEqual([
+      "evt_a3",
+      "evt_b",
+      "evt_c",
+    ]);
+    await tell("evt_a4", "A", 4);
+    await age("1 hour");
+    expect(await remove(removeSuperseded, removeHistory)).toBe(1);
+  });
+
+  it("of the feed, and only readers that miss something must start again", async () => {
+    await tell("evt_t", "T", 1, "test");
+    await tell("evt_1", "A", 1);
+    const behind = await readFeedTail(pool, "live");
+    const quiet = await readFeedTail(pool, "test");
+    for (const version of [2, 3, 4]) await tell(`evt_${version}`, "A", version);
+    const ahead = await readFeedTail(pool, "live");
+    await age();
+    expect(await remove(makeRemoveChanges(0))).toBe(5);
+    const read = (sourceId: string, after: typeof ahead) => readFeed(pool, { sourceId, after, limit: 10 });
+    await expect(read("live", behind)).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
+    expect(await read("live", ahead)).toMatchObject({ entries: [] });
+    expect(await read("test", quiet)).toMatchObject({ entries: [] });
+    // What a reader is to continue from.
+    expect(await read("live", await readFeedTail(pool, "live"))).toMatchObject({ entries: [] });
+    await tell("evt_5", "A", 5);
+    expect((await read("live", ahead)).entries).toHaveLength(1);
+  });
+
+  it("of the feed, and every reader within what went in one step must start again", async () => {
+    const readers: Awaited<ReturnType<typeof readFeedTail>>[] = [];
+    for (const version of [1, 2, 3, 4]) {
+      await tell(`evt_${version}`, "A", version);
+      readers.push(await readFeedTail(pool, "live"));
+    }
+    await age();
+    expect(await removeOlder(pool, [makeRemoveChanges(0)], { keptDays: 7 })).toMatchObject({ removed: 4 });
+    const read = (after: (typeof readers)[number]) =>
+      readFeed(pool, { sourceId: "live", after, limit: 10 }).then(
+        () => "read",
+        (error: unknown) => (error as { status?: number }).status,
+      );
+    expect(await Promise.all(readers.map(read))).toEqual([410, 410, 410, "read"]);
+  });
+});
+
+describe("a report that runs for too long", () => {
+  const LOGIN = `reader_${process.pid}`;
+  const clients: pg.Client[] = [];
+
+  beforeAll(async () => {
+    await pool.query(`create role ${LOGIN} login password 'secret'`);
+    await pool.query(`call mirror.admit_reader('${LOGIN}')`);
+  });
+  afterAll(async () => {
+    await Promise.allSettled(clients.map((client) => client.end()));
+    await pool.query(`drop owned by ${LOGIN}`);
+    await pool.query(`drop role ${LOGIN}`);
+  });
+
+  async function connect(user?: string): Promise<pg.Client> {
+    const url = new URL(database.url);
+    if (user !== undefined) Object.assign(url, { username: user, password: "secret" });
+    const client = new pg.Client({ connectionString: url.href });
+    client.on("error", () => undefined);
+    await client.connect();
+    clients.push(client);
+    return client;
+  }
+  /** A statement that ends by itself only long after the test. */
+  async function runForLong(client: pg.Client): Promise<string> {
+    await client.query("set statement_timeout = 0");
+    return client.query("select pg_sleep(300)").then(
+      () => "finished",
+      (error: unknown) => (error instanceof Error ? error.message : "failed"),
+    );
+  }
+  const running = async () =>
+    (
+      await pool.query<{ usename: string }>(
+        "select usename from pg_stat_activity where datname = current_database() and query = 'select pg_sleep(300)' and state = 'active'",
+      )
+    ).rows.length;
+
+  it("is ended though its session has put its own limits aside, and others go on", async () => {
+    const reader = await connect(LOGIN);
+    const owner = await connect();
+    let ended: string | undefined;
+    void runForLong(reader).then((ending) => (ended = ending));
+    void runForLong(owner);
+    await vi.waitFor(async () => expect(await running()).toBe(2), 60_000);
+    expect(await endLongReads(pool, 900)).toEqual({ ended: 0, permitted: true });
+    expect(ended).toBeUndefined();
+    await vi.waitFor(async () => expect(await endLongReads(pool, 0.2)).toMatchObject({ ended: 1 }), 60_000);
+    await vi.waitFor(() => expect(ended).toMatch(/terminat/), 60_000);
+    expect(await running()).toBe(1);
+    await pool.query("select pg_terminate_backend($1)", [
+      (owner as unknown as { processID: number }).processID,
+    ]);
+  });
+
+  it("is ended by a role that is no superuser but was permitted, and nothing is tried without", async () => {
+    const account = `retention_${process.pid}`;
+    await pool.query(`create role ${account} login password 'secret'`);
+    const connection = await connect(account);
+    const asRetention = { query: connection.query.bind(connection) } as unknown as Pool;
+    let ended: string | undefined;
+    void runForLong(await connect(LOGIN)).then((ending) => (ended = ending));
+    await vi.waitFor(async () => expect(await running()).toBe(1), 60_000);
+    expect(await endLongReads(asRetention, 0)).toEqual({ ended: 0, permitted: false });
+    await pool.query(`grant order_mirror_reader to ${account}`);
+    const patient = { pool: asRetention, database: { embedded: false } } as unknown as Patient;
+    const examine = () => readerCheck.run(patient, new AbortController().signal);
+    expect(await examine()).toMatchObject([{ level: "warning" }]);
+    await pool.query(`grant pg_signal_backend, pg_read_all_stats to ${account}`);
+    await vi.waitFor(
+      async () => expect(await endLongReads(asRetention, 0.1)).toEqual({ ended: 1, permitted: true }),
+      60_000,
+    );
+    expect(await examine()).toMatchObject([{ level: "ok" }]);
+    await vi.waitFor(() => expect(ended).toMatch(/terminat/), 60_000);
+    await connection.end();
+    await pool.query(`drop role ${account}`);
+  });
+});

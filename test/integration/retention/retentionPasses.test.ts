@@ -1,0 +1,178 @@
+import fc from "fast-check";
+import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import type { Apply } from "../../../src/apply/apply.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { acquireLease, renewLease } from "../../../src/database/leases.sql.ts";
+import { removeHistory, removeSuperseded, removeUnannounced } from "../../../src/retention/retention.sql.ts";
+import { readStandings } from "../../../src/health/standing.sql.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { makeLiveApply } from "../../support/mirror/liveApply.ts";
+import { addSource, at, makeSnapshot, putIntoInbox, readAt } from "../../support/mirror/orders.ts";
+import { removeOlder } from "../../support/mirror/retention.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let apply: Apply;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 20_000 });
+  await addSource(pool, "live");
+  apply = makeLiveApply(pool);
+});
+afterAll(async () => {
+  await pool.end();
+  await database.drop();
+});
+beforeEach(() => clear());
+
+const clear = () =>
+  pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
+    mirror.refetches, mirror.inbox, mirror.retention_walks, mirror.leases, mirror.unannounced_changes,
+    mirror.lost_events_removed restart identity`);
+const KEPT_DAYS = 7;
+const removeFromHistory = (limit?: number) =>
+  removeOlder(pool, [removeSuperseded, removeHistory], {
+    keptDays: KEPT_DAYS,
+    ...(limit === undefined ? {} : { limit }),
+  });
+const ageBy = (hours: number) =>
+  pool.query("update mirror.history set seen_at = seen_at - make_interval(hours => $1)", [hours]);
+const read = (reference: string, version: number) =>
+  apply.applyReads({
+    sourceId: "live",
+    via: "refetch",
+    snapshots: [makeSnapshot({ reference, updatedAt: at(version), status: `status ${version}` })],
+    time: readAt(0n, 5),
+  });
+
+describe("a pass over the history", () => {
+  it("looks at nothing when nothing has become old since the last, however much had to stay", async () => {
+    await pool.query(`
+      insert into mirror.history (source_id, reference, via, verdict, version, seen_at)
+        select 'live', 'R' || n, 'poll', 'applied', n, now() - interval '10 days' from generate_series(1, 5000) n;
+      insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
+          history_id, first_seen_via)
+        select source_id, reference, version, true, 1, 1, '', 'created', now(), '{}', history_id, 'poll' from mirror.history`);
+    expect(await removeFromHistory()).toEqual({ looked: 10_000, removed: 0 });
+    expect(await removeFromHistory()).toEqual({ looked: 0, removed: 0 });
+    await read("R1", 9_999);
+    await ageBy(1);
+    expect(await removeFromHistory()).toEqual({ looked: 2, removed: 1 });
+  });
+
+  it("stops before a row that is young, though older ones come behind it", async () => {
+    for (const version of [1, 2, 3]) await read("A", version);
+    await ageBy(240);
+    await pool.query(
+      "update mirror.history set seen_at = now() where version = (select min(version) from mirror.history)",
+    );
+    expect(await removeFromHistory()).toMatchObject({ removed: 0 });
+    await ageBy(240);
+    expect(await removeFromHistory()).toMatchObject({ removed: 2 });
+  });
+
+  it("removes all that is old but what is shown, whatever comes and grows old in whatever order", async () => {
+    const step = fc.oneof(
+      { weight: 6, arbitrary: fc.record({ order: fc.nat(3), version: fc.integer({ min: 1, max: 30 }) }) },
+      { weight: 1, arbitrary: fc.constant("unreadable" as const) },
+      { weight: 2, arbitrary: fc.record({ hours: fc.constantFrom(1, 24, 120, 240) }) },
+      { weight: 3, arbitrary: fc.record({ limit: fc.integer({ min: 1, max: 5 }) }) },
+    );
+    await fc.assert(
+      fc.asyncProperty(fc.array(step, { minLength: 1, maxLength: 25 }), async (steps) => {
+        await clear();
+        let event = 0;
+        for (const one of steps) {
+          if (one === "unreadable") {
+            const body = Buffer.from(`unreadable ${(event += 1)}`);
+            await apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${event}`, body }]));
+          } else if ("hours" in one) await ageBy(one.hours);
+          else if ("limit" in one) await expectPass(one.limit);
+          else await read(`R${one.order}`, one.version);
+        }
+        await ageBy(1);
+        await expectPass(3);
+        expect(await removeFromHistory()).toMatchObject({ looked: await countYoung(), removed: 0 });
+      }),
+      { numRuns: 60 },
+    );
+  });
+});
+
+interface HistoryRow {
+  readonly id: string;
+  readonly old: boolean;
+  readonly shown: boolean;
+  /** The state that replaced it was decided on only minutes ago. */
+  readonly replacedJustNow: boolean;
+}
+const readHistory = async () =>
+  (
+    await pool.query<HistoryRow>(
+      `select h.history_id as id, h.seen_at < now() - make_interval(days => $1) as old,
+         o.history_id is not distinct from h.history_id and o.reference is not null as shown,
+         coalesce(shown.seen_at > now() - interval '10 minutes', false) as "replacedJustNow"
+       from mirror.history h left join mirror.orders o using (source_id, reference)
+       left join mirror.history shown on shown.history_id = o.history_id order by 1`,
+      [KEPT_DAYS],
+    )
+  ).rows;
+
+/** Young rows of the batch at which each of both walks stops; it looks at them again. */
+const countYoung = async () => {
+  const rows = await readHistory();
+  return Math.min(rows.filter(({ old }) => !old).length, 2_000);
+};
+
+/** A pass removes old rows only, none that is shown, and leaves no other old one but those replaced just now. */
+async function expectPass(limit: number): Promise<void> {
+  const before = await readHistory();
+  await removeFromHistory(limit);
+  const left = new Set((await readHistory()).map(({ id }) => id));
+  const goes = ({ old, shown, replacedJustNow }: HistoryRow) => old && !shown && !replacedJustNow;
+  const stays = ({ old, shown }: HistoryRow) => !old || shown;
+  expect(before.filter((row) => stays(row) && !left.has(row.id))).toEqual([]);
+  expect(before.filter((row) => goes(row) && left.has(row.id))).toEqual([]);
+}
+
+it("renews its lease with each step of a pass, and ends the pass when another worker holds it", async () => {
+  for (const version of [1, 2, 3, 4, 5, 6]) await read(`R${version}`, version);
+  await ageBy(240);
+  const ask = (holder: string) => acquireLease(pool, { name: "retention", holder, ttlMs: 60_000 });
+  const pass = (renew: () => Promise<boolean>) =>
+    removeOlder(pool, [removeHistory], { keptDays: KEPT_DAYS, limit: 1, renew });
+  const lease = await ask("one");
+  if (lease === undefined) throw new Error("the lease is taken");
+  const takenByTwo: boolean[] = [];
+  const looked = await pass(async () => {
+    // Each step takes most of the lease, and the third more: without renewal the second would be too long already.
+    const seconds = takenByTwo.length === 2 ? 80 : 40;
+    await pool.query("update mirror.leases set expires_at = expires_at - make_interval(secs => $1)", [
+      seconds,
+    ]);
+    takenByTwo.push((await ask("two")) !== undefined);
+    return renewLease(pool, lease, { ttlMs: 60_000 });
+  });
+  expect(takenByTwo).toEqual([false, false, true]);
+  expect(looked).toEqual({ looked: 3, removed: 0 });
+});
+
+it("removes old findings about lost events, and goes on counting those that were lost", async () => {
+  await pool.query(`
+    insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
+    select 'live', state || n, 'picked_up', n, 'poll', now() - make_interval(days => n * 10), state
+    from generate_series(1, 6) n cross join unnest(array['lost', 'not_announced', 'late', 'waiting']) state`);
+  const lost = async () => (await readStandings(pool, "live"))[0]?.lostEver;
+  expect(await lost()).toBe(6);
+  expect(await removeOlder(pool, [removeUnannounced], { keptDays: 30, limit: 5 })).toMatchObject({
+    removed: 16,
+  });
+  expect(await lost()).toBe(6);
+  expect(await removeOlder(pool, [removeUnannounced], { keptDays: 15, limit: 5 })).toMatchObject({
+    removed: 4,
+  });
+  expect(await lost()).toBe(6);
+});

@@ -1,0 +1,272 @@
+import { afterAll, beforeEach, describe, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { SCENARIOS } from "../../../src/sandbox/control/scenarios.ts";
+import { ask } from "../../support/http/ask.ts";
+import {
+  LIVE,
+  makeTestSandbox,
+  orderBody,
+  receiveEvents,
+  SANDBOX_SECRET,
+} from "../../support/providers/testSandbox.ts";
+import type { EventReceiver, TestSandbox } from "../../support/providers/testSandbox.ts";
+
+let world: TestSandbox;
+let started: Promise<TestSandbox> | undefined;
+let live: EventReceiver;
+beforeEach(async () => {
+  world = await (started ??= makeTestSandbox({ clock: "virtual" }));
+  live = await receiveEvents();
+  await world.steer("POST", "/reset", {});
+  await world.steer("POST", "/webhooks", { mode: "live", url: live.url, secret: SANDBOX_SECRET });
+});
+afterAll(() => world.close());
+
+const trigger = (name: string, given: object = {}) => world.steer("POST", `/scenarios/${name}`, given);
+const get = async (reference: string) => (await world.ask("GET", `/v1/orders/${reference}`)).json;
+const eventsOf = (reference: string) => world.steer("GET", `/events?reference=${reference}`);
+const aNewOrder = async (): Promise<string> => (await world.steer("POST", "/orders", {})).references[0];
+const typesReceived = () => live.received.map(({ event }) => event.type);
+
+describe("scenarios", () => {
+  it.each(SCENARIOS.map(({ name }) => name))("%s happens to the order that is named", async (name) => {
+    const reference = await aNewOrder();
+    const report = await trigger(name, { reference });
+    expect(report).toMatchObject({ scenario: name, reference, from: "created" });
+    expect(report.expect.length).toBeGreaterThan(20);
+    await world.sandbox.advance(86_400_000);
+    const order = await get(reference);
+    expect(order.status).toBe(report.to);
+    expect(await world.steer("GET", "/faults")).toMatchObject({
+      refuseShare: 0,
+      failShare: 0,
+      clockSkewMs: 0,
+    });
+  });
+
+  it("make an order of their own when none is named", async () => {
+    const { reference } = await trigger("lost-webhook");
+    await world.sandbox.idle();
+    expect((await get(reference)).status).toBe("arrived_for_pickup");
+    expect(await eventsOf(reference)).toMatchObject([{ sentAs: "lost", deliveries: [] }]);
+    expect(live.received).toEqual([]);
+  });
+
+  it("do what they say: duplicate, out of order, stale, bad signature", async () => {
+    await trigger("duplicate", { copies: 4 });
+    await world.sandbox.idle();
+    expect(typesReceived()).toEqual(Array(4).fill("order.arrived_for_pickup"));
+    live.received.splice(0);
+    await trigger("out-of-order", { delayMs: 500 });
+    await world.sandbox.advance(1_000);
+    expect(typesReceived()).toEqual(["order.picked_up", "order.arrived_for_pickup"]);
+    live.received.splice(0);
+    await trigger("stale-redelivery");
+    await world.sandbox.idle();
+    expect(typesReceived()).toEqual([
+      "order.arrived_for_pickup",
+      "order.picked_up",
+      "order.arrived_for_pickup",
+    ]);
+    expect(live.received[2]!.body).toEqual(live.received[0]!.body);
+  });
+
+  it("do what they say: late, misstamped and equal timestamps", async () => {
+    const late = await trigger("late-commit", { lateMs: 4_000 });
+    expect((await get(late.reference)).status).toBe("created");
+    await world.sandbox.advance(5_000);
+    expect((await get(late.reference)).status).toBe("arrived_for_pickup");
+    const future = await trigger("future-timestamp", { aheadMs: 60_000 });
+    const stamped = parseInstant((await get(future.reference)).updatedAt);
+    expect(stamped).toBeGreaterThan(world.sandbox.now() + 50_000_000_000n);
+    const same = await trigger("same-timestamp");
+    await world.sandbox.idle();
+    const { status, updatedAt } = await get(same.reference);
+    const first = live.received.find(({ event }) => event.data.reference === same.reference);
+    expect([status, first?.event.data.status]).toEqual(["picked_up", "arrived_for_pickup"]);
+    expect(first?.event.data.updatedAt).toBe(updatedAt);
+  });
+
+  it("fail loudly on an unknown name, order or option, and on an order that is too far on; and change nothing", async () => {
+    const reference = await aNewOrder();
+    await expect(trigger("lost-webhok", { reference })).rejects.toThrow(
+      /404.*scenario_not_found.*lost-webhook/,
+    );
+    await expect(trigger("lost-webhook", { reference: "DO-00000000" })).rejects.toThrow("order_not_found");
+    await expect(trigger("duplicate", { reference, copeis: 3 })).rejects.toThrow(/unknown_option.*copies/);
+    await expect(trigger("duplicate", { reference, copies: "many" })).rejects.toThrow("unknown_option");
+    await expect(trigger("lost-webhook", { reference, copies: 3 })).rejects.toThrow(/unknown_option.*none/);
+    expect((await get(reference)).status).toBe("created");
+    for (let count = 0; count < 3; count += 1) await world.steer("POST", `/orders/${reference}/step`, {});
+    await expect(trigger("webhook-chaos", { reference })).rejects.toThrow("order_not_advanceable");
+    expect((await get(reference)).status).toBe("arrived_for_delivery");
+    expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0 });
+  });
+
+  it("are listed with their options", async () => {
+    const listed = await world.steer("GET", "/scenarios");
+    expect(listed).toContainEqual(expect.objectContaining({ name: "duplicate", options: { copies: 3 } }));
+  });
+});
+
+describe("the page", () => {
+  const page = async () => {
+    const answer = await world.ask("GET", "/_sandbox", { key: null });
+    expect(answer.status).toBe(200);
+    return answer;
+  };
+  const submit = (path: string, form: Record<string, string>, headers: Record<string, string> = {}) =>
+    world.ask("POST", `/_sandbox${path}`, {
+      key: null,
+      body: new URLSearchParams(form).toString(),
+      headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
+    });
+
+  it("needs no script and allows none, and shows orders, events and requests", async () => {
+    const { reference } = await trigger("duplicate");
+    await world.sandbox.idle();
+    await world.ask("GET", "/v1/branches");
+    const { text, headers } = await page();
+    expect(headers.get("content-security-policy")).toContain("default-src 'none'");
+    expect(headers.get("x-order-mirror-sandbox")).toBe("1");
+    expect(text).not.toMatch(/<script|javascript:|onclick|style="/i);
+    expect(text).toContain(reference);
+    expect(text).toContain("order.arrived_for_pickup");
+    expect(text).toContain("GET /v1/branches");
+    const style = await world.ask("GET", "/_sandbox/style.css", { key: null });
+    expect([style.status, style.headers.get("content-type")]).toEqual([200, "text/css; charset=utf-8"]);
+  });
+
+  it("escapes what comes from outside", async () => {
+    const externalOrderId = `<img src=x onerror="alert(1)">`;
+    await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId }) });
+    await world.ask("GET", "/v1/orders?<script>");
+    const answer = await world.ask("GET", `/_sandbox?notice=${encodeURIComponent("<b>hi</b>")}`, {
+      key: null,
+    });
+    expect(answer.text).not.toContain("<img");
+    expect(answer.text).not.toContain("<script");
+    expect(answer.text).not.toContain("<b>hi");
+    expect(answer.text).toContain("&lt;img src=x");
+  });
+
+  it("takes forms, leaves alone what they leave empty, and says what came of it", async () => {
+    const moved = await submit("/faults", { loseShare: "0.25", delayMs: "" });
+    expect([moved.status, moved.headers.get("location")]).toEqual([303, "/_sandbox?notice=Done."]);
+    expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0.25, delayMs: 5_000 });
+    const wrong = await submit("/faults", { loseShare: "lots" });
+    expect(decodeURIComponent(wrong.headers.get("location")!)).toContain("loseShare");
+    const started_ = await submit("/scenarios", { scenario: "lost-webhook", reference: "" });
+    expect(decodeURIComponent(started_.headers.get("location")!)).toMatch(/lost-webhook: order DO-/);
+  });
+
+  it("submits every fault as it stands without changing any", async () => {
+    const faults = await world.steer("GET", "/faults");
+    const form = Object.fromEntries(Object.entries(faults).map(([name, value]) => [name, String(value)]));
+    expect((await submit("/faults", form)).headers.get("location")).toBe("/_sandbox?notice=Done.");
+    expect(await world.steer("GET", "/faults")).toEqual(faults);
+  });
+
+  it("is steered by no other site", async () => {
+    const answer = await submit("/reset", {}, { "sec-fetch-site": "cross-site" });
+    expect(decodeURIComponent(answer.headers.get("location")!)).toContain("does not answer other sites");
+    const json = await world.ask("POST", "/_sandbox/reset", {
+      key: null,
+      body: "{}",
+      headers: { "sec-fetch-site": "cross-site", "content-type": "application/json" },
+    });
+    expect(json.status).toBe(403);
+    expect((await submit("/dials", { speed: "0" }, { "sec-fetch-site": "same-origin" })).status).toBe(303);
+  });
+});
+
+describe("the control interface", () => {
+  it.each<[string, Record<string, string>]>([
+    ["a name of another site that resolves to this machine", { host: "attacker.example" }],
+    ["the page of another site", { origin: "https://attacker.example" }],
+    ["a page without an origin", { origin: "null" }],
+    ["a proxy", { "x-forwarded-proto": "https" }],
+  ])("does nothing for %s", async (_, headers) => {
+    for (const [path, body] of [
+      [
+        "/webhooks",
+        { organization: "sandbox", mode: "live", url: "http://127.0.0.1:9/", secret: "whsec_AAAA" },
+      ],
+      ["/keys", { organization: "sandbox", mode: "live" }],
+      ["/faults", { loseShare: 1 }],
+    ] as const) {
+      const answer = await ask(`${world.url}/_sandbox${path}`, {
+        method: "POST",
+        headers: { "content-type": "application/json", ...headers },
+        body: JSON.stringify(body),
+      });
+      expect([path, answer.status]).toEqual([path, 403]);
+    }
+    expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0 });
+  });
+
+  it("lists itself, and refuses paths, methods, bodies and fields that it does not know", async () => {
+    const help = await world.steer("GET", "/help");
+    expect(help.length).toBeGreaterThan(20);
+    await expect(world.steer("GET", "/nothing")).rejects.toThrow("404");
+    await expect(world.steer("POST", "/state")).rejects.toThrow("405");
+    await expect(world.steer("POST", "/orders", { count: 1, colour: "red" })).rejects.toThrow(/422.*colour/);
+    await expect(world.steer("POST", "/orders", { branch: "den-haag" })).rejects.toThrow("branch_not_found");
+    await expect(world.steer("POST", "/organizations/nobody", { plan: "none" })).rejects.toThrow("404");
+    const broken = await world.ask("POST", "/_sandbox/orders", { key: null, body: "{" });
+    expect(broken.status).toBe(400);
+  });
+
+  it("takes JSON from a curl that calls it a form", async () => {
+    const answer = await world.ask("POST", "/_sandbox/orders", {
+      key: null,
+      body: JSON.stringify({ count: 2 }),
+      headers: { "content-type": "application/x-www-form-urlencoded" },
+    });
+    expect(answer.json.references).toHaveLength(2);
+  });
+
+  it("adds and revokes keys", async () => {
+    const { apiKey } = await world.steer("POST", "/keys", { mode: "test", organization: "other" });
+    expect(apiKey).toMatch(/^dos_test_/);
+    expect((await world.ask("GET", "/v1/orders", { key: apiKey })).status).toBe(200);
+    await world.steer("DELETE", `/keys/${apiKey}`);
+    expect((await world.ask("GET", "/v1/orders", { key: apiKey })).status).toBe(401);
+    await expect(world.steer("POST", "/keys", { mode: "live", apiKey: "dos_test_x" })).rejects.toThrow(
+      "wrong_mode",
+    );
+  });
+
+  it("renames a branch, but never to a UUID, and never to a name that is taken", async () => {
+    await world.steer("POST", "/branches/utrecht", { reference: "domstad" });
+    expect((await world.ask("GET", "/v1/orders?branch=domstad")).status).toBe(200);
+    expect((await world.ask("GET", "/v1/orders?branch=utrecht")).status).toBe(422);
+    const uuid = "00000000-0000-4000-8000-000000000000";
+    await expect(world.steer("POST", "/branches/domstad", { reference: uuid })).rejects.toThrow("422");
+    await expect(world.steer("POST", "/branches/domstad", { reference: "centrum" })).rejects.toThrow("409");
+  });
+
+  it("keeps webhook endpoints over a reset, and nothing else", async () => {
+    await world.steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await world.steer("POST", "/faults", { loseShare: 1 });
+    await aNewOrder();
+    const state = await world.steer("POST", "/reset", {});
+    expect(state.webhooks).toHaveLength(1);
+    expect(state.faults).toEqual({});
+    expect(state.organizations[1]).toMatchObject({ plan: "advanced", orders: 0 });
+    expect((await world.ask("GET", "/v1/branches", { key: LIVE })).status).toBe(200);
+  });
+
+  it("keeps a journal of requests with their answers, and empties it", async () => {
+    await world.steer("DELETE", "/requests");
+    await world.ask("GET", "/v1/orders?limit=0");
+    await world.ask("GET", "/v1/branches", { key: null });
+    const { counts, requests } = await world.steer("GET", "/requests");
+    expect(counts).toEqual({ "listOrders 422": 1, "listBranches 401": 1 });
+    expect(requests).toMatchObject([
+      { endpoint: "listBranches", status: 401, code: "invalid_api_key", organizationId: null },
+      { endpoint: "listOrders", status: 422, query: "?limit=0", organizationId: "sandbox", mode: "live" },
+    ]);
+    expect(JSON.stringify(requests)).not.toContain(LIVE);
+  });
+});

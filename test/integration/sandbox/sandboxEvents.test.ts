@@ -1,0 +1,298 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { afterEach, beforeEach, describe, expect, it } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { PRESETS } from "../../../src/signature/presets.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { envelopeSchema } from "../../../src/wire/envelope.ts";
+import { orderSchema } from "../../../src/wire/order.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import {
+  LIVE,
+  orderBody,
+  receiveEvents,
+  SANDBOX_SECRET,
+  speakTo,
+  TEST,
+} from "../../support/providers/testSandbox.ts";
+import type { EventReceiver, ReceivedEvent, TestSandbox } from "../../support/providers/testSandbox.ts";
+
+let database: TestDatabase;
+let sandbox: Sandbox;
+let world: Omit<TestSandbox, "close">;
+let live: EventReceiver;
+let test: EventReceiver;
+
+const open = async (options: Partial<SandboxOptions> = {}) => {
+  sandbox = await startSandbox({
+    databaseUrl: database.url,
+    port: 0,
+    speed: 0,
+    rateLimits: false,
+    clock: "virtual",
+    webhooks: {
+      live: { url: live.url, secret: SANDBOX_SECRET },
+      test: { url: test.url, secret: SANDBOX_SECRET.toUpperCase().replace("WHSEC", "whsec") },
+    },
+    ...options,
+  });
+  world = speakTo(sandbox);
+};
+beforeEach(async () => {
+  database = await makeTestDatabase();
+  live = await receiveEvents();
+  test = await receiveEvents();
+});
+afterEach(async () => {
+  await sandbox.close();
+  await database.drop();
+});
+
+const create = async (key = LIVE) => {
+  const answer = await world.ask("POST", "/v1/orders", { key, body: orderBody() });
+  return answer.json.reference as string;
+};
+const step = (reference: string, plan: object = {}) => world.steer("POST", `/orders/${reference}/step`, plan);
+const typesOf = (receiver: EventReceiver) => receiver.received.map(({ event }) => event.type);
+const nowSeconds = () => Number(sandbox.now() / 1_000_000_000n);
+const verify = (
+  received: ReceivedEvent,
+  { scheme = "standard-webhooks", secret = SANDBOX_SECRET, at = nowSeconds() } = {},
+) =>
+  loadVerifier({ scheme: loadScheme(scheme), secrets: [secret], url: live.url }).verify({
+    headersDistinct: received.rawHeaders,
+    body: received.body,
+    nowSeconds: at,
+  });
+
+describe("what is sent", () => {
+  it("is one event for each status step, none for creation and change, signed, with the order as it was", async () => {
+    await open();
+    const reference = await create();
+    await world.ask("PATCH", `/v1/orders/${reference}`, { body: { zoneCode: "AMS-W" } });
+    const shown = [];
+    for (let count = 0; count < 4; count += 1) shown.push(await step(reference));
+    await sandbox.idle();
+    expect(typesOf(live)).toEqual([
+      "order.arrived_for_pickup",
+      "order.picked_up",
+      "order.arrived_for_delivery",
+      "order.delivered",
+    ]);
+    expect(test.received).toEqual([]);
+    for (const [place, received] of live.received.entries()) {
+      const envelope = envelopeSchema.parse(received.event);
+      expect(Object.keys(received.event).sort()).toEqual(["created", "data", "id", "livemode", "type"]);
+      expect(envelope.livemode).toBe(true);
+      expect(parseInstant(envelope.created)).toBe(parseInstant(shown[place].updatedAt));
+      expect(orderSchema.parse(envelope.data)).toEqual(shown[place]);
+      expect(envelope.data).not.toHaveProperty("request_id");
+      expect(verify(received)).toMatchObject({ valid: true });
+    }
+    expect(new Set(live.received.map(({ event }) => event.id)).size).toBe(4);
+  });
+
+  it("is order.cancelled whoever cancels", async () => {
+    await open();
+    await world.ask("POST", `/v1/orders/${await create()}/cancel`);
+    await world.steer("POST", `/orders/${await create()}/cancel`, { by: "fleet" });
+    await sandbox.idle();
+    expect(typesOf(live)).toEqual(["order.cancelled", "order.cancelled"]);
+  });
+
+  it("goes to the endpoint of its mode, with that endpoint's secret", async () => {
+    await open();
+    const reference = await create(TEST);
+    await world.ask("POST", `/v1/test/orders/${reference}/advance`, { key: TEST });
+    await sandbox.idle();
+    expect(live.received).toEqual([]);
+    expect(test.received[0]?.event).toMatchObject({ livemode: false, data: { livemode: false, reference } });
+    expect(verify(test.received[0]!)).toMatchObject({ valid: false });
+  });
+
+  it.each(Object.keys(PRESETS).filter((name) => !/ed25519|onfleet|sendgrid/.test(name)))(
+    "is signed by the scheme %s when that is set",
+    async (scheme) => {
+      const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
+      await open({ webhooks: { live: { url: live.url, secret } }, scheme });
+      await step(await create());
+      await sandbox.idle();
+      expect(verify(live.received[0]!, { scheme, secret })).toMatchObject({ valid: true });
+    },
+  );
+});
+
+describe("plans", () => {
+  it("are read for each event: a downgrade stops them at once, an upgrade lets the next one go", async () => {
+    await open();
+    const reference = await create();
+    await step(reference);
+    await sandbox.idle();
+    await world.steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await step(reference);
+    await sandbox.idle();
+    await world.steer("POST", "/organizations/sandbox", { plan: "advanced" });
+    await step(reference);
+    await sandbox.idle();
+    expect(typesOf(live)).toEqual(["order.arrived_for_pickup", "order.arrived_for_delivery"]);
+    const events = await world.steer("GET", `/events?reference=${reference}`);
+    expect(events.map((event: { sentAs: string }) => event.sentAs)).toEqual(["event", "no_plan", "event"]);
+  });
+
+  it("a downgrade also stops an event that waits for another attempt", async () => {
+    await open();
+    live.answer = () => 500;
+    await step(await create());
+    await sandbox.idle();
+    await world.steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await sandbox.advance(3_600_000);
+    expect(live.received).toHaveLength(1);
+  });
+
+  it("Standard can add no endpoint", async () => {
+    await open();
+    const request = { organization: "standard", mode: "live", url: live.url, secret: SANDBOX_SECRET };
+    await expect(world.steer("POST", "/webhooks", request)).rejects.toThrow("feature_not_available");
+    await world.steer("POST", "/webhooks", { ...request, organization: "other" });
+    const order = await world.ask("POST", "/v1/orders", { key: "dos_live_other", body: orderBody() });
+    await step(order.json.reference);
+    await sandbox.idle();
+    expect(live.received).toHaveLength(1);
+  });
+
+  it("an unpaid subscription does not stop events", async () => {
+    await open();
+    const reference = await create();
+    await world.steer("POST", "/organizations/sandbox", { subscription: "unpaid" });
+    await step(reference);
+    await sandbox.idle();
+    expect(live.received).toHaveLength(1);
+  });
+});
+
+describe("attempts", () => {
+  it("are repeated after 5 s, 20 s, 80 s, ... with the same bytes and id, eight times in all", async () => {
+    await open();
+    live.answer = () => 503;
+    const at: bigint[] = [];
+    await step(await create());
+    await sandbox.idle();
+    const [event] = await world.steer("GET", "/events");
+    await sandbox.advance(40 * 3_600_000);
+    const attempts = await world.steer("GET", `/deliveries/${event.deliveries[0].deliveryId}`);
+    for (const { attemptedAt } of attempts) at.push(BigInt(attemptedAt));
+    const waits = at.slice(1).map((instant, place) => Number((instant - at[place]!) / 1_000_000n));
+    expect(waits).toEqual([5_000, 20_000, 80_000, 320_000, 1_280_000, 5_120_000, 20_480_000]);
+    expect(live.received).toHaveLength(8);
+    for (const { body } of live.received) expect(body).toEqual(live.received[0]!.body);
+    const [after] = await world.steer("GET", "/events");
+    expect(after.deliveries).toMatchObject([{ state: "failed", attempts: 8, status: 503 }]);
+    // Each attempt is signed when it is made, so a late one is not taken for a replay.
+    const signedAt = Number(at[7]! / 1_000_000_000n);
+    expect(verify(live.received[7]!, { at: signedAt })).toMatchObject({ valid: true });
+  });
+
+  it("end with the first 2xx; a redirect is no success and is not followed", async () => {
+    await open();
+    live.answer = (place) => [302, 204][place] ?? 200;
+    await step(await create());
+    await sandbox.idle();
+    await sandbox.advance(60_000);
+    expect(live.received).toHaveLength(2);
+    const [event] = await world.steer("GET", "/events");
+    expect(event.deliveries).toMatchObject([{ state: "delivered", attempts: 2, status: 204 }]);
+  });
+
+  it("are written down with the error when nobody answers", async () => {
+    await open();
+    await live.close();
+    await step(await create());
+    await sandbox.idle();
+    const [event] = await world.steer("GET", "/events");
+    expect(event.deliveries).toMatchObject([
+      { state: "pending", attempts: 1, status: null, error: "ECONNREFUSED" },
+    ]);
+  });
+
+  it("go on after a restart, of what was accepted before it", async () => {
+    await open();
+    live.answer = () => 500;
+    await step(await create());
+    await sandbox.idle();
+    await sandbox.close();
+    live.answer = () => 200;
+    await open();
+    await sandbox.advance(10_000);
+    expect(live.received).toHaveLength(2);
+    expect(live.received[1]!.body).toEqual(live.received[0]!.body);
+  });
+
+  it("are all made before the sandbox calls itself idle, however many there are", async () => {
+    await open({ clock: "real" });
+    const { references } = await world.steer("POST", "/orders", { count: 60 });
+    await Promise.all(references.map((reference: string) => step(reference)));
+    await sandbox.idle();
+    expect(live.received).toHaveLength(60);
+  });
+
+  it("are made again when the sandbox stopped while one was under way", async () => {
+    const deaf = createServer(() => undefined);
+    await new Promise<void>((resolve) => deaf.listen(0, "127.0.0.1", resolve));
+    const asked = new Promise((resolve) => deaf.once("request", resolve));
+    const { port } = deaf.address() as AddressInfo;
+    const hook = { url: `http://127.0.0.1:${port}`, secret: SANDBOX_SECRET };
+    await open({ clock: "real", webhooks: { live: hook } });
+    await step(await create());
+    await asked;
+    await sandbox.close();
+    deaf.closeAllConnections();
+    deaf.close();
+    await open({ clock: "real" });
+    await sandbox.idle();
+    expect(typesOf(live)).toEqual(["order.arrived_for_pickup"]);
+  });
+
+  it("can be asked for again, also of an event that was lost", async () => {
+    await open();
+    await step(await create(), { lose: true });
+    await sandbox.idle();
+    expect(live.received).toEqual([]);
+    const [event] = await world.steer("GET", "/events");
+    await world.steer("POST", `/events/${event.eventId}/resend`);
+    await sandbox.idle();
+    expect(live.received.map((received) => received.event.id)).toEqual([event.eventId]);
+  });
+});
+
+describe("endpoints", () => {
+  it("may be several of one mode, and each gets every event until it is removed", async () => {
+    await open();
+    const second = await receiveEvents();
+    const { endpointId } = await world.steer("POST", "/webhooks", {
+      mode: "live",
+      url: second.url,
+      secret: SANDBOX_SECRET,
+      name: "second",
+    });
+    const reference = await create();
+    await step(reference);
+    await sandbox.idle();
+    expect([live.received.length, second.received.length]).toEqual([1, 1]);
+    await world.steer("DELETE", `/webhooks/${endpointId}`);
+    await step(reference);
+    await sandbox.idle();
+    expect([live.received.length, second.received.length]).toEqual([2, 1]);
+  });
+
+  it("are refused with an address, a scheme or a secret that cannot be used", async () => {
+    await open();
+    for (const change of [{ url: "ftp://x" }, { scheme: "no such scheme" }, { secret: "whsec_" }]) {
+      const request = { mode: "live", url: live.url, secret: SANDBOX_SECRET, ...change };
+      await expect(world.steer("POST", "/webhooks", request)).rejects.toThrow("422");
+    }
+  });
+});

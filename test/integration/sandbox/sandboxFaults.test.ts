@@ -1,0 +1,343 @@
+import { afterEach, beforeEach, describe, expect, it, vi } from "vitest";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import type { FaultsPatch } from "../../../src/sandbox/control/faults.ts";
+import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+import {
+  makeTestSandbox,
+  orderBody,
+  receiveEvents,
+  SANDBOX_SECRET,
+} from "../../support/providers/testSandbox.ts";
+import type { EventReceiver, TestSandbox } from "../../support/providers/testSandbox.ts";
+
+let world: TestSandbox;
+let live: EventReceiver;
+beforeEach(async () => {
+  live = await receiveEvents();
+});
+afterEach(() => world.close());
+
+const open = async (options: Partial<SandboxOptions> = {}) => {
+  const webhooks = { live: { url: live.url, secret: SANDBOX_SECRET } };
+  world = await makeTestSandbox({ clock: "virtual", webhooks, ...options });
+};
+const turn = (patch: FaultsPatch) => world.steer("POST", "/faults", patch);
+const makeOrders = async (count: number): Promise<string[]> =>
+  (await world.steer("POST", "/orders", { count })).references;
+const step = (reference: string) => world.steer("POST", `/orders/${reference}/step`, {});
+const get = (reference: string) => world.ask("GET", `/v1/orders/${reference}`);
+const list = (query = "") => world.ask("GET", `/v1/orders?limit=200${query}`);
+const receivedOf = (reference: string) =>
+  live.received.filter(({ event }) => event.data.reference === reference);
+const ticks = (text: string) => parseInstant(text);
+
+describe("events", () => {
+  it("a share of them is lost, the same one in every run", async () => {
+    await open();
+    const runs: string[][] = [];
+    for (let run = 0; run < 2; run += 1) {
+      await world.steer("POST", "/reset", { seed: 5 });
+      await turn({ loseShare: 0.3 });
+      for (const reference of await makeOrders(60)) await step(reference);
+      await world.sandbox.idle();
+      runs.push(live.received.splice(0).map(({ event }) => event.data.reference));
+    }
+    expect(runs[0]!.length).toBeGreaterThan(30);
+    expect(runs[0]!.length).toBeLessThan(55);
+    expect(runs[1]!.toSorted()).toEqual(runs[0]!.toSorted());
+    const events = await world.steer("GET", "/events?limit=100");
+    expect(events.filter((event: { sentAs: string }) => event.sentAs === "lost")).toHaveLength(
+      60 - runs[0]!.length,
+    );
+  });
+
+  it("a share of them is sent twice, with the same bytes and id", async () => {
+    await open();
+    await turn({ duplicateShare: 1 });
+    const [reference] = await makeOrders(1);
+    await step(reference!);
+    await world.sandbox.idle();
+    expect(live.received).toHaveLength(2);
+    expect(live.received[1]!.body).toEqual(live.received[0]!.body);
+  });
+
+  it("a share of them is late", async () => {
+    await open();
+    await turn({ delayShare: 1, delayMs: 30_000 });
+    const [reference] = await makeOrders(1);
+    await step(reference!);
+    await world.sandbox.advance(29_000);
+    expect(live.received).toHaveLength(0);
+    await world.sandbox.advance(1_000);
+    expect(live.received).toHaveLength(1);
+  });
+
+  it("a share of them is overtaken by later ones", async () => {
+    await open();
+    await turn({ reorderShare: 0.5, reorderWindowMs: 60_000 });
+    const references = await makeOrders(12);
+    for (const reference of references) {
+      await step(reference);
+      await step(reference);
+    }
+    await world.sandbox.advance(60_000);
+    const orderings = references.map((reference) => receivedOf(reference).map(({ event }) => event.type));
+    expect(orderings.every((types) => types.length === 2)).toBe(true);
+    expect(orderings.filter(([first]) => first === "order.picked_up").length).toBeGreaterThan(0);
+  });
+
+  it("a share of them has a signature of the right form that does not verify, until it is switched off", async () => {
+    await open();
+    live.answer = () => 401;
+    await turn({ corruptShare: 1 });
+    const [reference] = await makeOrders(1);
+    await step(reference!);
+    await world.sandbox.idle();
+    await turn({ corruptShare: 0 });
+    live.answer = () => 200;
+    await world.sandbox.advance(5_000);
+    const verifier = loadVerifier({ scheme: loadScheme("standard-webhooks"), secrets: [SANDBOX_SECRET] });
+    const verdicts = live.received.map(({ rawHeaders, body }) =>
+      verifier.verify({
+        headersDistinct: rawHeaders,
+        body,
+        nowSeconds: Number(world.sandbox.now() / 1_000_000_000n),
+      }),
+    );
+    expect(verdicts.map(({ valid }) => valid)).toEqual([false, true]);
+  });
+
+  it("can have coarser timestamps than the list", async () => {
+    await open();
+    await turn({ timestampGranularity: "us", eventTimestampGranularity: "s" });
+    const [reference] = await makeOrders(1);
+    const shown = await step(reference!);
+    await world.sandbox.idle();
+    expect(shown.updatedAt).toMatch(/\.\d{6}\+01:00$/);
+    expect(live.received[0]!.event.data.updatedAt).toMatch(/:\d\d\+01:00$/);
+  });
+});
+
+describe("late commits", () => {
+  it("show a change only some time after its updatedAt, while its event is not late", async () => {
+    await open();
+    const [reference] = await makeOrders(1);
+    await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
+    const shown = await step(reference!);
+    expect(shown.status).toBe("arrived_for_pickup");
+    await world.sandbox.idle();
+    expect(live.received[0]!.event.data.status).toBe("arrived_for_pickup");
+    await world.sandbox.advance(7_000);
+    expect((await get(reference!)).json.status).toBe("created");
+    expect((await list("&status=arrived_for_pickup")).json.data).toEqual([]);
+    await world.sandbox.advance(1_001);
+    const seen = (await get(reference!)).json;
+    expect([seen.status, seen.updatedAt]).toEqual(["arrived_for_pickup", shown.updatedAt]);
+    expect((await list("&status=arrived_for_pickup")).json.data).toHaveLength(1);
+  });
+
+  it("keep the order of an order's changes, and hold a new order back too", async () => {
+    await open();
+    await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
+    const created = await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "late" }) });
+    expect(created.status).toBe(201);
+    expect((await get("late")).status).toBe(404);
+    const again = await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "late" }) });
+    expect(again.status).toBe(409);
+    await turn({ lateCommitShare: 0 });
+    expect((await world.ask("POST", "/v1/orders/late/cancel")).json.status).toBe("cancelled");
+    expect((await get("late")).status).toBe(404);
+    await world.sandbox.advance(9_000);
+    expect((await get("late")).json.status).toBe("cancelled");
+  });
+});
+
+describe("timestamps", () => {
+  it.each([
+    ["s", /:\d\d\+01:00$/, 1_000_000_000n],
+    ["ms", /\.\d{3}\+01:00$/, 1_000_000n],
+    ["us", /\.\d{6}\+01:00$/, 1_000n],
+    ["ns", /\.\d{9}\+01:00$/, 1n],
+  ] as const)("have the granularity %s", async (timestampGranularity, form, granule) => {
+    await open({ clock: "real", faults: { timestampGranularity } });
+    const references = await makeOrders(3);
+    for (const reference of references) {
+      const { updatedAt } = (await get(reference)).json;
+      expect(updatedAt).toMatch(form);
+      const since = encodeURIComponent(updatedAt);
+      const until = encodeURIComponent("2100-01-01T00:00:00Z");
+      const found = (await list(`&updatedSince=${since}&updatedUntil=${until}`)).json.data;
+      expect(found.map((order: { reference: string }) => order.reference)).toContain(reference);
+      expect(ticks(updatedAt) % granule).toBe(0n);
+    }
+  });
+
+  it("follow a clock that is ahead, and so does the Date header", async () => {
+    await open();
+    await turn({ clockSkewMs: 3_600_000 });
+    const [reference] = await makeOrders(1);
+    const answer = await get(reference!);
+    expect(answer.json.updatedAt).toMatch(/^2026-01-05T10:00:00/);
+    expect(answer.headers.get("date")).toBe("Mon, 05 Jan 2026 09:00:00 GMT");
+  });
+
+  it("of a share of changes lie in the future or the past, while the Date header does not", async () => {
+    await open();
+    for (const [misstampMs, form] of [
+      [120_000, /^2026-01-05T09:02:/],
+      [-120_000, /^2026-01-05T08:58:/],
+    ] as const) {
+      await turn({ misstampShare: 1, misstampMs });
+      const [reference] = await makeOrders(1);
+      const answer = await get(reference!);
+      expect(answer.json.updatedAt).toMatch(form);
+      expect(answer.headers.get("date")).toMatch(/08:00:0\d GMT$/);
+    }
+  });
+
+  it("of one order go back only when that is switched on", async () => {
+    await open();
+    const [first, second] = await makeOrders(2);
+    await turn({ misstampShare: 1, misstampMs: 60_000 });
+    const ahead = [await step(first!), await step(second!)];
+    await turn({ misstampShare: 0 });
+    expect(ticks((await step(first!)).updatedAt)).toBe(ticks(ahead[0].updatedAt));
+    await turn({ versionsMayDecrease: true });
+    expect(ticks((await step(second!)).updatedAt)).toBeLessThan(ticks(ahead[1].updatedAt));
+  });
+});
+
+describe("lists", () => {
+  const references = async (query = "") =>
+    (await list(query)).json.data.map((order: { reference: string }) => order.reference) as string[];
+
+  it("come in descending order, or in none", async () => {
+    await open();
+    const made = await makeOrders(20);
+    expect(await references()).toEqual(made);
+    await turn({ listOrder: "descending" });
+    expect(await references()).toEqual(made.toReversed());
+    await turn({ listOrder: "unsorted" });
+    const unsorted = await references();
+    expect(unsorted.toSorted()).toEqual(made.toSorted());
+    expect(unsorted).not.toEqual(made);
+    expect(await references()).toEqual(unsorted);
+  });
+
+  it("break ties at random, and only ties", async () => {
+    await open({ faults: { timestampGranularity: "s" } });
+    const early = await makeOrders(15);
+    await world.sandbox.advance(5_000);
+    const late = await makeOrders(15);
+    await turn({ listTies: "random" });
+    const pages = [await references(), await references()];
+    for (const page of pages) {
+      expect(page.slice(0, 15).toSorted()).toEqual(early.toSorted());
+      expect(page.slice(15).toSorted()).toEqual(late.toSorted());
+    }
+    expect(pages[0]).not.toEqual(pages[1]);
+  });
+
+  it("take both bounds as inclusive, or both as exclusive", async () => {
+    await open();
+    const made = await makeOrders(5);
+    const times = await Promise.all(made.map(async (each) => (await get(each)).json.updatedAt));
+    const period = `&updatedSince=${encodeURIComponent(times[1])}&updatedUntil=${encodeURIComponent(times[3])}`;
+    expect(await references(period)).toEqual([made[1], made[2]]);
+    await turn({ listBounds: "inclusive" });
+    expect(await references(period)).toEqual([made[1], made[2], made[3]]);
+    await turn({ listBounds: "exclusive" });
+    expect(await references(period)).toEqual([made[2]]);
+  });
+
+  it("cap the limit and say so", async () => {
+    await open();
+    await makeOrders(5);
+    await turn({ listLimitMax: 2 });
+    const { json } = await list();
+    expect(json).toMatchObject({ limit: 2, hasMore: true });
+    expect(json.data).toHaveLength(2);
+  });
+});
+
+describe("requests", () => {
+  it("meet a storm of 429 with Retry-After, and nothing is done", async () => {
+    await open();
+    await turn({ refuseShare: 1, refuseRetryAfterSeconds: 7 });
+    const answer = await world.ask("POST", "/v1/orders", { body: orderBody() });
+    expect([answer.status, answer.json.error.code]).toEqual([429, "rate_limit_exceeded"]);
+    expect(answer.headers.get("retry-after")).toBe("7");
+    expect(answer.headers.has("ratelimit")).toBe(true);
+    await turn({ refuseShare: 0 });
+    expect((await list()).json.data).toEqual([]);
+  });
+
+  it("meet a storm of 5xx, in the share that is set", async () => {
+    await open();
+    await turn({ failShare: 0.5, failStatus: 502 });
+    const answers = await Promise.all(Array.from({ length: 60 }, () => list()));
+    const failed = answers.filter(({ status }) => status === 502);
+    expect(failed.length).toBeGreaterThan(15);
+    expect(failed.length).toBeLessThan(45);
+    expect(failed[0]!.headers.has("ratelimit-policy")).toBe(true);
+  });
+
+  it("hit only the endpoints that are named", async () => {
+    await open();
+    await turn({ failShare: 1, onlyEndpoints: "listOrders, getOrder" });
+    expect((await list()).status).toBe(503);
+    expect((await get("x")).status).toBe(503);
+    expect((await world.ask("GET", "/v1/branches")).status).toBe(200);
+    await expect(turn({ onlyEndpoints: "listOrdres" })).rejects.toThrow("422");
+  });
+
+  it("are slow", async () => {
+    await open();
+    await turn({ latencyMs: 200, latencyJitterMs: 100 });
+    const startedMs = performance.now();
+    await list();
+    expect(performance.now() - startedMs).toBeGreaterThanOrEqual(199);
+  });
+
+  it("get half of the JSON", async () => {
+    await open();
+    await turn({ truncateShare: 1 });
+    const answer = await list();
+    expect(answer.status).toBe(200);
+    expect(() => JSON.parse(answer.text)).toThrow(SyntaxError);
+  });
+
+  it("lose the connection before anything is done, or after it", async () => {
+    await open();
+    await turn({ dropBeforeShare: 1 });
+    await expect(world.ask("POST", "/v1/orders", { body: orderBody() })).rejects.toThrow("fetch failed");
+    await turn({ dropBeforeShare: 0, dropAfterShare: 1 });
+    await expect(world.ask("POST", "/v1/orders", { body: orderBody() })).rejects.toThrow("fetch failed");
+    await turn({ dropAfterShare: 0 });
+    expect((await list()).json.data).toHaveLength(1);
+    const { counts, requests } = await world.steer("GET", "/requests");
+    expect(counts).toMatchObject({ "createOrder 0": 2, "listOrders 200": 1 });
+    expect(requests.map((entry: { faults: string[] }) => entry.faults)).toContainEqual(["dropAfter"]);
+  });
+});
+
+describe("switches", () => {
+  it("refuse what they do not know and values out of range, and keep what is not named", async () => {
+    await open();
+    for (const patch of [{ lose: 1 }, { loseShare: 2 }, { listOrder: "upwards" }, { failStatus: 404 }]) {
+      await expect(turn(patch as FaultsPatch)).rejects.toThrow("422");
+    }
+    await turn({ loseShare: 0.5 });
+    expect(await turn({ delayShare: 0.2 })).toMatchObject({ loseShare: 0.5, delayShare: 0.2 });
+    expect(await world.steer("DELETE", "/faults")).toMatchObject({ loseShare: 0, delayShare: 0 });
+  });
+
+  it("of a storm go back by themselves", async () => {
+    await open({ clock: "real" });
+    await world.steer("POST", "/scenarios/server-error-storm", { forMs: 300 });
+    expect((await list()).status).toBe(503);
+    await vi.waitFor(async () => expect((await list()).status).toBe(200), { timeout: 60_000 });
+  });
+});

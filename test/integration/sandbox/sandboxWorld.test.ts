@@ -1,0 +1,349 @@
+import { afterEach, describe, expect, it, vi } from "vitest";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import {
+  makeTestSandbox,
+  orderBody,
+  receiveEvents,
+  SANDBOX_SECRET,
+  speakTo,
+} from "../../support/providers/testSandbox.ts";
+import type { TestSandbox } from "../../support/providers/testSandbox.ts";
+
+const worlds: TestSandbox[] = [];
+afterEach(async () => {
+  for (const world of worlds.splice(0)) await world.close();
+});
+const open = async (options: Partial<SandboxOptions> = {}) => {
+  const world = await makeTestSandbox({ clock: "virtual", ...options });
+  worlds.push(world);
+  return world;
+};
+
+/** Everything that a client can see of a world, as text. */
+async function lookAt(world: Omit<TestSandbox, "close">): Promise<string> {
+  const { orders } = await world.steer("GET", "/orders?mode=live");
+  const tests = await world.steer("GET", "/orders?mode=test");
+  const events = await world.steer("GET", "/events?limit=5000");
+  const branches = (await world.ask("GET", "/v1/branches")).json.data;
+  const bare = events.map(({ eventId, type, reference, created, sentAs }: Record<string, unknown>) => ({
+    eventId,
+    type,
+    reference,
+    created,
+    sentAs,
+  }));
+  return JSON.stringify([orders, tests.orders, bare, branches]);
+}
+
+/** Twenty minutes of traffic, with a fleet, lost events and a few requests. */
+async function live(world: TestSandbox): Promise<void> {
+  await world.steer("POST", "/faults", { loseShare: 0.2, lateCommitShare: 0.1, misstampShare: 0.1 });
+  for (let count = 0; count < 3; count += 1) {
+    await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: `own-${count}` }) });
+    await world.sandbox.advance(3 * 60_000 + count);
+  }
+  await world.ask("POST", "/v1/orders/own-1/cancel");
+  await world.sandbox.advance(12 * 60_000);
+}
+
+describe("the same seed", () => {
+  it("gives the same orders, events and timestamps; another seed others", async () => {
+    const options = { speed: 4, trafficPerMinute: 1 };
+    const seen: string[] = [];
+    for (const seed of [11, 11, 12]) {
+      const world = await open({ ...options, seed });
+      await live(world);
+      seen.push(await lookAt(world));
+    }
+    expect(JSON.parse(seen[0]!)[0].length).toBeGreaterThan(20);
+    expect(JSON.parse(seen[0]!)[2].length).toBeGreaterThan(30);
+    expect(seen[1]).toBe(seen[0]);
+    expect(seen[2]).not.toBe(seen[0]);
+  });
+
+  it("gives it again after a reset", async () => {
+    const world = await open({ speed: 4, trafficPerMinute: 1, seed: 11 });
+    await live(world);
+    const first = await lookAt(world);
+    await world.steer("POST", "/reset", {});
+    expect((await world.steer("GET", "/orders")).orders).toEqual([]);
+    await live(world);
+    expect(await lookAt(world)).toBe(first);
+  });
+
+  it("holds the world still between two moves of the clock, even what is due meanwhile", async () => {
+    const world = await open({ speed: 100_000 });
+    const { references } = await world.steer("POST", "/orders", { count: 30 });
+    await world.sandbox.idle();
+    const statuses = async () =>
+      (await world.steer("GET", "/orders")).orders.map((order: { status: string }) => order.status);
+    expect(await statuses()).toEqual(references.map(() => "created"));
+    await world.sandbox.advance(1);
+    expect(await statuses()).not.toEqual(references.map(() => "created"));
+  });
+
+  it("does not depend on how the clock is moved", async () => {
+    const [whole, steps] = [
+      await open({ speed: 4, trafficPerMinute: 1 }),
+      await open({ speed: 4, trafficPerMinute: 1 }),
+    ];
+    await whole.sandbox.advance(20 * 60_000);
+    for (let count = 0; count < 20; count += 1) await steps.sandbox.advance(60_000);
+    expect(await lookAt(steps)).toBe(await lookAt(whole));
+  });
+});
+
+describe("the fleet", () => {
+  it("moves live orders to the end by itself, and test orders never", async () => {
+    const world = await open({ speed: 10 });
+    const { references } = await world.steer("POST", "/orders", { count: 5 });
+    await world.steer("POST", "/orders", { count: 3, mode: "test" });
+    await world.sandbox.advance(10 * 60_000);
+    const { orders } = await world.steer("GET", "/orders");
+    expect(orders.map((order: { status: string }) => order.status)).toEqual(
+      references.map(() => "delivered"),
+    );
+    for (const { createdAt, realPickupTime, realDeliveryTime } of orders) {
+      expect(createdAt < realPickupTime && realPickupTime < realDeliveryTime).toBe(true);
+    }
+    const tests = await world.steer("GET", "/orders?mode=test");
+    expect(tests.orders.map((order: { status: string }) => order.status)).toEqual(Array(3).fill("created"));
+  });
+
+  it("stands still at speed 0 and starts when it is turned up, also by a restart", async () => {
+    const database = await makeTestDatabase();
+    const options = { databaseUrl: database.url, port: 0, clock: "virtual", rateLimits: false } as const;
+    const still = await startSandbox({ ...options, speed: 0 });
+    const { references } = await speakTo(still).steer("POST", "/orders", { count: 2 });
+    await still.advance(86_400_000);
+    const statusOf = async (world: Omit<TestSandbox, "close">, place: number) =>
+      (await world.ask("GET", `/v1/orders/${references[place]}`)).json.status;
+    expect(await statusOf(speakTo(still), 0)).toBe("created");
+    await still.close();
+    const moving = await startSandbox({ ...options, speed: 10 });
+    await moving.advance(3_600_000);
+    expect(await statusOf(speakTo(moving), 0)).toBe("delivered");
+    await speakTo(moving).steer("POST", "/dials", { speed: 0 });
+    await moving.close();
+    await database.drop();
+  });
+
+  it("cancels now and then, but only what the sandbox ordered itself", async () => {
+    const world = await open({ speed: 20, trafficPerMinute: 30, seed: 3 });
+    await world.sandbox.advance(4 * 60_000);
+    await world.steer("POST", "/dials", { ordersPerMinute: 0 });
+    const { references } = await world.steer("POST", "/orders", { count: 40 });
+    await world.sandbox.advance(20 * 60_000);
+    const { orders } = await world.steer("GET", "/orders");
+    const cancelled = orders.filter((order: { status: string }) => order.status === "cancelled");
+    expect(orders).toHaveLength(160);
+    expect(cancelled.length).toBeGreaterThan(2);
+    expect(cancelled.filter((order: { reference: string }) => references.includes(order.reference))).toEqual(
+      [],
+    );
+  });
+});
+
+describe("traffic", () => {
+  it("comes at the pace that is set, and not on an unpaid subscription", async () => {
+    const world = await open({ trafficPerMinute: 6 });
+    const count = async () => (await world.steer("GET", "/orders")).orders.length;
+    await world.sandbox.advance(60_000);
+    expect(await count()).toBe(6);
+    await world.steer("POST", "/dials", { ordersPerMinute: 30 });
+    await world.sandbox.advance(60_000);
+    expect(await count()).toBe(36);
+    await world.steer("POST", "/organizations/sandbox", { subscription: "unpaid" });
+    await world.sandbox.advance(60_000);
+    expect(await count()).toBe(36);
+  });
+
+  it.each([7, 0.5, 59.9])(
+    "is %s a minute also where that is no whole number of milliseconds",
+    async (pace) => {
+      const world = await open({ trafficPerMinute: pace });
+      await world.sandbox.advance(120_000);
+      expect((await world.steer("GET", "/orders")).orders).toHaveLength(Math.floor(2 * pace));
+    },
+  );
+
+  it("stops while no branch takes orders", async () => {
+    const world = await open({ trafficPerMinute: 6 });
+    const { organizations } = await world.steer("GET", "/state");
+    for (const { branchId } of organizations[1].branches) {
+      await world.steer("POST", `/branches/${branchId}`, { closed: true });
+    }
+    await world.sandbox.advance(60_000);
+    expect((await world.steer("GET", "/orders")).orders).toEqual([]);
+  });
+});
+
+describe("real time", () => {
+  it("makes orders, moves them and sends their events without being asked", async () => {
+    const receiver = await receiveEvents();
+    const webhooks = { live: { url: receiver.url, secret: SANDBOX_SECRET } };
+    await open({ clock: "real", speed: 6_000, trafficPerMinute: 600, webhooks });
+    await vi.waitFor(
+      () => expect(receiver.received.map(({ event }) => event.type)).toContain("order.delivered"),
+      { timeout: 60_000, interval: 50 },
+    );
+  });
+
+  it("refuses to be moved", async () => {
+    const world = await open({ clock: "real" });
+    await expect(world.steer("POST", "/clock", { advanceMs: 1 })).rejects.toThrow("real_clock");
+  });
+});
+
+describe("a restart", () => {
+  it("keeps the world, unless it is asked for another seed", async () => {
+    const database = await makeTestDatabase();
+    const options = {
+      databaseUrl: database.url,
+      port: 0,
+      clock: "virtual",
+      rateLimits: false,
+      speed: 0,
+    } as const;
+    const first = await startSandbox({ ...options, seed: 4 });
+    await speakTo(first).ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "kept" }) });
+    await speakTo(first).steer("POST", "/organizations/sandbox", { plan: "standard" });
+    await first.advance(60_000);
+    const before = await lookAt(speakTo(first));
+    const stoodAt = first.now();
+    await first.close();
+    const second = await startSandbox(options);
+    expect(await lookAt(speakTo(second))).toBe(before);
+    expect(second.now()).toBe(stoodAt);
+    expect((await speakTo(second).ask("POST", "/v1/orders/quote", { body: orderBody() })).status).toBe(403);
+    await second.close();
+    const other = await startSandbox({ ...options, seed: 5 });
+    expect((await speakTo(other).ask("GET", "/v1/orders/kept")).status).toBe(404);
+    await other.close();
+    await database.drop();
+  });
+
+  it("takes well under a second on a fresh database", async () => {
+    const startedMs = performance.now();
+    await open();
+    expect(performance.now() - startedMs).toBeLessThan(20_000);
+  });
+
+  it("is refused with a clear word when the database or the port cannot be had", async () => {
+    const away = startSandbox({ databaseUrl: "postgres://nobody@127.0.0.1:1/none", port: 0 });
+    await expect(away).rejects.toMatchObject({ name: "UnavailableError" });
+    const world = await open();
+    const database = await makeTestDatabase();
+    const taken = startSandbox({ databaseUrl: database.url, port: world.sandbox.port });
+    await expect(taken).rejects.toMatchObject({ name: "UnavailableError" });
+    await database.drop();
+  });
+});
+
+describe("the database", () => {
+  it("may close every connection; the sandbox goes on with new ones", async () => {
+    const database = await makeTestDatabase();
+    const options = { databaseUrl: database.url, port: 0, speed: 6_000, trafficPerMinute: 600 };
+    const sandbox = await startSandbox({ ...options, rateLimits: false });
+    const world = speakTo(sandbox);
+    for (let count = 0; count < 3; count += 1) {
+      await database.pool.query(
+        `select pg_terminate_backend(pid) from pg_stat_activity
+         where application_name = 'order-mirror sandbox' and datname = current_database()`,
+      );
+      await vi.waitFor(
+        async () => expect((await world.ask("POST", "/v1/orders", { body: orderBody() })).status).toBe(201),
+        { timeout: 60_000 },
+      );
+    }
+    const known = (await world.steer("GET", "/orders")).orders.length;
+    await vi.waitFor(
+      async () => expect((await world.steer("GET", "/orders")).orders.length).toBeGreaterThan(known + 3),
+      { timeout: 60_000 },
+    );
+    await sandbox.close();
+    await database.drop();
+  });
+
+  it("takes one sandbox at a time", async () => {
+    const database = await makeTestDatabase();
+    const options = { databaseUrl: database.url, port: 0 };
+    const first = await startSandbox(options);
+    await expect(startSandbox(options)).rejects.toThrow("Another sandbox uses this database.");
+    await first.close();
+    const second = await startSandbox(options);
+    await second.close();
+    await database.drop();
+  });
+
+  it("is let go of when the options are refused", async () => {
+    const database = await makeTestDatabase();
+    const hook = { url: "http://127.0.0.1:1/", secret: "whsec_" };
+    const refused = startSandbox({ databaseUrl: database.url, port: 0, webhooks: { live: hook } });
+    await expect(refused).rejects.toMatchObject({ name: "ConfigurationError" });
+    await (await startSandbox({ databaseUrl: database.url, port: 0 })).close();
+    await database.drop();
+  });
+});
+
+describe("a past", () => {
+  it("is made in any size, the same for the same seed, with charges and without events", async () => {
+    const world = await open();
+    const period = { since: "2025-12-01T00:00:00Z", until: "2026-01-05T00:00:00Z" };
+    expect(await world.steer("POST", "/seed", { orders: 3_000, ...period })).toEqual({ orders: 3_000 });
+    const first = (await world.steer("GET", "/orders")).orders;
+    expect(first).toHaveLength(3_000);
+    expect(new Set(first.map((order: { reference: string }) => order.reference)).size).toBe(3_000);
+    const statuses = new Set(first.map((order: { status: string }) => order.status));
+    expect(statuses).toContain("delivered");
+    expect(statuses).toContain("cancelled");
+    const { organizations } = await world.steer("GET", "/state");
+    expect(organizations[1]).toMatchObject({ orders: 3_000, charges: 3_000 });
+    expect(await world.steer("GET", "/events")).toEqual([]);
+    await world.steer("POST", "/reset", {});
+    await world.steer("POST", "/seed", { orders: 3_000, ...period });
+    expect((await world.steer("GET", "/orders")).orders).toEqual(first);
+  });
+
+  it("goes on with orders of today, and its open ones are delivered", async () => {
+    const world = await open({ speed: 10 });
+    await world.steer("POST", "/seed", {
+      orders: 500,
+      since: "2026-01-05T07:00:00Z",
+      until: "2026-01-05T08:00:00Z",
+    });
+    const own = await world.ask("POST", "/v1/orders", { body: orderBody() });
+    expect(own.status).toBe(201);
+    const open_ = async () =>
+      (await world.steer("GET", "/orders")).orders.filter(
+        (order: { status: string }) => order.status !== "delivered" && order.status !== "cancelled",
+      ).length;
+    expect(await open_()).toBeGreaterThan(50);
+    await world.sandbox.advance(20 * 60_000);
+    expect(await open_()).toBe(0);
+  });
+
+  it("is listed from an index in both directions, whatever is filtered", async () => {
+    const world = await open();
+    await world.steer("POST", "/seed", { orders: 60_000 });
+    const queries = [
+      "updatedSince=2025-12-20T00:00:00Z&updatedUntil=2025-12-20T01:00:00Z",
+      "status=picked_up",
+      "branch=utrecht",
+      "sort=pickupTime&pickupFrom=2025-12-20T00:00:00Z",
+      "deliveryFrom=2025-12-20T00:00:00Z&deliveryUntil=2025-12-20T00:05:00Z",
+    ];
+    for (const listOrder of ["ascending", "descending"] as const) {
+      world.sandbox.setFaults({ listOrder });
+      for (const query of queries) {
+        const startedMs = performance.now();
+        const answer = await world.ask("GET", `/v1/orders?limit=200&${query}`);
+        expect([answer.status, query]).toEqual([200, query]);
+        expect(answer.json.data.length).toBeGreaterThan(0);
+        expect(performance.now() - startedMs).toBeLessThan(10_000);
+      }
+    }
+  });
+});

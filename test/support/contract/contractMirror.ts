@@ -1,0 +1,174 @@
+import { expect, vi } from "vitest";
+import { startWeb } from "../../../src/roles/web.ts";
+import { startWorker } from "../../../src/roles/worker.ts";
+import { acquireLease } from "../../../src/database/leases.sql.ts";
+import { recordBranches } from "../../../src/apply/recordBranches.sql.ts";
+import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import type { ProviderClient } from "../../../src/provider/client.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { loadConfig } from "../../../src/runtime/config/config.ts";
+import type { SourceConfig } from "../../../src/runtime/config/config.ts";
+import { keyOf } from "../../../src/runtime/config/sources.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import type { World } from "./contractTarget.ts";
+import type { TestDatabase } from "../servers/database.ts";
+import { makeSandboxControl } from "../providers/sandboxControl.ts";
+import type { SandboxControl } from "../providers/sandboxControl.ts";
+
+/** The mirror in front of a sandbox, used as a provider: reads come from its database, writes are forwarded. */
+export interface ContractMirror {
+  readonly url: string;
+  /** Tokens in the places of the keys. */
+  readonly keys: World["keys"];
+  /** Resolves once the mirror has its changes, too, by an event or a read. */
+  readonly control: SandboxControl;
+  close(): Promise<void>;
+}
+
+const SOURCES = {
+  live: { mode: "live", organization: "sandbox", apiKey: "dos_live_sandbox" },
+  test: { mode: "test", organization: "sandbox", apiKey: "dos_test_sandbox" },
+  other: { mode: "test", organization: "other", apiKey: "dos_test_other" },
+  standard: { mode: "test", organization: "standard", apiKey: "dos_test_standard" },
+} as const;
+
+const KEYS: World["keys"] = {
+  live: "token-of-the-live-source",
+  liveSecond: "second-token-of-the-live-source",
+  test: "token-of-the-test-source",
+  testSecond: "second-token-of-the-test-source",
+  otherTest: "token-of-the-other-source",
+  standardTest: "token-of-the-standard-source",
+};
+const TOKENS = [
+  [KEYS.live, "live"],
+  [KEYS.liveSecond, "live"],
+  [KEYS.test, "test"],
+  [KEYS.testSecond, "test"],
+  [KEYS.otherTest, "other"],
+  [KEYS.standardTest, "standard"],
+] as const;
+
+let minutesPassed = 0;
+const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + minutesPassed * 60_000 };
+
+/** Makes the mirror's limit of wrong tokens forget; the provider has none, and the suite tries many wrong keys. */
+export function passMinute(): void {
+  minutesPassed += 1;
+}
+
+const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
+
+/**
+ * Web and worker as they are composed for users, without a poller: everything that the suite reads has come by a
+ * write or by an event. Branches, which a poller reads once an hour, are read when the control has changed something.
+ */
+export async function openContractMirror(
+  database: TestDatabase,
+  sandboxUrl: string,
+): Promise<ContractMirror> {
+  const sources = Object.entries(SOURCES).map(([sourceId, source]): SourceConfig => ({
+    ...source,
+    sourceId,
+    baseUrl: sandboxUrl,
+    webhookSecrets: [secretOf(sourceId)],
+    webhookScheme: "standard-webhooks",
+  }));
+  const config = {
+    ...loadConfig({}, { checkScheme, envFile: null }),
+    port: 0,
+    sources,
+    apiTokens: TOKENS.map(([token, sourceId]) => ({ token, sourceId, mayWrite: true })),
+    writeThrough: true,
+  };
+  const shutdown = makeShutdown({ logger: silentLogger });
+  const metrics = makeMetrics({ version: "test" });
+  const common = { databaseUrl: database.url, logger: silentLogger };
+  const queue = await makeApplyQueue({ ...common, redisUrls: [] });
+  shutdown.onShutdown("queue", () => queue.close());
+  const deps = { ...common, config, clock, shutdown, metrics, queue };
+  await startWorker(deps);
+  const web = await startWeb(deps);
+  await recordConfiguredSources(database.pool, config);
+  const control = makeSandboxControl(sandboxUrl);
+  for (const { organization, mode, sourceId } of sources) {
+    if (organization === "standard") continue;
+    const url = `${web.url}/webhooks/${sourceId}`;
+    await control.addWebhook({
+      organization: organization as "sandbox",
+      mode,
+      url,
+      secret: secretOf(sourceId),
+      name: "mirror",
+    });
+  }
+  const clients = sources.map((source) => ({ ...source, client: makeClient(source) }));
+  const catchUp = async () => {
+    await control.settleEvents();
+    // Also called where no test is running, which expect.poll refuses.
+    await vi.waitFor(async () => expect(await countPending(database)).toBe(0), { timeout: 60_000 });
+    for (const { sourceId, client } of clients) await readBranches(database, { sourceId, client });
+  };
+  await catchUp();
+  return {
+    url: web.url,
+    keys: KEYS,
+    control: followedBy(control, catchUp),
+    close: () => shutdown.run("the suite is over"),
+  };
+}
+
+function makeClient(source: SourceConfig): ProviderClient {
+  const { baseUrl } = source;
+  const budget = makeBudget({ clock: systemClock });
+  return makeProviderClient({
+    baseUrl,
+    apiKey: keyOf(source),
+    budget,
+    clock: systemClock,
+    logger: silentLogger,
+  });
+}
+
+async function countPending({ pool }: TestDatabase): Promise<number> {
+  const { rows } = await pool.query<{ count: string }>("select count(*) from mirror.pending");
+  return Number(rows[0]?.count);
+}
+
+async function readBranches(
+  { pool }: TestDatabase,
+  { sourceId, client }: { sourceId: string; client: ProviderClient },
+): Promise<void> {
+  // A plan without the API has no list of branches either.
+  const listed = await client.listBranches().catch(() => undefined);
+  if (listed === undefined) return;
+  const holder = crypto.randomUUID();
+  const lease = await acquireLease(pool, {
+    name: `branches of ${sourceId} for ${holder}`,
+    holder,
+    ttlMs: 60_000,
+  });
+  if (lease === undefined) throw new Error("nobody else takes this lease");
+  await recordBranches(pool, lease, { sourceId, raws: listed.raws });
+}
+
+/** Every function of `control`, and `then` after it. */
+function followedBy(control: SandboxControl, then: () => Promise<void>): SandboxControl {
+  const entries = Object.entries(control) as [string, (...given: unknown[]) => Promise<unknown>][];
+  return Object.fromEntries(
+    entries.map(([name, act]) => [
+      name,
+      async (...given: unknown[]) => {
+        const result = await act(...given);
+        await then();
+        return result;
+      },
+    ]),
+  ) as unknown as SandboxControl;
+}

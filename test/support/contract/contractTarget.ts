@@ -1,0 +1,295 @@
+import { readFileSync } from "node:fs";
+import { addSeconds } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import type { Budget } from "../../../src/provider/rate/budget.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import type { ProviderClient } from "../../../src/provider/client.ts";
+import type { PolicyName } from "../../../src/provider/rate/policies.ts";
+import { readRateHeaders } from "../../../src/provider/rate/rateHeaders.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import type { CreateOrderRequest, WireAddress } from "../../../src/wire/api.ts";
+import { openContractMirror } from "./contractMirror.ts";
+import { makeTestDatabase } from "../servers/database.ts";
+import type { TestDatabase } from "../servers/database.ts";
+import { makeSandboxControl } from "../providers/sandboxControl.ts";
+import type { SandboxControl } from "../providers/sandboxControl.ts";
+
+/**
+ * The provider that the contract suite speaks to.
+ *
+ * By default each file starts its own sandbox. With DELIVERY_BASE_URL, DELIVERY_TEST_API_KEY and
+ * DELIVERY_LIVE_API_KEY it is whatever answers there; CONTRACT_WORLD names a JSON file with its branches and
+ * addresses (see World) and the keys of another organization and of one on the Standard plan. The live key is
+ * then used for reading only: an order made with it would send a courier.
+ *
+ * With CONTRACT_TARGET=mirror it is the mirror, in front of its own sandbox: the mirror must answer as the provider
+ * does, except for what mirrorExceptions.ts lists.
+ */
+export interface ContractTarget {
+  readonly baseUrl: string;
+  readonly world: World;
+  /** Test mode. */
+  readonly test: Caller;
+  readonly live: Caller;
+  /** Test mode, of another organization. */
+  readonly other: Caller;
+  /** Test mode, of an organization on the Standard plan. */
+  readonly standard: Caller;
+  /** Any key, also a wrong one; null sends none. */
+  readonly as: (apiKey: string | null) => Caller;
+  /** What the dashboard and the fleet would do; throws against a foreign provider. */
+  readonly control: SandboxControl;
+  close(): Promise<void>;
+}
+
+/** True when the suite tests a provider that is not its own sandbox. */
+export const FOREIGN = !isMirror() && process.env["DELIVERY_BASE_URL"] !== undefined;
+if (FOREIGN) {
+  process.stderr.write(
+    "NOT RUN: what only a provider that can be steered shows; DELIVERY_BASE_URL is set.\n",
+  );
+}
+
+function isMirror(): boolean {
+  return process.env["CONTRACT_TARGET"] === "mirror";
+}
+
+/** One key: the typed client, and plain HTTP for what the types do not allow. */
+export interface Caller {
+  readonly apiKey: string;
+  readonly client: ProviderClient;
+  /** `path` with query; `body` as JSON. */
+  ask(method: string, path: string, body?: unknown): Promise<RawAnswer>;
+}
+
+export interface RawAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly body: Record<string, unknown>;
+  /** The refusal's code, wherever the body has it; undefined for a success. */
+  readonly code: string | undefined;
+}
+
+/** What must be known of a provider to ask it sensible things. Branches by reference. */
+export interface World {
+  readonly keys: {
+    readonly live: string;
+    readonly liveSecond: string;
+    readonly test: string;
+    readonly testSecond: string;
+    readonly otherTest: string;
+    readonly standardTest: string;
+  };
+  /** Connected, open, always covered by couriers. */
+  readonly branch: string;
+  /** The same with another fleet. */
+  readonly secondBranch: string;
+  /** Of the organization on the Standard plan. */
+  readonly standardBranch: string;
+  readonly unconnectedBranch: string;
+  readonly closedBranch: string;
+  /** The organization is its own fleet there. */
+  readonly ownFleetBranch: string;
+  /** A branch with two zones, and the one that is not primary. */
+  readonly secondZone: { readonly branch: string; readonly zoneCode: string };
+  /** A zone in which no courier works. */
+  readonly uncoveredZone: { readonly branch: string; readonly zoneCode: string };
+  readonly addresses: {
+    readonly valid: WireAddress;
+    /** Found, though its form is to be corrected. */
+    readonly untidy: WireAddress;
+    readonly notFound: WireAddress;
+    readonly ambiguous: WireAddress;
+    readonly lowConfidence: WireAddress;
+  };
+}
+
+const SANDBOX_WORLD: World = {
+  keys: {
+    live: "dos_live_sandbox",
+    liveSecond: "dos_live_sandbox_second",
+    test: "dos_test_sandbox",
+    testSecond: "dos_test_sandbox_second",
+    otherTest: "dos_test_other",
+    standardTest: "dos_test_standard",
+  },
+  branch: "centrum",
+  secondBranch: "utrecht",
+  standardBranch: "winkel",
+  unconnectedBranch: "den-haag",
+  closedBranch: "leiden",
+  ownFleetBranch: "eigen-bezorging",
+  secondZone: { branch: "centrum", zoneCode: "AMS-W" },
+  uncoveredZone: { branch: "rotterdam", zoneCode: "RTM-OFF" },
+  addresses: {
+    valid: { street: "Overtoom 100", city: "Amsterdam", postcode: "1054 HN" },
+    untidy: { street: "overtoom  100", city: "AMSTERDAM", postcode: "1054hn" },
+    notFound: { street: "Nergensweg 1", city: "Amsterdam", postcode: "9999 ZZ" },
+    ambiguous: { street: "Kerkstraat 5", city: "Amsterdam", postcode: "9999 ZZ" },
+    lowConfidence: { street: "Overtoom 99999", city: "Amsterdam", postcode: "1054 HN" },
+  },
+};
+
+export async function openTarget(options: Partial<SandboxOptions> = {}): Promise<ContractTarget> {
+  const own = FOREIGN ? null : await (isMirror() ? openMirror(options) : openSandbox(options));
+  const baseUrl = own?.url ?? process.env["DELIVERY_BASE_URL"] ?? "";
+  const world = own === null ? readForeignWorld() : { ...SANDBOX_WORLD, keys: own.keys };
+  if (own === null) {
+    process.stderr.write(
+      `Against ${baseUrl} the tests that need a sandbox's control, or orders in live mode, DO NOT RUN.\n`,
+    );
+  }
+  const as = (apiKey: string | null) => makeCaller(baseUrl, apiKey);
+  return {
+    baseUrl,
+    world,
+    test: as(world.keys.test),
+    live: as(world.keys.live),
+    other: as(world.keys.otherTest),
+    standard: as(world.keys.standardTest),
+    as,
+    control: own?.control ?? makeSandboxControl(null),
+    close: async () => own?.close(),
+  };
+}
+
+interface OwnProvider {
+  readonly url: string;
+  readonly keys: World["keys"];
+  readonly control: SandboxControl;
+  close(): Promise<void>;
+}
+
+/** A fleet at rest, and no rate limits, unless the options say otherwise. */
+async function openSandbox(
+  options: Partial<SandboxOptions>,
+): Promise<OwnProvider & { database: TestDatabase }> {
+  const database = await makeTestDatabase();
+  const sandbox = await startSandbox({
+    databaseUrl: database.url,
+    port: 0,
+    seed: 1,
+    speed: 0,
+    rateLimits: false,
+    ...options,
+  });
+  return {
+    url: sandbox.url,
+    keys: SANDBOX_WORLD.keys,
+    control: makeSandboxControl(sandbox.url),
+    database,
+    async close() {
+      await sandbox.close();
+      await database.drop();
+    },
+  };
+}
+
+async function openMirror(options: Partial<SandboxOptions>): Promise<OwnProvider> {
+  const sandbox = await openSandbox(options);
+  const mirror = await openContractMirror(sandbox.database, sandbox.url);
+  return {
+    ...mirror,
+    async close() {
+      await mirror.close();
+      await sandbox.close();
+    },
+  };
+}
+
+function readForeignWorld(): World {
+  const file = process.env["CONTRACT_WORLD"];
+  const given = file === undefined ? {} : (JSON.parse(readFileSync(file, "utf8")) as Partial<World>);
+  const { DELIVERY_LIVE_API_KEY: live = "", DELIVERY_TEST_API_KEY: test = "" } = process.env;
+  return { ...SANDBOX_WORLD, ...given, keys: { ...SANDBOX_WORLD.keys, live, test, ...given.keys } };
+}
+
+/** Lets everything pass: the sandbox of most files does not count, though its headers name the limits. */
+const UNLIMITED: Budget = {
+  acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
+  hold: () => undefined,
+  spent: () => [],
+};
+
+/** A foreign provider counts: everything waits for its turn, whatever key it uses. */
+const budget: Budget = FOREIGN ? makeBudget({ clock: systemClock }) : UNLIMITED;
+
+function policyOf(method: string, path: string): PolicyName {
+  if (method === "GET") return /^\/v1\/orders(?:\?|$)/.test(path) ? "order-list" : "sustained";
+  return /\/orders$|\/quote$|\/validate$/.test(path) ? "geocoding" : "sustained";
+}
+
+function makeCaller(baseUrl: string, apiKey: string | null): Caller {
+  return {
+    apiKey: apiKey ?? "",
+    client: makeProviderClient({
+      baseUrl,
+      apiKey: apiKey === null || apiKey === "" ? "none" : apiKey,
+      budget,
+      clock: systemClock,
+      logger: silentLogger,
+    }),
+    async ask(method, path, body) {
+      const permit = await budget.acquire({ policy: policyOf(method, path), priority: "poll" });
+      const response = await fetch(baseUrl + path, {
+        method,
+        headers: {
+          ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
+          ...(body === undefined ? {} : { "content-type": "application/json" }),
+        },
+        ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+        redirect: "manual",
+      });
+      permit.learn({ ...readRateHeaders(response.headers), refusedForMs: null });
+      permit.release();
+      const answer = (await response.json()) as Record<string, unknown>;
+      return { status: response.status, headers: response.headers, body: answer, code: readCode(answer) };
+    },
+  };
+}
+
+/** Assumed: the code is in `error.code`; the spec does not show the body. */
+function readCode(body: Record<string, unknown>): string | undefined {
+  const { error } = body;
+  if (typeof error !== "object" || error === null || !("code" in error)) return undefined;
+  return typeof error.code === "string" ? error.code : undefined;
+}
+
+let madeIds = 0;
+
+/** An externalOrderId that no earlier run has used. */
+export function freshId(): string {
+  madeIds += 1;
+  return `contract-${Date.now().toString(36)}-${madeIds}`;
+}
+
+/** A body for POST /v1/orders that is accepted unchanged. */
+export function orderFor(world: World, fields: Partial<CreateOrderRequest> = {}): CreateOrderRequest {
+  return {
+    externalOrderId: freshId(),
+    branch: world.branch,
+    customer: { firstName: "Ada", phone: "+31 6 1234 5678", address: world.addresses.valid },
+    schedule: { mode: "asap" },
+    ...fields,
+  };
+}
+
+/** The same with another delivery address. */
+export function orderTo(world: World, address: WireAddress, fields: Partial<CreateOrderRequest> = {}) {
+  return orderFor(world, { ...fields, customer: { firstName: "Ada", phone: "+31 6 1234 5678", address } });
+}
+
+/** How many orders have changed since `since`; in a suite that does one thing at a time, those it has made. */
+export async function countOrders({ client }: Caller, since: Instant): Promise<number> {
+  const { elements, hasMore } = await client.listOrders({
+    updatedSince: since,
+    updatedUntil: addSeconds(since, 3_600),
+    limit: 200,
+  });
+  if (hasMore) throw new Error("more than 200 orders changed during one test");
+  return elements.length;
+}

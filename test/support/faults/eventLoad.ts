@@ -1,0 +1,78 @@
+import { randomUUID } from "node:crypto";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { at, makeEventBody } from "../mirror/orders.ts";
+import { sendEvent } from "../signing/webhooks.ts";
+
+/** Events that a sender sends, and its own record of what became of them. */
+export interface EventLoad {
+  /** Ids of the events that were answered 200. */
+  readonly acknowledged: ReadonlySet<string>;
+  /** How many answers of each kind there were; `unknown` are those that never came. */
+  readonly answers: Readonly<Record<string, number>>;
+  /** Sends one new event; resolves with the status, null when no answer came: then nobody knows. */
+  send(): Promise<number | null>;
+  /** Sends new events, some at a time, until `stop`. */
+  start(): void;
+  stop(): Promise<void>;
+  /** Sends events again, as a provider does, until all are acknowledged. */
+  settle(): Promise<void>;
+}
+
+const SENDERS = 8;
+const PAUSE_MS = 50;
+
+/** Sends events of new orders to `url`, the webhook address of the source live. */
+export function makeEventLoad(url: string): EventLoad {
+  const run = randomUUID().slice(0, 8);
+  const bodies = new Map<string, Buffer>();
+  const acknowledged = new Set<string>();
+  const answers: Record<string, number> = { "200": 0, unknown: 0 };
+  let running: Promise<unknown> = Promise.resolve();
+  let stopping = false;
+
+  async function deliver(id: string): Promise<number | null> {
+    const body = bodies.get(id) ?? Buffer.alloc(0);
+    const status = await sendEvent(url, { id, body });
+    const name = String(status ?? "unknown");
+    answers[name] = (answers[name] ?? 0) + 1;
+    if (status === 200) acknowledged.add(id);
+    return status;
+  }
+  function send(): Promise<number | null> {
+    const place = bodies.size + 1;
+    const id = `evt_${run}_${place}`;
+    const order = { reference: `R-${run}-${place}`, updatedAt: at(place) };
+    bodies.set(id, makeEventBody({ id, order }));
+    return deliver(id);
+  }
+  async function sendOn(): Promise<void> {
+    while (!stopping) {
+      // Without the pause the senders would spin while nobody listens.
+      if ((await send()) === null) await systemClock.sleep(PAUSE_MS);
+    }
+  }
+  return {
+    acknowledged,
+    answers,
+    send,
+    start() {
+      stopping = false;
+      running = Promise.all(Array.from({ length: SENDERS }, sendOn));
+    },
+    async stop() {
+      stopping = true;
+      await running;
+    },
+    async settle() {
+      for (;;) {
+        const left = [...bodies.keys()].filter((id) => !acknowledged.has(id));
+        if (left.length === 0) return;
+        await Promise.all(
+          Array.from({ length: SENDERS }, async () => {
+            for (let id = left.pop(); id !== undefined; id = left.pop()) await deliver(id);
+          }),
+        );
+      }
+    },
+  };
+}

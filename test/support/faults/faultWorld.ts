@@ -1,0 +1,101 @@
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { makeEventLoad } from "./eventLoad.ts";
+import type { EventLoad } from "./eventLoad.ts";
+import { startFaultProxy } from "./faultProxy.ts";
+import type { FaultProxy } from "./faultProxy.ts";
+import { makeMirrorAudit } from "./mirrorAudit.ts";
+import type { MirrorAudit } from "./mirrorAudit.ts";
+import { startOwnPostgres } from "../servers/ownPostgres.ts";
+import type { OwnPostgres } from "../servers/ownPostgres.ts";
+import { startProgram, stopPrograms } from "../programs/program.ts";
+import type { RunningProgram } from "../programs/program.ts";
+import { canStartRedis, startRedis } from "../servers/redis.ts";
+import type { TestRedis } from "../servers/redis.ts";
+import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+
+export type Role = "web" | "worker" | "poller" | "up";
+
+/** The built program, with its own Postgres and Redis, and lines to them that can be cut. */
+export interface FaultWorld {
+  readonly postgres: OwnPostgres;
+  /** Throws where no redis-server can be started: tests that need one do not run there. */
+  readonly redis: TestRedis;
+  readonly lines: { readonly postgres: FaultProxy; readonly redis: FaultProxy };
+  /** Where web listens, also after a restart. */
+  readonly webhookUrl: string;
+  readonly load: EventLoad;
+  readonly audit: MirrorAudit;
+  /** Starts a role through the lines; resolves when it says that it is ready. */
+  start(role: Role, env?: Record<string, string>): Promise<RunningProgram>;
+  /** The same without waiting for it. */
+  launch(role: Role, env?: Record<string, string>, options?: { stderrTo?: string }): RunningProgram;
+  close(): Promise<void>;
+}
+
+export interface FaultWorldOptions {
+  readonly postgres?: Parameters<typeof startOwnPostgres>[0];
+  readonly redisSettings?: readonly string[];
+  /** Further variables of every program. */
+  readonly env?: Record<string, string>;
+}
+
+/** Without a provider, unless `env` names one. */
+export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<FaultWorld> {
+  const postgres = await startOwnPostgres(options.postgres);
+  const redis = canStartRedis ? await startRedis(...(options.redisSettings ?? [])) : undefined;
+  const lines = {
+    postgres: await startFaultProxy(portOf(postgres.url)),
+    redis: await startFaultProxy(portOf(redis?.url ?? "redis://127.0.0.1:9")),
+  };
+  const webPort = await findFreePort();
+  const webhookUrl = `http://127.0.0.1:${webPort}/webhooks/live`;
+  const audit = makeMirrorAudit(postgres.url);
+  const common = {
+    DATABASE_URL: through(postgres.url, lines.postgres),
+    ...(redis ? { REDIS_URL: through(redis.url, lines.redis) } : {}),
+    HOST: "127.0.0.1",
+    PORT: String(webPort),
+    DELIVERY_BASE_URL: "http://127.0.0.1:9",
+    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+    ...options.env,
+  };
+  const launch: FaultWorld["launch"] = (role, env = {}, launching = {}) =>
+    startProgram([role], { ...common, ...env }, launching);
+  return {
+    postgres,
+    get redis() {
+      if (redis === undefined) throw new TypeError("there is no redis-server on this machine");
+      return redis;
+    },
+    lines,
+    webhookUrl,
+    load: makeEventLoad(webhookUrl),
+    audit,
+    launch,
+    async start(role, env) {
+      const program = launch(role, env);
+      await program.waitFor(role === "up" ? /poller is ready/ : new RegExp(`${role} is ready`));
+      return program;
+    },
+    async close() {
+      await stopPrograms();
+      await audit.close();
+      await redis?.stop();
+      await postgres.remove();
+      await Promise.all([lines.postgres.close(), lines.redis.close()]);
+    },
+  };
+}
+
+/** `url` by way of the line. */
+export function through(url: string, line: FaultProxy): string {
+  const changed = new URL(url);
+  changed.port = String(line.port);
+  return changed.href;
+}
+
+export function portOf(url: string): number {
+  return Number(new URL(url).port);
+}

@@ -1,0 +1,15 @@
+import { makeApply } from "../../../src/apply/apply.ts";
+import type { Apply } from "../../../src/apply/apply.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+/** Applies what is seen of the one source `live`. */
+export function makeLiveApply(pool: Pool): Apply {
+  return makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
+}

@@ -1,0 +1,24 @@
+import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeLiveApply } from "./liveApply.ts";
+
+/** A poller of the source `live` in real time, with a holder of its own. */
+export function makeLivePoller(
+  deps: Pick<PollDeps, "client" | "pool" | "intervalSeconds" | "backfillSince"> & Partial<PollDeps>,
+): Poller {
+  return makePoller({
+    source: { sourceId: "live" },
+    apply: makeLiveApply(deps.pool),
+    clock: systemClock,
+    logger: silentLogger,
+    settleSeconds: 1,
+    overlapSeconds: 2,
+    pace: "cycle",
+    holder: `test-${Math.random()}`,
+    rateWindowMs: 0,
+    ...deps,
+  });
+}

@@ -1,0 +1,90 @@
+import type { Facts, SourceFacts } from "../../../src/health/condition.ts";
+
+/** When these facts were read, in seconds since 1970. */
+export const LOOKED_AT = 1_763_632_830;
+
+/** The instant that many seconds before the reading. */
+export const ago = (seconds: number) => BigInt(Math.round((LOOKED_AT - seconds) * 1_000)) * 1_000_000n;
+
+const DAY = 86_400;
+
+/** A healthy source; `change` replaces some of its facts. */
+export function makeSourceFacts(change: Partial<SourceFacts> = {}): SourceFacts {
+  return {
+    sourceId: "live",
+    mode: "live",
+    baseUrl: "http://127.0.0.1",
+    configured: true,
+    now: ago(0),
+    createdAt: ago(30 * DAY),
+    pausedAt: null,
+    leader: "host:1",
+    leaderlessSince: null,
+    historySince: ago(30 * DAY),
+    polledThrough: ago(6),
+    safeThrough: ago(70),
+    provedUntil: ago(70),
+    lastCycleEndedAt: ago(10),
+    failingSince: null,
+    lastError: null,
+    trouble: null,
+    rateRefusals: 0,
+    firstRateRefusalAt: null,
+    gaps: 0,
+    oldestGap: null,
+    gapFoundAt: null,
+    exceptions: 0,
+    oldestExceptionAt: null,
+    breaches: 0,
+    lastBreachAt: null,
+    settleSeconds: 5,
+    overlapSeconds: 60,
+    lateTailSeconds: 0,
+    behaviourChangedAt: null,
+    pending: 0,
+    oldestPendingAt: null,
+    quarantined: 0,
+    oldestQuarantinedAt: null,
+    refetches: 0,
+    lastEventAt: ago(30),
+    announcedEver: 1_000,
+    lostEver: 0,
+    announced: 400,
+    late: 0,
+    lost: 0,
+    firstLostAt: null,
+    lostSinceLastEvent: 0,
+    firstLostSinceLastEventAt: null,
+    awaited: 0,
+    announcedLately: 40,
+    lateLately: 0,
+    firstLateHour: null,
+    refutedClaims: 0,
+    firstRefutedClaimAt: null,
+    refutedReference: null,
+    refusedSinceLastEvent: 0,
+    firstRefusedAt: null,
+    foundSinceRefused: 0,
+    calls: 50,
+    slowCalls: 0,
+    wrongSignatures: 0,
+    firstWrongSignatureAt: null,
+    notStored: 0,
+    firstNotStoredAt: null,
+    ...change,
+  };
+}
+
+/** Facts of a healthy mirror; `change` replaces some of them, `source` some of those of its only source. */
+export function makeFacts(source: Partial<SourceFacts> = {}, change: Partial<Facts> = {}): Facts {
+  return {
+    now: ago(0),
+    sources: [makeSourceFacts(source)],
+    endpoints: [],
+    feedWriter: null,
+    unwritable: null,
+    queues: [{ name: "apply", problems: [], newestDeadAt: null }],
+    replica: { lastCycleEndedAt: ago(10) },
+    ...change,
+  };
+}

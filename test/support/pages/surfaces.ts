@@ -1,0 +1,157 @@
+import { createServer } from "node:http";
+import type { AddressInfo } from "node:net";
+import { json } from "node:stream/consumers";
+import { Command } from "commander";
+import { vi } from "vitest";
+import { addStatusCommand } from "../../../src/cli/commands/status.ts";
+import { diagnose } from "../../../src/cli/doctor/diagnose.ts";
+import { makeAlerter } from "../../../src/health/alerter.ts";
+import type { AlertMessage } from "../../../src/health/alerter.ts";
+import type { HealthReader } from "../../../src/health/health.ts";
+import { makePool } from "../../../src/database/database.ts";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { openHealth } from "../../../src/roles/serving/health.ts";
+import { makeSender } from "../../../src/roles/background/alertingLoop.ts";
+import { startWeb } from "../../../src/roles/web.ts";
+import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { ENVIRONMENT } from "../../../src/runtime/config/environment.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+
+/** The conditions that a surface shows: "critical OrderMirrorNoLeader", sorted. */
+type Said = readonly string[];
+
+export interface Surfaces {
+  /** Address of the web process. */
+  readonly url: string;
+  readonly health: HealthReader;
+  /** What page, status, doctor, readiness and metrics show now, each separately. */
+  look(): Promise<Record<"page" | "status" | "doctor" | "readyz" | "metrics", Said>>;
+  /** What the alerts' receiver was told by now, after one more turn of the alerter. */
+  tell(): Promise<Said>;
+  /** The whole text of the page as a person reads it. */
+  readPage(): Promise<string>;
+  close(): Promise<void>;
+}
+
+/** The real web process over a database, with everything else that shows the mirror's state. */
+export async function openSurfaces(env: Record<string, string>): Promise<Surfaces> {
+  const whole = { ...env, PORT: String(await findFreePort()) };
+  const config = loadConfig(whole, { checkScheme, envFile: null });
+  const databaseUrl = env["DATABASE_URL"] ?? "";
+  const shutdown = makeShutdown({ logger: silentLogger });
+  const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger: silentLogger });
+  shutdown.onShutdown("queue", () => queue.close());
+  // Cached readings are outdated at the next look.
+  let heldBackMs = 0;
+  const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
+  const metrics = makeMetrics({ version: "0" });
+  const deps = { config, databaseUrl, clock, logger: silentLogger, shutdown, metrics, queue };
+  const health = openHealth(deps);
+  const { url } = await startWeb({ ...deps, health });
+  const alerts = await receiveAlerts();
+  const pool = makePool({ url: databaseUrl, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
+  const send = makeSender({ url: alerts.url, secret: WEBHOOK_SECRET }, systemClock);
+  const alert = makeAlerter({ pool, send, logger: silentLogger });
+  const readText = async (path: string) => (await fetch(url + path)).text();
+
+  return {
+    url,
+    health,
+    async look() {
+      heldBackMs += 10_000;
+      return {
+        page: findAll(await readText("/ops"), /class="(\w+)" data-condition="(\w+)"/g),
+        status: await readStatus(whole),
+        doctor: await readDoctor(whole),
+        readyz: readConditions(JSON.parse(await readText("/readyz?verbose")) as Conditions),
+        metrics: findAll(
+          await readText("/metrics"),
+          /^order_mirror_condition\{condition="(\w+)",severity="(\w+)".*\} 1$/gm,
+          ([name = "", severity = ""]) => `${severity} ${name}`,
+        ),
+      };
+    },
+    async tell() {
+      heldBackMs += 10_000;
+      await alert(await health.read());
+      return alerts.received.map(({ type, data }) => `${type} ${data.severity} ${data.name}`);
+    },
+    async readPage() {
+      heldBackMs += 10_000;
+      return (await readText("/ops")).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
+    },
+    async close() {
+      await shutdown.run("the test is over");
+      await pool.end();
+      alerts.close();
+    },
+  };
+}
+
+interface Conditions {
+  readonly conditions?: readonly { readonly name: string; readonly severity: string }[];
+}
+
+const tidy = (said: readonly string[]): Said => [...new Set(said)].toSorted();
+
+function readConditions({ conditions = [] }: Conditions): Said {
+  return tidy(conditions.map(({ name, severity }) => `${severity} ${name}`));
+}
+
+function findAll(text: string, pattern: RegExp, join = (groups: string[]) => groups.join(" ")): Said {
+  return tidy([...text.matchAll(pattern)].map(([, ...groups]) => join(groups)));
+}
+
+/** `order-mirror status --json`, in this process. */
+async function readStatus(env: Record<string, string>): Promise<Said> {
+  const before = { ...ENVIRONMENT };
+  const printed: string[] = [];
+  const writing = vi.spyOn(process.stdout, "write").mockImplementation((text) => {
+    printed.push(String(text));
+    return true;
+  });
+  try {
+    Object.assign(ENVIRONMENT, env);
+    const program = new Command().exitOverride();
+    addStatusCommand(program);
+    await program.parseAsync(["node", "order-mirror", "status", "--json"]);
+  } finally {
+    writing.mockRestore();
+    for (const name of Object.keys(env)) {
+      if (before[name] === undefined) delete ENVIRONMENT[name];
+      else ENVIRONMENT[name] = before[name];
+    }
+  }
+  const sources = JSON.parse(printed.join("")) as Conditions[];
+  return tidy(sources.flatMap(readConditions));
+}
+
+async function readDoctor(env: Record<string, string>): Promise<Said> {
+  const readConfig = () => loadConfig(env, { checkScheme, envFile: null });
+  const { findings } = await diagnose({ readConfig, publicUrl: null });
+  const severity = { ok: "ok", warning: "warning", problem: "critical" };
+  return tidy(
+    findings.flatMap(({ condition, level }) =>
+      condition === undefined ? [] : [`${severity[level]} ${condition}`],
+    ),
+  );
+}
+
+async function receiveAlerts() {
+  const received: AlertMessage[] = [];
+  const server = createServer((request, response) => {
+    void json(request).then((message) => {
+      received.push(message as AlertMessage);
+      response.end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const url = `http://127.0.0.1:${(server.address() as AddressInfo).port}/`;
+  return { received, url, close: () => server.close() };
+}

@@ -1,0 +1,20 @@
+/**
+ * A worker process that takes a job, says so, and then neither finishes nor fails: for tests that kill it.
+ * Usage: node --import tsx doomedWorker.ts DATABASE_URL [REDIS_URL]
+ */
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { SHORT_LIVED_WORKER } from "../mirror/queueTimes.ts";
+
+const [databaseUrl = "", ...redisUrls] = process.argv.slice(2);
+const queue = await makeApplyQueue({
+  databaseUrl,
+  redisUrls,
+  logger: silentLogger,
+  overrides: { workerOptions: SHORT_LIVED_WORKER },
+});
+await queue.consume((seqs) => {
+  process.stdout.write(`took ${seqs.join(",")}\n`);
+  return new Promise(() => undefined);
+});
+process.stdout.write("ready\n");

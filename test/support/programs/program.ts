@@ -1,0 +1,125 @@
+import { spawn } from "node:child_process";
+import type { ChildProcess } from "node:child_process";
+import { closeSync, openSync } from "node:fs";
+import path from "node:path";
+
+export const ROOT = path.resolve(import.meta.dirname, "../../..");
+const MAIN = path.join(ROOT, "dist/cli/main.js");
+/** Variables of the machine that a program needs, without those of the product. */
+const INHERITED = ["PATH", "HOME", "TMPDIR", "LANG"];
+/** For a busy machine; otherwise it starts in a second. */
+const START_TIMEOUT_MS = 180_000;
+
+/** The built program's file; throws the build's output when the build failed. */
+export function findProgram(): string {
+  const failure = process.env["BUILD_FAILURE"];
+  if (failure !== undefined) throw new Error(`the program was not built:\n${failure}`);
+  return MAIN;
+}
+
+export interface Ending {
+  readonly code: number | null;
+  readonly signal: NodeJS.Signals | null;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+export interface RunningProgram {
+  readonly child: ChildProcess;
+  /** Its output so far. */
+  output(): string;
+  /** Resolves with the match when stdout or stderr shows it; rejects when the program ends before. */
+  waitFor(pattern: RegExp, timeoutMs?: number): Promise<RegExpExecArray>;
+  readonly ended: Promise<Ending>;
+  stop(signal?: NodeJS.Signals): Promise<Ending>;
+}
+
+const running = new Set<RunningProgram>();
+
+/**
+ * Starts the built program with exactly these variables. Unless they say otherwise, requests from this machine are trusted
+ * (LOCAL_TRUST). Its messages go to the file `stderrTo`, if given.
+ */
+export function startProgram(
+  args: readonly string[],
+  env: Record<string, string> = {},
+  options: {
+    stderrTo?: string;
+    nodeOptions?: readonly string[];
+    /** Main file of a program other than the built one. */
+    program?: string;
+  } = {},
+): RunningProgram {
+  const { stderrTo, nodeOptions = [], program: main = findProgram() } = options;
+  const stderrFile = stderrTo === undefined ? undefined : openSync(stderrTo, "w");
+  const inherited = Object.fromEntries(
+    INHERITED.flatMap((name) => (process.env[name] ? [[name, process.env[name]]] : [])),
+  );
+  const child = spawn(process.execPath, [...nodeOptions, main, ...args], {
+    // A folder without anybody's .env file.
+    cwd: path.join(ROOT, "dist"),
+    env: { ...inherited, NO_COLOR: "1", LOCAL_TRUST: "true", ...env },
+    stdio: ["ignore", "pipe", stderrFile ?? "pipe"],
+  });
+  if (stderrFile !== undefined) closeSync(stderrFile);
+  let stdout = "";
+  let stderr = "";
+  const listeners = new Set<() => void>();
+  const notify = () => listeners.forEach((listener) => listener());
+  child.stdout?.setEncoding("utf8").on("data", (text: string) => {
+    stdout += text;
+    notify();
+  });
+  child.stderr?.setEncoding("utf8").on("data", (text: string) => {
+    stderr += text;
+    notify();
+  });
+  let ending: Ending | undefined;
+  const ended = new Promise<Ending>((resolve) => {
+    child.once("close", (code, signal) => {
+      ending = { code, signal, stdout, stderr };
+      running.delete(program);
+      resolve(ending);
+      notify();
+    });
+  });
+  const output = () => `${stdout}\n${stderr}`;
+  const waitFor = (pattern: RegExp, timeoutMs = START_TIMEOUT_MS) =>
+    new Promise<RegExpExecArray>((resolve, reject) => {
+      const fail = (why: string) => {
+        finish();
+        reject(new Error(`${why} before ${pattern}; it wrote:\n${output()}`));
+      };
+      const timer = setTimeout(() => fail(`${timeoutMs} ms passed`), timeoutMs);
+      const finish = () => {
+        clearTimeout(timer);
+        listeners.delete(look);
+      };
+      const look = () => {
+        const match = pattern.exec(output());
+        if (match) {
+          finish();
+          resolve(match);
+        } else if (ending) fail(`the program ended (${ending.code ?? ending.signal})`);
+      };
+      listeners.add(look);
+      look();
+    });
+  const stop = (signal: NodeJS.Signals = "SIGTERM") => {
+    child.kill(signal);
+    return ended;
+  };
+  const program: RunningProgram = { child, output, waitFor, ended, stop };
+  running.add(program);
+  return program;
+}
+
+/** Runs a command to its end. */
+export function runProgram(args: readonly string[], env: Record<string, string> = {}): Promise<Ending> {
+  return startProgram(args, env).ended;
+}
+
+/** Ends everything that a test left running; call it in afterEach. */
+export async function stopPrograms(): Promise<void> {
+  await Promise.all([...running].map((program) => program.stop("SIGKILL")));
+}

@@ -1,0 +1,76 @@
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { createDatabase, runOnServer, withDatabase } from "../servers/createDatabase.ts";
+import { findTestServer } from "../servers/database.ts";
+import { startFaultProxy } from "../faults/faultProxy.ts";
+import type { FaultProxy } from "../faults/faultProxy.ts";
+import { through } from "../faults/faultWorld.ts";
+import { readLiveOrders, speakTo } from "./testSandbox.ts";
+import type { TestSandbox } from "./testSandbox.ts";
+import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+
+/** The provider, on a database server that no fault hits, behind a line that can be cut. */
+export interface FaultProvider extends Pick<TestSandbox, "steer"> {
+  readonly sandbox: Sandbox;
+  readonly line: FaultProxy;
+  /** Variables that point the program at it, and make it poll as often as allowed. */
+  readonly env: Record<string, string>;
+  /** From now on events of live orders go directly to this address, not through a line. */
+  sendEventsTo(url: string): Promise<void>;
+  /** All live orders as they are now, by reference. */
+  readonly readTruth: () => Promise<Map<string, Record<string, unknown>>>;
+  /** Their updatedAt. */
+  readonly readVersions: () => Promise<Map<string, bigint>>;
+  /** How many requests were answered with this status so far. */
+  countAnswers(status: number): Promise<number>;
+  close(): Promise<void>;
+}
+
+let worlds = 0;
+
+/** Rate limits are on, as at the provider; the fleet is at rest unless requested. */
+export async function startFaultProvider(options: Partial<SandboxOptions> = {}): Promise<FaultProvider> {
+  const serverUrl = findTestServer();
+  const name = `sandbox_${(worlds += 1)}_${process.pid}`;
+  await createDatabase(serverUrl, name);
+  const databaseUrl = withDatabase(serverUrl, name);
+  const sandbox = await startSandbox({ databaseUrl, port: 0, seed: 1, speed: 0, ...options });
+  const line = await startFaultProxy(sandbox.port);
+  const { steer } = speakTo(sandbox);
+
+  const readTruth = () => readLiveOrders(steer);
+
+  return {
+    sandbox,
+    line,
+    steer,
+    env: {
+      DELIVERY_BASE_URL: through(sandbox.url, line),
+      POLL_INTERVAL_SECONDS: "1",
+      POLL_SETTLE_SECONDS: "1",
+      POLL_OVERLAP_SECONDS: "5",
+      BACKFILL_SINCE: "PT30M",
+    },
+    async sendEventsTo(url) {
+      const endpoint = { organization: "sandbox", mode: "live", url, secret: WEBHOOK_SECRET };
+      await steer("POST", "/webhooks", endpoint);
+    },
+    readTruth,
+    async readVersions() {
+      const truth = await readTruth();
+      return new Map([...truth].map(([key, order]) => [key, parseInstant(String(order["updatedAt"]))]));
+    },
+    async countAnswers(status) {
+      const { counts } = (await steer("GET", "/requests")) as { counts: Record<string, number> };
+      return Object.entries(counts)
+        .filter(([answer]) => answer.endsWith(` ${status}`))
+        .reduce((sum, [, count]) => sum + count, 0);
+    },
+    async close() {
+      await line.close();
+      await sandbox.close();
+      await runOnServer(serverUrl, `drop database if exists ${name} with (force)`);
+    },
+  };
+}

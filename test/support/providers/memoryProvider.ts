@@ -1,0 +1,99 @@
+import { formatInstant, parseInstant } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../../src/domain/window/walk.ts";
+import { OrderNotFoundError } from "../../../src/provider/errors.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { readListed } from "../../../src/wire/page.ts";
+import { makeOrder } from "../mirror/orders.ts";
+
+export interface ListRead {
+  readonly query: WalkRequest;
+  /** Of the monotonic clock. */
+  readonly atMs: number;
+}
+
+/** A provider in memory, behind the interface of a source: for tests of what happens around requests, not in them. */
+export interface MemoryProvider extends OrderSource {
+  readonly reads: readonly ListRead[];
+  readonly singleReads: readonly string[];
+  /** Puts an order, or changes it. */
+  put(reference: string, updatedAt: Instant, more?: Record<string, unknown>): void;
+  remove(reference: string): void;
+  /** An element of every list page that is not an order. */
+  serveToo(raw: string): void;
+  /** Runs before each answer of listWindow and getOrder; what it throws is the answer. */
+  before: (signal: AbortSignal | undefined) => Promise<void> | void;
+  /** Maximum number of orders on a page. */
+  limitMax: number;
+}
+
+export function makeMemoryProvider(): MemoryProvider {
+  const orders = new Map<string, { raw: string; updatedAt: Instant }>();
+  const extras: string[] = [];
+  const reads: ListRead[] = [];
+  const singleReads: string[] = [];
+  let latest = systemClock.now();
+  // No two requests share an instant, however coarse the clock is: tests tell requests apart by it.
+  const now = () => {
+    const read = systemClock.now();
+    latest = read > latest ? read : latest + 1_000n;
+    return latest;
+  };
+
+  function listPage({ since, until, limit, offset }: WalkRequest) {
+    const inside = [...orders.values()]
+      .filter(({ updatedAt }) => updatedAt >= since && updatedAt < until)
+      .toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
+    const raws = [...extras, ...inside.map(({ raw }) => raw)];
+    const used = Math.min(limit, provider.limitMax);
+    const page = raws.slice(offset, offset + used);
+    return {
+      elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
+      hasMore: offset + page.length < raws.length,
+      limit: used,
+    };
+  }
+
+  const provider: MemoryProvider = {
+    reads,
+    singleReads,
+    before: () => undefined,
+    limitMax: 200,
+    put(reference, updatedAt, more = {}) {
+      const order = makeOrder({ reference, updatedAt: formatInstant(updatedAt), more });
+      orders.set(reference, { raw: JSON.stringify(order), updatedAt });
+    },
+    remove: (reference) => void orders.delete(reference),
+    serveToo: (raw) => void extras.push(raw),
+    promises: { pageRowsMax: 200, rateWindowMs: 10_000 },
+    async listWindow(query, options = {}) {
+      reads.push({ query, atMs: performance.now() });
+      const requestedAt = now();
+      await provider.before(options.signal);
+      return { ...listPage(query), requestedAt, rate: "no headers" };
+    },
+    async getOrder(reference, options = {}) {
+      singleReads.push(reference);
+      const requestedAt = now();
+      await provider.before(options.signal);
+      const order = orders.get(reference);
+      const facts = { status: 404, code: "order_not_found", requestId: null };
+      if (order === undefined) throw new OrderNotFoundError("GET /v1/orders/{reference} was refused", facts);
+      return { snapshot: readSnapshot(order.raw, JSON.parse(order.raw)), requestedAt };
+    },
+    listBranches: () => Promise.resolve({ raws: [], hasMore: false }),
+    providerClock: {
+      providerNow: now,
+      isSynchronized: () => true,
+      skewSeconds: () => 0,
+    },
+  };
+  return provider;
+}
+
+/** That many seconds ago, truncated to a microsecond. */
+export function secondsAgo(seconds: number): Instant {
+  return parseInstant(formatInstant(systemClock.now() - BigInt(Math.round(seconds * 1e9)), 6));
+}

@@ -1,0 +1,134 @@
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import type { OrderSource } from "../../../src/domain/source/orderSource.ts";
+import type { WalkRequest } from "../../../src/domain/window/walk.ts";
+import { OrderNotFoundError, ProviderUnavailableError } from "../../../src/provider/errors.ts";
+import { readSnapshot } from "../../../src/wire/order.ts";
+import { readListed } from "../../../src/wire/page.ts";
+import { makeOrder } from "../mirror/orders.ts";
+
+export interface Shown {
+  readonly updatedAt: Instant;
+  readonly status: string;
+}
+
+interface State extends Shown {
+  /** When the provider made the change; its timestamp may be earlier. */
+  readonly since: Instant;
+}
+
+/** This provider's choices where the spec leaves them open. */
+export interface Make {
+  readonly sort: "updatedAt" | "creation";
+  readonly descending: boolean;
+  /** Bounds are truncated to whole seconds. */
+  readonly cutsBounds: boolean;
+  /** Orders on a page. */
+  readonly limit: number;
+}
+
+/** A provider in virtual time. Its answers may lag, its timestamps may decrease, and it can return to an earlier moment. */
+export interface ScheduledProvider extends OrderSource {
+  /** Its answers show its state of that long ago. */
+  lagSeconds: number;
+  /** Orders that cannot be read singly. */
+  readonly poisoned: Set<string>;
+  /** Orders that lists show without a readable time. */
+  readonly garbled: Set<string>;
+  /** Runs before each answer to a list request. */
+  before: () => Promise<void> | void;
+  change(reference: string, skewSeconds: number): Shown;
+  /** As restored from a backup: changes since then never happened. */
+  goBack(seconds: number): void;
+  /** Its current state, regardless of the lag. */
+  truth(): Map<string, Shown>;
+}
+
+const nanos = (seconds: number) => BigInt(Math.round(seconds * 1e3)) * 1_000_000n;
+const SECOND = nanos(1);
+
+export function makeScheduledProvider(now: () => Instant, make: Make): ScheduledProvider {
+  let states = new Map<string, State[]>();
+  let revision = 0;
+
+  const shownAt = (instant: Instant) =>
+    [...states].flatMap(([reference, history]) => {
+      const last = history.filter(({ since }) => since <= instant).at(-1);
+      return last === undefined ? [] : [{ reference, ...last }];
+    });
+  const shown = () => shownAt(now() - nanos(provider.lagSeconds));
+  const write = (one: Shown & { reference: string }, garbled = false) =>
+    JSON.stringify({
+      ...makeOrder({ ...one, updatedAt: formatInstant(one.updatedAt) }),
+      ...(garbled && { updatedAt: "yesterday" }),
+    });
+
+  const bound = (instant: Instant) => (make.cutsBounds ? instant - (instant % SECOND) : instant);
+
+  function listPage(query: WalkRequest) {
+    const [since, until] = [bound(query.since), bound(query.until)];
+    const inside = shown().filter(({ updatedAt }) => updatedAt >= since && updatedAt < until);
+    // Orders are shown in the sequence of their creation, which is stable among equal times.
+    const sorted =
+      make.sort === "creation"
+        ? inside
+        : inside.toSorted((left, right) => (left.updatedAt < right.updatedAt ? -1 : 1));
+    const raws = (make.descending ? sorted.toReversed() : sorted).map((one) =>
+      write(one, provider.garbled.has(one.reference)),
+    );
+    const page = raws.slice(query.offset, query.offset + make.limit);
+    return {
+      elements: page.map((raw) => readListed({ raw, value: JSON.parse(raw) })),
+      hasMore: query.offset + page.length < raws.length,
+      limit: make.limit,
+    };
+  }
+
+  const provider: ScheduledProvider = {
+    lagSeconds: 0,
+    poisoned: new Set(),
+    garbled: new Set(),
+    before: () => undefined,
+    change(reference, skewSeconds) {
+      const status = `status ${(revision += 1)}`;
+      const since = now();
+      const updatedAt = since + nanos(skewSeconds);
+      states.set(reference, [...(states.get(reference) ?? []), { since, updatedAt, status }]);
+      return { updatedAt, status };
+    },
+    goBack(seconds) {
+      const until = now() - nanos(seconds);
+      states = new Map(
+        [...states].map(([reference, history]) => [reference, history.filter(({ since }) => since <= until)]),
+      );
+    },
+    truth: () =>
+      new Map(shownAt(now()).map(({ reference, updatedAt, status }) => [reference, { updatedAt, status }])),
+    promises: { pageRowsMax: make.limit, rateWindowMs: 10_000 },
+    async listWindow(query) {
+      const requestedAt = now();
+      await provider.before();
+      return { ...listPage(query), requestedAt, rate: "no headers" };
+    },
+    getOrder(reference) {
+      const facts = { status: 404, code: "order_not_found", requestId: null };
+      if (provider.poisoned.has(reference)) {
+        const failed = { ...facts, status: 500, code: null };
+        return Promise.reject(
+          new ProviderUnavailableError("this order cannot be read", failed, { reason: "server" }),
+        );
+      }
+      const one = shown().find((order) => order.reference === reference);
+      if (one === undefined) return Promise.reject(new OrderNotFoundError("there is no such order", facts));
+      const raw = write(one);
+      return Promise.resolve({ snapshot: readSnapshot(raw, JSON.parse(raw)), requestedAt: now() });
+    },
+    listBranches: () => Promise.resolve({ raws: [], hasMore: false }),
+    providerClock: {
+      providerNow: now,
+      isSynchronized: () => true,
+      skewSeconds: () => 0,
+    },
+  };
+  return provider;
+}

@@ -1,0 +1,129 @@
+import { createServer } from "node:http";
+import type { IncomingMessage, ServerResponse } from "node:http";
+import type { AddressInfo } from "node:net";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import type { ProviderClient, ProviderClientDeps } from "../../../src/provider/client.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+
+export interface ReceivedRequest {
+  readonly method: string;
+  readonly url: string;
+  readonly headers: IncomingMessage["headers"];
+  readonly body: string;
+  /** Of the monotonic clock. */
+  readonly atMs: number;
+}
+
+/** What a server does with one request; a response that is never ended hangs until the server closes. */
+export type Step = (response: ServerResponse, request: ReceivedRequest) => void;
+
+export interface ScriptedProvider {
+  /** Base address without a slash at the end. */
+  readonly url: string;
+  readonly requests: readonly ReceivedRequest[];
+  /** Answers the next requests by these steps, in this sequence, the last one for ever. */
+  script(...steps: readonly Step[]): void;
+  close(): Promise<void>;
+}
+
+/** A server that does what a test scripts, at the level of HTTP. */
+export async function startScriptedProvider(): Promise<ScriptedProvider> {
+  const requests: ReceivedRequest[] = [];
+  let steps: readonly Step[] = [];
+  const server = createServer((request, response) => {
+    const atMs = performance.now();
+    const chunks: Buffer[] = [];
+    request.on("data", (chunk: Buffer) => chunks.push(chunk));
+    request.on("end", () => {
+      const { method = "", url = "", headers } = request;
+      const received = { method, url, headers, body: Buffer.concat(chunks).toString(), atMs };
+      requests.push(received);
+      const [step, ...rest] = steps;
+      if (rest.length > 0) steps = rest;
+      step?.(response, received);
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  return {
+    url: `http://127.0.0.1:${port}`,
+    requests,
+    script(...next) {
+      steps = next;
+      requests.length = 0;
+    },
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+}
+
+/** Answers with JSON. */
+export function json(status: number, value: unknown, headers: Record<string, string> = {}): Step {
+  return text(status, JSON.stringify(value), { "content-type": "application/json", ...headers });
+}
+
+export function text(status: number, body: string | Buffer, headers: Record<string, string> = {}): Step {
+  return (response) => {
+    response.writeHead(status, headers).end(body);
+  };
+}
+
+/** Answers with an error body as the spec's codes suggest it. */
+export function refusal(status: number, code: string, headers: Record<string, string> = {}): Step {
+  return json(status, { error: { code, message: `${code}: Jane` }, request_id: "req_refused" }, headers);
+}
+
+/** Never answers. */
+export const hang: Step = () => undefined;
+
+/** Closes the connection without an answer, as a server does with an idle keep-alive socket. */
+export const hangUp: Step = (response) => {
+  response.socket?.destroy();
+};
+
+/** An order object with everything the spec shows. */
+export function orderBody(fields: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    reference: "DO-1",
+    externalOrderId: "shop-1",
+    status: "created",
+    livemode: true,
+    fleet: { name: "Swift" },
+    schedule: {
+      mode: "asap",
+      resolved: {
+        pickupTime: "2026-11-20T12:20:00+01:00",
+        deliveryTime: "2026-11-20T12:50:00+01:00",
+        basis: "busy_hours",
+      },
+    },
+    pickupTime: "2026-11-20T12:20:00+01:00",
+    deliveryTime: "2026-11-20T12:50:00+01:00",
+    updatedAt: "2099-11-20T12:00:00+01:00",
+    ...fields,
+  };
+}
+
+/** A client without pauses of the budget, and with short ones between attempts. */
+export function makeHastyClient(deps: Partial<ProviderClientDeps> & { baseUrl: string }): ProviderClient {
+  const limit = { requestsMax: 100_000, windowMs: 1_000 };
+  const limits = { sustained: limit, "order-list": limit, geocoding: limit };
+  return makeProviderClient({
+    apiKey: "dos_live_1",
+    clock: hastyClock,
+    budget: makeBudget({ clock: systemClock, limits }),
+    logger: silentLogger,
+    deadlineMs: 10_000,
+    ...deps,
+  });
+}
+
+/** Sleeps a hundredth of the time. */
+const hastyClock = {
+  ...systemClock,
+  sleep: (ms: number, signal?: AbortSignal) => systemClock.sleep(ms / 100, signal),
+};

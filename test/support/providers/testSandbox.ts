@@ -1,0 +1,173 @@
+import { createServer } from "node:http";
+import type { IncomingHttpHeaders, IncomingMessage } from "node:http";
+import type { AddressInfo } from "node:net";
+import { onTestFinished } from "vitest";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../servers/database.ts";
+
+export const LIVE = "dos_live_sandbox";
+export const TEST = "dos_test_sandbox";
+export const SANDBOX_SECRET = `whsec_${Buffer.from("the sandbox signs with thirty-two").toString("base64")}`;
+
+const CONTROL_PAGE = 5_000;
+
+export interface SandboxAnswer {
+  readonly status: number;
+  readonly headers: Headers;
+  readonly text: string;
+  // A test reads what it knows to be there.
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly json: any;
+}
+
+export interface TestSandbox {
+  readonly sandbox: Sandbox;
+  readonly url: string;
+  /** One request to the provider's interface; `key` null sends none, the default is the live key. */
+  ask(method: string, path: string, options?: AskOptions): Promise<SandboxAnswer>;
+  /** One request to the control interface, which must succeed. */
+  steer(method: string, path: string, body?: unknown): Promise<SandboxAnswer["json"]>;
+  close(): Promise<void>;
+}
+
+export interface AskOptions {
+  readonly key?: string | null;
+  readonly body?: unknown;
+  readonly headers?: Record<string, string>;
+}
+
+/** A sandbox in its own database, on a free port; rate limits off and the fleet at rest unless requested. */
+export async function makeTestSandbox(options: Partial<SandboxOptions> = {}): Promise<TestSandbox> {
+  const database = await makeTestDatabase();
+  const sandbox = await startSandbox({
+    databaseUrl: database.url,
+    port: 0,
+    seed: 1,
+    speed: 0,
+    rateLimits: false,
+    ...options,
+  });
+  return {
+    ...speakTo(sandbox),
+    close: async () => {
+      await sandbox.close();
+      await database.drop();
+    },
+  };
+}
+
+/** For a sandbox that a test started itself. */
+export function speakTo(sandbox: Sandbox): Omit<TestSandbox, "close"> {
+  const { url } = sandbox;
+  const ask: TestSandbox["ask"] = async (method, path, { key = LIVE, body, headers = {} } = {}) => {
+    const response = await fetch(url + path, {
+      method,
+      headers: { ...(key === null ? {} : { authorization: `Bearer ${key}` }), ...headers },
+      redirect: "manual",
+      ...(body === undefined ? {} : { body: typeof body === "string" ? body : JSON.stringify(body) }),
+    });
+    const text = await response.text();
+    return { status: response.status, headers: response.headers, text, json: tryParse(text) };
+  };
+  const steer: TestSandbox["steer"] = async (method, path, body) => {
+    const answer = await ask(method, `/_sandbox${path}`, {
+      key: null,
+      ...(body === undefined ? {} : { body }),
+      headers: { "content-type": "application/json" },
+    });
+    if (answer.status !== 200) throw new Error(`${method} ${path}: ${answer.status} ${answer.text}`);
+    return answer.json;
+  };
+  return { sandbox, url, ask, steer };
+}
+
+/** All live orders as the provider has them now, by reference. */
+export async function readLiveOrders(
+  steer: TestSandbox["steer"],
+): Promise<Map<string, Record<string, unknown>>> {
+  const orders = new Map<string, Record<string, unknown>>();
+  for (let after: string | null = "0"; after !== null;) {
+    const page = (await steer("GET", `/orders?mode=live&after=${after}&limit=${CONTROL_PAGE}`)) as {
+      orders: Record<string, unknown>[];
+      next: string | null;
+    };
+    for (const order of page.orders) orders.set(String(order["reference"]), order);
+    after = page.next;
+  }
+  return orders;
+}
+
+/** A body that creates an order. */
+export function orderBody(change: Record<string, unknown> = {}): Record<string, unknown> {
+  return {
+    branch: "centrum",
+    customer: { firstName: "Anna", phone: "+31 6 1234 5678", address: anAddress() },
+    schedule: { mode: "asap" },
+    ...change,
+  };
+}
+
+export function anAddress(change: Record<string, string> = {}): Record<string, string> {
+  return { street: "Overtoom 12", city: "Amsterdam", postcode: "1054 HN", ...change };
+}
+
+export interface ReceivedEvent {
+  readonly headers: IncomingHttpHeaders;
+  readonly rawHeaders: NodeJS.Dict<string[]>;
+  readonly body: Buffer;
+  // oxlint-disable-next-line typescript/no-explicit-any
+  readonly event: any;
+}
+
+export interface EventReceiver {
+  readonly url: string;
+  readonly received: ReceivedEvent[];
+  /** Status to answer with, by the event's place in `received`; default 200. */
+  answer: (place: number) => number;
+  close(): Promise<void>;
+}
+
+/** A webhook endpoint that keeps what it receives; closed automatically at the end of the test. */
+export async function receiveEvents(): Promise<EventReceiver> {
+  const received: ReceivedEvent[] = [];
+  const receiver: EventReceiver = {
+    url: "",
+    received,
+    answer: () => 200,
+    close: async () => {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+    },
+  };
+  const server = createServer((request, response) => {
+    void readAll(request).then((body) => {
+      const place = received.length;
+      received.push({
+        headers: request.headers,
+        rawHeaders: request.headersDistinct,
+        body,
+        event: JSON.parse(body.toString("utf8")),
+      });
+      response.writeHead(receiver.answer(place)).end();
+    });
+  });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  const { port } = server.address() as AddressInfo;
+  onTestFinished(() => receiver.close());
+  return Object.assign(receiver, { url: `http://127.0.0.1:${port}/hook` });
+}
+
+async function readAll(request: IncomingMessage): Promise<Buffer> {
+  const chunks: Buffer[] = [];
+  for await (const chunk of request as AsyncIterable<Buffer>) chunks.push(chunk);
+  return Buffer.concat(chunks);
+}
+
+function tryParse(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}

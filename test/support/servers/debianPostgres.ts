@@ -1,0 +1,53 @@
+import { execFileSync } from "node:child_process";
+import { chmodSync, chownSync, existsSync, mkdtempSync, readdirSync, rmSync } from "node:fs";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+
+const VERSIONS = "/usr/lib/postgresql";
+const [newest] = existsSync(VERSIONS)
+  ? readdirSync(VERSIONS)
+      .filter((version) => existsSync(path.join(VERSIONS, version, "bin/initdb")))
+      .sort((left, right) => Number(right) - Number(left))
+  : [];
+
+/** Whether the system's own Postgres is installed, with its client programs. */
+export const hasDebianPostgres = newest !== undefined;
+
+export interface DebianPostgres {
+  /** Connection string of the database `postgres`, as administrator. */
+  readonly url: string;
+  readonly port: number;
+  readonly remove: () => void;
+}
+
+/** A server of the system's own Postgres, in a separate folder. */
+export async function startDebianPostgres(): Promise<DebianPostgres> {
+  const bin = path.join(VERSIONS, newest ?? "", "bin");
+  const home = mkdtempSync(path.join(tmpdir(), "order-mirror-debian-postgres-"));
+  const account = process.getuid?.() === 0 ? findAccount("postgres") : undefined;
+  if (account !== undefined) chownSync(home, account.uid, account.gid);
+  chmodSync(home, 0o700);
+  const run = (program: string, args: readonly string[]) =>
+    execFileSync(path.join(bin, program), args, { ...account, cwd: home, stdio: "ignore" });
+  const cluster = path.join(home, "cluster");
+  const port = await findFreePort();
+  run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);
+  const options = `-c port=${port} -c listen_addresses=127.0.0.1 -c unix_socket_directories= -c fsync=off`;
+  run("pg_ctl", ["start", "-w", "-D", cluster, "-l", path.join(home, "log"), "-o", options]);
+  return {
+    url: `postgres://postgres@127.0.0.1:${port}/postgres`,
+    port,
+    remove() {
+      run("pg_ctl", ["stop", "-D", cluster, "-m", "immediate"]);
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+function findAccount(name: string): { uid: number; gid: number } {
+  const [uid, gid] = ["-u", "-g"].map((what) =>
+    Number(execFileSync("id", [what, name], { encoding: "utf8" })),
+  );
+  return { uid: uid ?? 0, gid: gid ?? 0 };
+}

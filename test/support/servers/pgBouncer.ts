@@ -1,0 +1,97 @@
+import { execFileSync, spawn } from "node:child_process";
+import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import pg from "pg";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { withDatabase } from "./createDatabase.ts";
+
+const START_TIMEOUT_MS = 60_000;
+const START_POLL_MS = 20;
+/** Debian installs it in a folder that only root's PATH has. */
+const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(runs);
+
+export const canStartPgBouncer = BINARY !== undefined;
+
+if (!canStartPgBouncer) {
+  // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
+  console.warn("NOT RUN: the tests behind PgBouncer. There is no pgbouncer; install it, or set PGBOUNCER.");
+}
+
+export interface PgBouncer {
+  /** The same database, through the pooler. */
+  readonly url: string;
+  /** Transactions that went through. */
+  countTransactions(): Promise<number>;
+  stop(): Promise<void>;
+}
+
+/** A pooler in transaction mode in front of `databaseUrl`, with fewer connections to the server than any client opens. */
+export async function startPgBouncer(databaseUrl: string): Promise<PgBouncer> {
+  const target = new URL(databaseUrl);
+  const port = await findFreePort();
+  const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-pgbouncer-"));
+  const config = path.join(dir, "pgbouncer.ini");
+  const credentials = [`user=${target.username}`, `password=${decodeURIComponent(target.password)}`];
+  await writeFile(
+    config,
+    `[databases]
+* = host=${target.hostname} port=${target.port} ${credentials.join(" ")}
+[pgbouncer]
+listen_addr = 127.0.0.1
+listen_port = ${port}
+unix_socket_dir =
+auth_type = any
+admin_users = ${target.username}
+pool_mode = transaction
+default_pool_size = 2
+`,
+  );
+  // Under root it switches to another account, which must be able to read the file.
+  await chmod(dir, 0o755);
+  const asOther = process.getuid?.() === 0 ? ["-u", "nobody"] : [];
+  const server = spawn(BINARY ?? "", [...asOther, config], { stdio: "ignore" });
+  const ended = new Promise((resolve) => server.once("exit", resolve));
+  const url = new URL(databaseUrl);
+  url.port = String(port);
+  const admin = withDatabase(url.href, "pgbouncer");
+  const deadlineMs = performance.now() + START_TIMEOUT_MS;
+  while (!(await ask(admin, "show version").catch(() => undefined))) {
+    if (performance.now() > deadlineMs || server.exitCode !== null)
+      throw new Error("pgbouncer did not start");
+    await systemClock.sleep(START_POLL_MS);
+  }
+  return {
+    url: url.href,
+    async countTransactions() {
+      const rows = await ask(admin, "show stats_totals");
+      return rows.reduce((sum, row) => sum + Number(row["xact_count"] ?? 0), 0);
+    },
+    async stop() {
+      server.kill("SIGTERM");
+      await ended;
+      await rm(dir, { recursive: true, force: true });
+    },
+  };
+}
+
+async function ask(url: string, command: string): Promise<Record<string, string>[]> {
+  const client = new pg.Client(url);
+  client.on("error", () => undefined);
+  try {
+    await client.connect();
+    return (await client.query<Record<string, string>>(command)).rows;
+  } finally {
+    await client.end().catch(() => undefined);
+  }
+}
+
+function runs(binary: string): boolean {
+  try {
+    execFileSync(binary, ["--version"], { stdio: "ignore" });
+    return true;
+  } catch {
+    return false;
+  }
+}

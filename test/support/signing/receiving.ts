@@ -1,0 +1,151 @@
+import { hash, generateKeyPairSync, randomUUID } from "node:crypto";
+import type { Server } from "node:http";
+import type { AddressInfo } from "node:net";
+import express from "express";
+import { makePool } from "../../../src/database/database.ts";
+import { insertEvents } from "../../../src/receive/commit/inbox.sql.ts";
+import { makeGroupCommit } from "../../../src/receive/commit/groupCommit.ts";
+import { makeReceiver } from "../../../src/receive/endpoint/receiver.ts";
+import type { Receiver, ReceiverDeps } from "../../../src/receive/endpoint/receiver.ts";
+import { makeHttpServer } from "../../../src/runtime/http/httpServer.ts";
+import type { ServerLimits } from "../../../src/runtime/http/httpServer.ts";
+import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { loadScheme } from "../../../src/signature/scheme.ts";
+import { makeSigner } from "../../../src/signature/sign.ts";
+import { loadVerifier } from "../../../src/signature/verifier.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+
+const secretOf = (seed: number) => `whsec_${hash("sha256", `secret ${seed}`, "base64")}`;
+export const LIVE_SECRETS = [secretOf(1), secretOf(2)] as const;
+export const TEST_SECRET = secretOf(3);
+/** Of the source `keyed`: what its sender signs with, and what we verify with. */
+export const KEYED = makeKeyPair();
+
+export type Mount = "by http.createServer" | "in Express";
+export const MOUNTS: readonly Mount[] = ["by http.createServer", "in Express"];
+
+export interface Receiving {
+  readonly port: number;
+  readonly server: Server;
+  readonly receiver: Receiver;
+  readonly notified: number[];
+  /** Log lines of this receiver, parsed. */
+  readonly lines: Record<string, unknown>[];
+  close(): Promise<void>;
+}
+
+/** A receiver with the sources live and test, as the product composes it, on the database at `url`. */
+export async function startReceiving(options: {
+  url: string;
+  mount: Mount;
+  serverLimits?: Partial<ServerLimits>;
+  limits?: ReceiverDeps["limits"];
+  store?: ReceiverDeps["store"];
+}): Promise<Receiving> {
+  const pool = makePool({
+    url: options.url,
+    purpose: "receive",
+    max: 2,
+    statementTimeoutMs: 1_500,
+    connectTimeoutMs: 1_500,
+  });
+  await pool.query(
+    "insert into mirror.sources values ('live', 'live', 'http://x'), ('test', 'test', 'http://x'), ('keyed', 'live', 'http://x') on conflict do nothing",
+  );
+  const commit = makeGroupCommit({ insert: (events) => insertEvents(pool, events) });
+  const notified: number[] = [];
+  const lines: Record<string, unknown>[] = [];
+  const scheme = loadScheme("standard-webhooks");
+  const logger = makeLogger({
+    level: "debug",
+    format: "json",
+    service: "test",
+    destination: { write: (line) => lines.push(JSON.parse(line) as Record<string, unknown>) },
+  });
+  const receiver = makeReceiver({
+    events: deliveryEvents,
+    sources: new Map([
+      ["live", { verifier: loadVerifier({ scheme, secrets: LIVE_SECRETS }) }],
+      ["test", { verifier: loadVerifier({ scheme, secrets: [TEST_SECRET] }) }],
+      // A scheme that sends no id.
+      ["plain", { verifier: loadVerifier({ scheme: loadScheme("github"), secrets: ["a plain secret"] }) }],
+      [
+        "keyed",
+        {
+          verifier: loadVerifier({
+            scheme: loadScheme("standard-webhooks-ed25519"),
+            secrets: [KEYED.verifying],
+          }),
+        },
+      ],
+    ]),
+    store: options.store ?? commit.store,
+    notify: (seqs) => notified.push(...seqs),
+    clock: systemClock,
+    logger,
+    ...(options.limits ? { limits: options.limits } : {}),
+  });
+  const listener =
+    options.mount === "in Express"
+      ? express()
+          .use(receiver)
+          .use(express.json())
+          .post("/orders", (req, res) => void res.json(req.body))
+      : (req: Parameters<Receiver>[0], res: Parameters<Receiver>[1]) => receiver(req, res);
+  const server = makeHttpServer(listener, { limits: options.serverLimits ?? {}, clock: systemClock, logger });
+  await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
+  return {
+    port: (server.address() as AddressInfo).port,
+    server,
+    receiver,
+    notified,
+    lines,
+    async close() {
+      server.closeAllConnections();
+      await new Promise((resolve) => server.close(resolve));
+      await pool.end();
+    },
+  };
+}
+
+function makeKeyPair(): { signing: string; verifying: string } {
+  const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
+  const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
+  return { signing: `whsk_${toBase64(d)}`, verifying: `whpk_${toBase64(x)}` };
+}
+
+export function makeBody(id: unknown = `evt_${randomUUID()}`, padding = ""): Buffer {
+  return Buffer.from(
+    JSON.stringify({ id, type: "order.picked_up", data: { reference: "R1" }, padding }),
+    "utf8",
+  );
+}
+
+/** The three signature headers of the scheme standard-webhooks. */
+export function signHeaders(
+  body: Buffer,
+  { secret = LIVE_SECRETS[0], id = `msg_${randomUUID()}`, nowSeconds = Math.floor(Date.now() / 1_000) } = {},
+): Record<string, string> {
+  return makeSigner({ scheme: loadScheme("standard-webhooks"), secret })({ id, body, nowSeconds });
+}
+
+/** Posts a signed body with fetch; `headers` are added to or replace those of the signature. */
+export function post(
+  port: number,
+  body: Buffer,
+  options: {
+    source?: string;
+    headers?: Record<string, string>;
+    secret?: string;
+    id?: string;
+    nowSeconds?: number;
+  } = {},
+): Promise<Response> {
+  const { source = "live", headers = {}, ...signing } = options;
+  return fetch(`http://127.0.0.1:${port}/webhooks/${source}`, {
+    method: "POST",
+    headers: { "content-type": "application/json", ...signHeaders(body, signing), ...headers },
+    body: new Uint8Array(body),
+  });
+}

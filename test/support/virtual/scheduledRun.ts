@@ -1,0 +1,239 @@
+import assert from "node:assert/strict";
+import fc from "fast-check";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Make } from "../providers/scheduledProvider.ts";
+import { INTERVAL_SECONDS, nanos } from "./scheduledWorld.ts";
+import type { Look, ScheduledWorld } from "./scheduledWorld.ts";
+
+/** Providers of every make. */
+export const arbitraryMake: fc.Arbitrary<Make> = fc.record({
+  sort: fc.constantFrom("updatedAt", "creation"),
+  descending: fc.boolean(),
+  cutsBounds: fc.boolean(),
+  limit: fc.constantFrom(2, 3, 50),
+});
+
+const order = fc.constantFrom("A", "B", "C", "D", "E");
+const weigh = <One>(weight: number, arbitrary: fc.Arbitrary<One>) => ({ weight, arbitrary });
+/** What may happen between two cycles, or amid one. */
+export const arbitraryStep = fc.oneof(
+  weigh(
+    6,
+    fc.record({
+      kind: fc.constant("change" as const),
+      orders: fc.uniqueArray(order, { minLength: 1, maxLength: 5 }),
+      // At most a minute: how far a provider that keeps its promises may backdate.
+      skew: fc.constantFrom(0, 0, -0.25, -40),
+      told: fc.boolean(),
+    }),
+  ),
+  weigh(
+    3,
+    fc.record({
+      kind: fc.constant("lie" as const),
+      order: fc.oneof(order, fc.constant("INVENTED")),
+      age: fc.constantFrom(-7_200, -60, 1, 100, 1_000, 7_200),
+    }),
+  ),
+  weigh(2, fc.record({ kind: fc.constantFrom("restart" as const, "kill" as const, "takeOver" as const) })),
+  weigh(
+    2,
+    fc.record({
+      kind: fc.constantFrom("killAmid" as const, "loseCommitsAmid" as const, "restoreAmid" as const),
+      // That many list requests into the cycle.
+      requests: fc.integer({ min: 1, max: 5 }),
+    }),
+  ),
+  weigh(
+    1,
+    fc.record({ kind: fc.constant("lag" as const), seconds: fc.constantFrom(0, 20, 700, 1_200, 3_600) }),
+  ),
+  weigh(1, fc.record({ kind: fc.constant("goBack" as const), seconds: fc.constantFrom(60, 900, 7_200) })),
+  weigh(1, fc.record({ kind: fc.constant("fall" as const), order, seconds: fc.constantFrom(120, 3_600) })),
+  weigh(2, fc.record({ kind: fc.constantFrom("poison" as const, "garble" as const), order })),
+  weigh(1, fc.record({ kind: fc.constant("heal" as const) })),
+  weigh(3, fc.record({ kind: fc.constant("wait" as const), seconds: fc.constantFrom(60, 300, 1_000) })),
+);
+export type Step = typeof arbitraryStep extends fc.Arbitrary<infer One> ? One : never;
+
+const TUNED_EVERY_SECONDS = 330;
+
+/** A list that shows a change later than any margin, or that goes back, breaks what a proof rests on. */
+const WORD_LAG_SECONDS = 20;
+const breaksWord = (one: Step) =>
+  one.kind === "goBack" || one.kind === "fall" || (one.kind === "lag" && one.seconds > WORD_LAG_SECONDS);
+
+/** Orders covered by the proof that differ in the mirror, except for exceptions. */
+function listFalse(world: ScheduledWorld, { safeThrough, served, excepted }: Look): string[] {
+  const truth = world.provider.truth();
+  const missed = [...truth].filter(([reference, { updatedAt }]) => {
+    const stored = served.get(reference)?.updatedAt ?? 0n;
+    return updatedAt < safeThrough && stored < updatedAt;
+  });
+  const invented = [...served].filter(
+    ([reference, { updatedAt, status }]) =>
+      updatedAt < safeThrough && truth.get(reference)?.status !== status,
+  );
+  return [...missed, ...invented].map(([reference]) => reference).filter((one) => !excepted.has(one));
+}
+
+/** One schedule under way. */
+export class ScheduledRun {
+  readonly #world: ScheduledWorld;
+  #poller: Poller;
+  #look: Look | undefined;
+  #keepsItsWord = true;
+
+  constructor(world: ScheduledWorld) {
+    this.#world = world;
+    this.#poller = world.startPoller();
+  }
+
+  async cycle(): Promise<void> {
+    await this.#world.advance(INTERVAL_SECONDS);
+    await this.#poller.runOnce();
+    await this.#judge();
+  }
+
+  async #judge(): Promise<void> {
+    const before = this.#look;
+    const next = await this.#world.look();
+    this.#look = next;
+    const wentBack =
+      before !== undefined && next.safeThrough < before.safeThrough && next.breaches === before.breaches;
+    assert.equal(wentBack, false, "safe_through goes back only by a recorded breach");
+    const untrue = this.#keepsItsWord ? listFalse(this.#world, next) : [];
+    assert.deepEqual(untrue, [], "claimed, and not so");
+  }
+
+  async take(one: Step): Promise<void> {
+    this.#keepsItsWord &&= !breaksWord(one);
+    await this.#do(one);
+    await this.cycle();
+  }
+
+  async #do(one: Step): Promise<void> {
+    const world = this.#world;
+    const { provider } = world;
+    switch (one.kind) {
+      case "change":
+        for (const reference of one.orders) {
+          const change = provider.change(reference, one.skew);
+          if (one.told) await world.deliver(reference, change);
+        }
+        return;
+      case "lie":
+        return world.deliver(one.order, { updatedAt: world.now() - nanos(one.age), status: "a lie" });
+      case "fall":
+        return void provider.change(one.order, -one.seconds);
+      case "lag":
+        provider.lagSeconds = one.seconds;
+        return;
+      case "goBack":
+        return provider.goBack(one.seconds);
+      case "poison":
+        return void provider.poisoned.add(one.order);
+      case "garble":
+        return void provider.garbled.add(one.order);
+      case "heal":
+        provider.poisoned.clear();
+        provider.garbled.clear();
+        return;
+      case "wait":
+        return world.advance(one.seconds);
+      case "restart":
+        await this.#poller.close();
+        this.#poller = world.startPoller();
+        return;
+      case "kill":
+        return void (await this.#succeed());
+      case "takeOver":
+        return this.#takeOver();
+      case "killAmid":
+      case "loseCommitsAmid":
+      case "restoreAmid":
+        return this.#amid(one.kind, one.requests);
+      default: {
+        const never: never = one;
+        return never;
+      }
+    }
+  }
+
+  /** The process has ended, and its lease has expired. */
+  async #succeed(): Promise<Poller> {
+    const former = this.#poller;
+    await this.#world.endLease();
+    this.#poller = this.#world.startPoller();
+    return former;
+  }
+
+  /** Another process leads, and the former leader continues as if it still led. */
+  async #takeOver(): Promise<void> {
+    const former = await this.#succeed();
+    await this.cycle();
+    await this.#world.advance(INTERVAL_SECONDS);
+    await former.runOnce();
+    await this.#judge();
+  }
+
+  /** Something happens while a cycle waits for the answer to a list request. */
+  async #amid(kind: "killAmid" | "loseCommitsAmid" | "restoreAmid", request: number): Promise<void> {
+    const world = this.#world;
+    const { provider } = world;
+    await world.advance(INTERVAL_SECONDS);
+    // By the first request the cycle itself has begun, so the commits since then are lost.
+    let requests = 0;
+    let forgets = false;
+    if (kind === "restoreAmid") await world.keep();
+    const waiting = new Promise<void>((resolve) => {
+      provider.before = async () => {
+        requests += 1;
+        if (kind === "loseCommitsAmid" && requests === 1) await world.keep();
+        if (requests !== request) return;
+        resolve();
+        if (kind === "killAmid") await new Promise(() => undefined);
+        else {
+          forgets = true;
+          await world.restore();
+        }
+      };
+    });
+    const polled = this.#poller.runOnce();
+    await Promise.race([polled, waiting]);
+    if (kind !== "killAmid") await polled;
+    provider.before = () => undefined;
+    if (kind === "killAmid" && requests >= request) await this.#succeed();
+    // The database no longer claims what it has forgotten, and records no breach of it.
+    if (forgets) this.#look = undefined;
+    await this.#judge();
+  }
+
+  /** Whatever happened, at the end the mirror equals the provider. */
+  async end(): Promise<void> {
+    const world = this.#world;
+    const { provider } = world;
+    this.#keepsItsWord = false;
+    provider.lagSeconds = 0;
+    provider.poisoned.clear();
+    provider.garbled.clear();
+    // Late changes lengthen the margin by the next cycle at the latest.
+    await world.advance(TUNED_EVERY_SECONDS);
+    await this.cycle();
+    // Claims may be dated five minutes ahead.
+    await world.advance((this.#look?.horizonSeconds ?? 0) + 600);
+    await this.cycle();
+    await world.requestVerification();
+    const isOver = () => {
+      const truth = provider.truth();
+      const served = this.#look?.served ?? new Map();
+      return (
+        served.size === truth.size &&
+        [...truth].every(([one, { status }]) => served.get(one)?.status === status)
+      );
+    };
+    for (let cycles = 0; cycles < 6 && !(cycles > 0 && isOver()); cycles += 1) await this.cycle();
+    await this.#poller.close();
+    assert.deepEqual(this.#look?.served, provider.truth(), "the mirror is not as the provider");
+  }
+}

@@ -1,0 +1,237 @@
+import { makeApply } from "../../../src/apply/apply.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import { lookbackFor } from "../../../src/domain/window/lateness.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import type { Poller } from "../../../src/poll/leader/poller.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeTestDatabase } from "../servers/database.ts";
+import { addSource, makeEventBody, putIntoInbox } from "../mirror/orders.ts";
+import { makeScheduledProvider } from "../providers/scheduledProvider.ts";
+import type { Make, ScheduledProvider, Shown } from "../providers/scheduledProvider.ts";
+import { makeClockVirtual } from "./virtualTime.ts";
+
+const START = 1_790_000_000n * 1_000_000_000n;
+export const INTERVAL_SECONDS = 30;
+const DAY_SECONDS = 86_400;
+export const nanos = (seconds: number) => BigInt(seconds) * 1_000_000_000n;
+
+/** What the mirror reports about itself and its orders at one instant. */
+export interface Look {
+  readonly safeThrough: Instant;
+  readonly breaches: number;
+  /** How late a change may appear to a read, as far as the mirror has learned. */
+  readonly horizonSeconds: number;
+  readonly served: ReadonlyMap<string, Shown>;
+  readonly excepted: ReadonlySet<string | null>;
+}
+
+/** One source of a mirror, in virtual time, with its own provider. */
+export interface ScheduledWorld {
+  readonly provider: ScheduledProvider;
+  now(): Instant;
+  advance(seconds: number): Promise<void>;
+  /** A poller as in a separate process. */
+  startPoller(): Poller;
+  /** Ends the lease of its holder, as time does when a process was killed. */
+  endLease(): Promise<void>;
+  /** Applies an event of such a change. */
+  deliver(reference: string, change: Shown): Promise<void>;
+  requestVerification(): Promise<void>;
+  look(): Promise<Look>;
+  /** Saves the source's part of the database, for `restore`. */
+  keep(): Promise<void>;
+  /** Returns the database to the last `keep`: a failover has lost the commits since, or a backup was restored. */
+  restore(): Promise<void>;
+}
+
+/** A database with its own clock, for one schedule after another; each has its own source. */
+export interface Lane {
+  begin(make: Make): Promise<ScheduledWorld>;
+  close(): Promise<void>;
+}
+
+/** Saves the rows of a source in one table, and restores them from it without firing triggers. */
+const KEEPING = `
+create table virtual.kept (source_id text, place text, content jsonb);
+create function virtual.places() returns setof text language sql stable as $$
+  select c.table_name::text from information_schema.columns c
+  join information_schema.tables t using (table_schema, table_name)
+  where c.table_schema = 'mirror' and c.column_name = 'source_id' and t.table_type = 'BASE TABLE'
+    and c.table_name <> 'sources'
+  -- Pages refer to their walk.
+  order by c.table_name = 'walk_pages' desc
+$$;
+create function virtual.keep(kept_source text) returns void language plpgsql as $$ declare place text; begin
+  delete from virtual.kept where source_id = kept_source;
+  for place in select * from virtual.places() loop
+    execute format('insert into virtual.kept select source_id, %L, to_jsonb(t) from mirror.%I t where source_id = $1',
+      place, place) using kept_source;
+  end loop;
+  insert into virtual.kept select kept_source, 'leases', to_jsonb(l) from mirror.leases l where name = 'poll:' || kept_source;
+end $$;
+create function virtual.restore(kept_source text) returns void language plpgsql
+set session_replication_role = replica as $$ declare place text; begin
+  for place in select * from virtual.places() loop
+    execute format('delete from mirror.%I where source_id = $1', place) using kept_source;
+    execute format('insert into mirror.%I overriding system value
+      select (jsonb_populate_record(null::mirror.%I, content)).* from virtual.kept where source_id = $1 and place = %L',
+      place, place, place) using kept_source;
+  end loop;
+  delete from mirror.leases where name = 'poll:' || kept_source;
+  insert into mirror.leases select (jsonb_populate_record(null::mirror.leases, content)).* from virtual.kept
+    where source_id = kept_source and place = 'leases';
+end $$;`;
+
+const LOOK = `
+select (select safe_through from mirror.poll_state where source_id = $1) as safe,
+  (select late_tail_seconds from mirror.poll_state where source_id = $1) as tail,
+  (select count(*) from mirror.coverage_breaches where source_id = $1)::int as breaches,
+  coalesce((select json_agg(json_build_array(reference, version::text, status)) from mirror.orders
+    where source_id = $1 and gone_at is null), '[]') as served,
+  coalesce((select json_agg(reference) from mirror.exceptions where source_id = $1), '[]') as excepted`;
+
+interface LookRow {
+  readonly safe: string | null;
+  readonly tail: number | null;
+  readonly breaches: number;
+  readonly served: readonly (readonly [string, string, string])[];
+  readonly excepted: readonly (string | null)[];
+}
+
+export async function openLane(name: string): Promise<Lane> {
+  const database = await makeTestDatabase();
+  await makeClockVirtual(database.pool);
+  await database.pool.query(KEEPING);
+  const pool = makeLanePool(database.url);
+  const time = makeLaneTime(pool);
+  let schedules = 0;
+  return {
+    async begin(make) {
+      const sourceId = `${name}-${(schedules += 1)}`;
+      await addSource(pool, sourceId);
+      await time.advance(DAY_SECONDS);
+      return makeWorld({ pool, time, sourceId, make });
+    },
+    async close() {
+      await pool.end();
+      await database.drop();
+    },
+  };
+}
+
+/** Prepares each statement once per connection: planning them each time costs more than executing them. */
+function makeLanePool(url: string): Pool {
+  const planning = { keepsPlans: true, plansForAnyValues: true };
+  const pool = makePool({ url, purpose: "poll", max: 2, statementTimeoutMs: 30_000, ...planning });
+  const names = new Map<string, string>();
+  pool.on("connect", (client) => {
+    const query = client.query.bind(client) as (...given: unknown[]) => unknown;
+    const queryNamed = (text: unknown, values: unknown, ...rest: unknown[]) => {
+      if (typeof text !== "string" || !Array.isArray(values)) return query(text, values, ...rest);
+      const name = names.get(text) ?? `statement ${names.size}`;
+      names.set(text, name);
+      return query({ name, text, values }, ...rest);
+    };
+    Object.assign(client, { query: queryNamed });
+  });
+  return pool;
+}
+
+interface LaneTime {
+  readonly clock: Clock;
+  advance(seconds: number): Promise<void>;
+}
+
+/** Time moves only by `advance`. */
+function makeLaneTime(pool: Pool): LaneTime {
+  let instant = START;
+  let sleepers: { readonly until: bigint; readonly wake: () => void }[] = [];
+  return {
+    clock: {
+      now: () => instant,
+      monotonicMs: () => Number(instant - START) / 1e6,
+      sleep: (ms, signal) =>
+        new Promise((resolve, reject) => {
+          sleepers.push({ until: instant + BigInt(Math.ceil(ms)) * 1_000_000n, wake: resolve });
+          signal?.addEventListener("abort", () => reject(signal.reason as Error), { once: true });
+        }),
+    },
+    async advance(seconds) {
+      instant += nanos(seconds);
+      const due = sleepers.filter(({ until }) => until <= instant);
+      sleepers = sleepers.filter(({ until }) => until > instant);
+      for (const { wake } of due) wake();
+      await pool.query("select setval('virtual.micros', $1)", [instant / 1_000n]);
+    },
+  };
+}
+
+function makeWorld(lane: { pool: Pool; time: LaneTime; sourceId: string; make: Make }): ScheduledWorld {
+  const { pool, sourceId } = lane;
+  const { clock } = lane.time;
+  const now = () => clock.now();
+  const provider = makeScheduledProvider(now, lane.make);
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([[sourceId, "live"]]),
+  });
+  const run = async (text: string) => void (await pool.query(text, [sourceId]));
+  let processes = 0;
+  let events = 0;
+  return {
+    provider,
+    now,
+    advance: (seconds) => lane.time.advance(seconds),
+    startPoller: () =>
+      makePoller({
+        source: { sourceId },
+        client: provider,
+        pool,
+        apply,
+        clock,
+        logger: silentLogger,
+        intervalSeconds: INTERVAL_SECONDS,
+        settleSeconds: 5,
+        overlapSeconds: 60,
+        backfillSince: "PT3H",
+        pace: "cycle",
+        holder: `process ${(processes += 1)}`,
+        rateWindowMs: 0,
+        // Time passes in steps without renewals between them; a process that ends releases the lease.
+        leaseTtlMs: 30 * DAY_SECONDS * 1_000,
+      }),
+    endLease: () => run("delete from mirror.leases where name = 'poll:' || $1"),
+    async deliver(reference, { status, updatedAt }) {
+      const eventId = `evt_${sourceId}_${(events += 1)}`;
+      const order = { reference, status, updatedAt: formatInstant(updatedAt) };
+      const body = makeEventBody({ id: eventId, created: formatInstant(now()), order });
+      await apply.applyEvents(await putIntoInbox(pool, [{ sourceId, eventId, body }]));
+    },
+    requestVerification: () =>
+      run(`insert into mirror.period_requests (source_id, kind, since, until, read_down_to)
+        select $1, 'verification', at - ${nanos(DAY_SECONDS)}, at, at
+        from (select mirror.nanos_of(clock_timestamp()) as at) as clock`),
+    async look() {
+      const { rows } = await pool.query<LookRow>({ name: "look", text: LOOK, values: [sourceId] });
+      const { safe = null, tail = null, breaches = 0, served = [], excepted = [] } = rows[0] ?? {};
+      return {
+        safeThrough: BigInt(safe ?? 0),
+        breaches,
+        horizonSeconds: lookbackFor(tail ?? 0),
+        served: new Map(
+          served.map(([reference, version, status]) => [reference, { updatedAt: BigInt(version), status }]),
+        ),
+        excepted: new Set(excepted),
+      };
+    },
+    keep: () => run("select virtual.keep($1)"),
+    restore: () => run("select virtual.restore($1)"),
+  };
+}

@@ -1,0 +1,82 @@
+import { NANOS_PER_SECOND } from "../../../src/domain/order/instant.ts";
+import type { Instant } from "../../../src/domain/order/instant.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+
+/** A clock that only a test moves: an hour passes in a moment, and always in the same way. */
+export interface SimulatedClock extends Clock {
+  /** Moves to `ms` after the start, waking every sleeper at its time, with all that follows from it. */
+  runUntil(ms: number): Promise<void>;
+}
+
+interface Sleeper {
+  readonly wakesAtMs: number;
+  readonly wake: () => void;
+}
+
+/** What a clock waits for, in addition to the code that its sleepers run. */
+export interface Surroundings {
+  /** Resolves when everything that was set free has come to rest. */
+  readonly rest: () => Promise<void>;
+  /** Called when time has moved and nobody is awake yet. */
+  readonly move: (nowMs: number) => Promise<void>;
+}
+
+const ALONE: Surroundings = {
+  rest: () => new Promise((resolve) => setImmediate(resolve)),
+  move: () => Promise.resolve(),
+};
+
+export function makeSimulatedClock(
+  startsAt: Instant = 1_700_000_000n * NANOS_PER_SECOND,
+  { rest, move }: Surroundings = ALONE,
+): SimulatedClock {
+  const sleepers = new Set<Sleeper>();
+  let nowMs = 0;
+
+  function sleep(ms: number, signal?: AbortSignal): Promise<void> {
+    return new Promise((resolve, reject) => {
+      if (signal?.aborted) {
+        reject(signal.reason as Error);
+        return;
+      }
+      const sleeper = {
+        wakesAtMs: nowMs + ms,
+        wake: () => {
+          signal?.removeEventListener("abort", abort);
+          resolve();
+        },
+      };
+      const abort = () => {
+        sleepers.delete(sleeper);
+        reject(signal?.reason as Error);
+      };
+      signal?.addEventListener("abort", abort, { once: true });
+      sleepers.add(sleeper);
+    });
+  }
+
+  return {
+    now: () => startsAt + BigInt(Math.round(nowMs * 1e6)),
+    monotonicMs: () => nowMs,
+    sleep,
+    async runUntil(ms) {
+      for (;;) {
+        // Let everything that the last step set free come to rest before time goes on.
+        await rest();
+        let next: Sleeper | undefined;
+        for (const sleeper of sleepers) if (!next || sleeper.wakesAtMs < next.wakesAtMs) next = sleeper;
+        if (next === undefined || next.wakesAtMs > ms) break;
+        sleepers.delete(next);
+        if (next.wakesAtMs > nowMs) {
+          nowMs = next.wakesAtMs;
+          await move(nowMs);
+        }
+        next.wake();
+      }
+      if (ms > nowMs) {
+        nowMs = ms;
+        await move(nowMs);
+      }
+    },
+  };
+}

@@ -1,0 +1,274 @@
+import { onTestFinished, vi } from "vitest";
+import type { Apply } from "../../../src/apply/apply.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makePoller } from "../../../src/poll/leader/poller.ts";
+import type { PollDeps } from "../../../src/poll/cycle/deps.ts";
+import { makeBudget } from "../../../src/provider/rate/budget.ts";
+import { makeProviderClient } from "../../../src/provider/client.ts";
+import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
+import type { Sandbox, SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { makeTestDatabase } from "../servers/database.ts";
+import type { TestDatabase } from "../servers/database.ts";
+import { makeLiveApply } from "../mirror/liveApply.ts";
+import { addSource } from "../mirror/orders.ts";
+import { makeSimulatedClock } from "./simulatedClock.ts";
+import type { SimulatedClock } from "./simulatedClock.ts";
+import { LIVE, speakTo } from "../providers/testSandbox.ts";
+
+/** A request of a poller to the provider, at a virtual time. */
+export interface SentRequest {
+  readonly atMs: number;
+  readonly url: URL;
+  readonly status: number;
+}
+
+/** A poller in a separate process, as far as a clock can simulate one. */
+export interface PollerProcess {
+  /** It never wakes again, and releases nothing. */
+  kill(): void;
+  /** As by SIGSTOP and SIGCONT. */
+  freeze(): void;
+  thaw(): void;
+}
+
+/** Sandbox, Postgres and pollers in one virtual time: an hour passes as fast as its requests are answered. */
+export interface VirtualWorld {
+  readonly clock: SimulatedClock;
+  readonly pool: Pool;
+  readonly apply: Apply;
+  readonly sandbox: Sandbox;
+  /** For queries of the sandbox's state. */
+  readonly provider: TestDatabase["pool"];
+  readonly sent: readonly SentRequest[];
+  /** Orders whose state in the mirror is not the provider's, of those that changed before an instant. */
+  readonly differences: (before: bigint) => Promise<string[]>;
+  readonly steer: ReturnType<typeof speakTo>["steer"];
+  /** Starts a poller as it starts by default: every 30 s, settle 5 s, overlap 60 s. */
+  readonly startPoller: (holder: string, more?: Partial<PollDeps>) => PollerProcess;
+}
+
+const CLOCK_START = 1_790_000_000n * 1_000_000_000n;
+/** Code that is about to send its next request takes a few turns of the event loop to get there. */
+const QUIET_TURNS = 5;
+
+export async function startVirtualWorld(options: Partial<SandboxOptions> = {}): Promise<VirtualWorld> {
+  const database = await makeTestDatabase();
+  const provider = await makeTestDatabase();
+  const closePool: { close?: () => Promise<void> } = {};
+  const sandbox = await startSandbox({
+    databaseUrl: provider.url,
+    port: 0,
+    seed: 1,
+    speed: 0,
+    rateWindow: "sliding",
+    clock: "virtual",
+    clockStart: CLOCK_START,
+    ...options,
+  });
+  onTestFinished(async () => {
+    await closePool.close?.();
+    await sandbox.close();
+    await provider.drop();
+    await database.drop();
+  });
+  await makeClockVirtual(database.pool);
+  const traffic = makeTraffic();
+  const clock = makeSimulatedClock(CLOCK_START, {
+    rest: traffic.rest,
+    async move(nowMs) {
+      const instant = CLOCK_START + BigInt(Math.round(nowMs * 1e6));
+      await database.pool.query("select setval('virtual.micros', $1)", [instant / 1_000n]);
+      const behindMs = Number(instant - sandbox.now()) / 1e6;
+      if (behindMs > 0) await sandbox.advance(behindMs);
+    },
+  });
+  const sent: SentRequest[] = [];
+  watchFetch(traffic, (request) => sent.push({ ...request, atMs: clock.monotonicMs() }));
+  const plainPool = makePool({ url: database.url, purpose: "poll", max: 6, statementTimeoutMs: 60_000 });
+  closePool.close = () => plainPool.end();
+  const pool = watchPool(traffic, plainPool);
+  await addSource(pool, "live");
+  const apply = makeLiveApply(pool);
+  const startPoller: VirtualWorld["startPoller"] = (holder, more = {}) => {
+    const { clock: own, ...life } = makeMortalClock(clock);
+    const client = makeProviderClient({
+      baseUrl: sandbox.url,
+      apiKey: LIVE,
+      budget: makeBudget({ clock: own }),
+      clock: own,
+      logger: silentLogger,
+    });
+    const poller = makePoller({
+      source: { sourceId: "live" },
+      client,
+      pool,
+      apply,
+      clock: own,
+      logger: silentLogger,
+      intervalSeconds: 30,
+      settleSeconds: 5,
+      overlapSeconds: 60,
+      backfillSince: "P30D",
+      pace: "cycle",
+      holder,
+      ...more,
+    });
+    void (async () => {
+      for (;;) {
+        const { outcome, waitMs } = await poller.runOnce();
+        await own.sleep(outcome === "not_due" || outcome === "not_leading" ? waitMs : 1_000);
+      }
+    })();
+    return life;
+  };
+  async function differences(before: bigint): Promise<string[]> {
+    const mirrored = await database.pool.query<{ reference: string; version: string }>(
+      "select reference, version from mirror.orders",
+    );
+    const { rows } = await provider.pool.query<{ reference: string; updated_at: string }>(
+      "select reference, updated_at from sandbox.orders where livemode and updated_at < $1",
+      [before],
+    );
+    const versions = new Map(mirrored.rows.map(({ reference, version }) => [reference, version]));
+    return rows
+      .filter(({ reference, updated_at }) => versions.get(reference) !== updated_at)
+      .map(({ reference }) => reference);
+  }
+  const { steer } = speakTo(sandbox);
+  return {
+    clock,
+    pool,
+    apply,
+    sandbox,
+    provider: provider.pool,
+    sent,
+    differences,
+    steer,
+    startPoller,
+  };
+}
+
+/**
+ * The database's own clock follows a sequence: every transaction sees its values immediately. The function contains no
+ * select, so that Postgres can inline it.
+ */
+export async function makeClockVirtual(pool: Pool): Promise<void> {
+  await pool.query(`
+    create schema virtual;
+    create sequence virtual.micros minvalue 0;
+    select setval('virtual.micros', ${CLOCK_START / 1_000n});
+    create function virtual.clock_timestamp() returns timestamptz language sql volatile as
+      $$ select 'epoch'::timestamptz + pg_sequence_last_value('virtual.micros'::regclass) * interval '1 microsecond' $$;
+    do $$ declare place record; begin
+      for place in select table_name, column_name from information_schema.columns
+        where table_schema = 'mirror' and column_default in ('clock_timestamp()', 'now()')
+          and table_name in (select tablename from pg_tables where schemaname = 'mirror') loop
+        execute format('alter table mirror.%I alter column %I set default virtual.clock_timestamp()',
+          place.table_name, place.column_name);
+      end loop;
+      execute format('alter database %I set search_path = virtual, pg_catalog, public', current_database());
+    end $$`);
+}
+
+interface Traffic {
+  track<Result>(work: Promise<Result>): Promise<Result>;
+  enter(): void;
+  leave(): void;
+  readonly rest: () => Promise<void>;
+}
+
+function makeTraffic(): Traffic {
+  let underWay = 0;
+  let end: () => void = () => undefined;
+  let ended = Promise.resolve();
+  const enter = () => {
+    if (underWay === 0) ended = new Promise((resolve) => (end = resolve));
+    underWay += 1;
+  };
+  const leave = () => {
+    underWay -= 1;
+    if (underWay === 0) end();
+  };
+  return {
+    enter,
+    leave,
+    track: (work) => {
+      enter();
+      return work.finally(leave);
+    },
+    async rest() {
+      for (let quiet = 0; quiet < QUIET_TURNS; quiet = underWay === 0 ? quiet + 1 : 0) {
+        // Spinning until then would take the processor from the code that this waits for.
+        await ended;
+        await new Promise((resolve) => setImmediate(resolve));
+      }
+    },
+  };
+}
+
+/** Forwards complete answers, so that reading a body takes no uncounted time. */
+function watchFetch(traffic: Traffic, note: (request: { url: URL; status: number }) => void): void {
+  const plain = globalThis.fetch;
+  vi.stubGlobal("fetch", (input: string, init?: RequestInit) =>
+    traffic.track(
+      (async () => {
+        const answer = await plain(input, init);
+        const body = await answer.arrayBuffer();
+        const url = new URL(input);
+        if (url.pathname.startsWith("/v1/")) note({ url, status: answer.status });
+        return new Response(body, { status: answer.status, headers: answer.headers });
+      })(),
+    ),
+  );
+  onTestFinished(() => void vi.unstubAllGlobals());
+}
+
+function watchPool(traffic: Traffic, pool: Pool): Pool {
+  const query = (...query: Parameters<Pool["query"]>) => traffic.track(pool.query(...query) as never);
+  const connect = async () => {
+    traffic.enter();
+    const client = await pool.connect();
+    const release = client.release.bind(client);
+    client.release = (error) => {
+      client.release = release;
+      traffic.leave();
+      release(error);
+    };
+    return client;
+  };
+  return new Proxy(pool, {
+    get: (target, name) =>
+      name === "query" ? query : name === "connect" ? connect : (Reflect.get(target, name) as unknown),
+  });
+}
+
+function makeMortalClock(clock: Clock): PollerProcess & { readonly clock: Clock } {
+  let dead = false;
+  let thawed: Promise<void> = Promise.resolve();
+  let thaw: () => void = () => undefined;
+  const never = () => new Promise<void>(() => undefined);
+  return {
+    clock: {
+      ...clock,
+      async sleep(ms, signal) {
+        await clock.sleep(ms, signal);
+        await thawed;
+        if (dead) await never();
+      },
+    },
+    kill: () => void (dead = true),
+    freeze: () => void (thawed = new Promise((resolve) => (thaw = resolve))),
+    thaw: () => thaw(),
+  };
+}
+
+/** The most requests among `times`, in milliseconds, that any ten seconds hold. */
+export function mostInTenSeconds(times: readonly number[]): number {
+  return times.reduce(
+    (most, from) => Math.max(most, times.filter((time) => time >= from && time < from + 10_000).length),
+    0,
+  );
+}
