@@ -13,7 +13,8 @@ create table mirror.sources (
   created_at timestamptz not null default now(),
   provider   text,
   branch_ids text[] not null default '{}',
-  refused_branches text
+  refused_branches text,
+  paused_at  timestamptz
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
 comment on column mirror.sources.source_id  is 'Name of the source, as in the address /webhooks/:source.';
@@ -23,6 +24,7 @@ comment on column mirror.sources.created_at is 'When the source was first config
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
 comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
+comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 
 create table mirror.inbox (
   seq          bigint generated always as identity,
@@ -261,6 +263,8 @@ create table mirror.quarantine (
   raw_hash      bytea generated always as (sha256(raw)) stored,
   state         text not null default 'open' check (state in ('open', 'dismissed')),
   quarantined_at timestamptz not null default clock_timestamp(),
+  dismissed_at   timestamptz,
+  dismissed_because text,
   primary key (quarantine_id, source_id),
   unique (inbox_seq, source_id)
 );
@@ -277,6 +281,12 @@ comment on column mirror.quarantine.reference is 'The order''s reference, where 
 comment on column mirror.quarantine.source_id is 'The source; references sources.';
 comment on column mirror.quarantine.state is 'open, or dismissed by a person.';
 comment on column mirror.quarantine.via is 'What brought it: webhook, poll, backfill, refetch, verify or write.';
+comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing needs to be done.';
+comment on column mirror.quarantine.dismissed_because is 'The reason that the person gave.';
+-- For the list by reason, and the exact count of what a retry would take, without reading the documents.
+create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
+create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
+create index quarantine_by_reference on mirror.quarantine (source_id, reference) where reference is not null;
 create unique index quarantine_once on mirror.quarantine (source_id, raw_hash) where inbox_seq is null;
 create index quarantine_excepted on mirror.quarantine (source_id) where state = 'open' and inbox_seq is null;
 create index quarantine_open on mirror.quarantine (source_id, quarantined_at) where state = 'open';
@@ -321,10 +331,13 @@ create table mirror.poll_state (
   last_error            text,
   last_error_at         timestamptz,
   failing_since         timestamptz,
-  trouble               text
+  trouble               text,
+  settle_seconds        double precision,
+  overlap_seconds       double precision,
+  late_tail_seconds     double precision
 );
 comment on table  mirror.poll_state                       is 'The state of polling, one row per source.';
-comment on column mirror.poll_state.history_since         is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever requested. Set once, when the source was first polled.';
+comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
 comment on column mirror.poll_state.polled_through        is 'End of the last window that the fast sweep walked completely, nanoseconds since 1970: the cursor.';
 comment on column mirror.poll_state.safe_through          is 'The mirror has every change with updatedAt from history_since (inclusive) to this instant (exclusive), as far as all evidence shows; nanoseconds since 1970. Goes back only when a breach is recorded (coverage_breaches). Null until the first proof.';
 comment on column mirror.poll_state.provider_clock        is 'The provider''s clock at the start of the last cycle, nanoseconds since 1970.';
@@ -336,6 +349,9 @@ comment on column mirror.poll_state.failing_since         is 'When the first of 
 comment on column mirror.poll_state.trouble               is 'Kind of last_error: key_refused, rate_limited, slow, away or other; null when the last cycle did not fail.';
 comment on column mirror.poll_state.last_cycle_started_at is 'Start of the last cycle, by the database''s clock: a new leader keeps the pace of the old one.';
 comment on column mirror.poll_state.source_id is 'The source; references sources.';
+comment on column mirror.poll_state.settle_seconds    is 'How far before the present the windows of the fast sweep end, as tuned.';
+comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
+comment on column mirror.poll_state.late_tail_seconds is 'Greatest age at which a change of the last week was seen that an earlier read had missed; 0: none was late.';
 
 create table mirror.coverage (
   coverage_id bigint generated always as identity,

@@ -40,13 +40,3 @@ comment on column mirror.ops_sessions.created_at is 'When the person logged in, 
 comment on column mirror.ops_sessions.expires_at is 'When the session ends at the latest.';
 comment on column mirror.ops_sessions.role is 'What the session may do: operator or viewer.';
 create index ops_sessions_by_end on mirror.ops_sessions (expires_at);
-
-alter table mirror.quarantine
-  add column dismissed_at timestamptz,
-  add column dismissed_because text;
-comment on column mirror.quarantine.dismissed_at      is 'When a person decided that nothing needs to be done.';
-comment on column mirror.quarantine.dismissed_because is 'The reason that the person gave.';
--- For the list by reason, and the exact count of what a retry would take, without reading the documents.
-create index quarantine_open_by_reason on mirror.quarantine (reason, source_id, quarantine_id) where state = 'open';
-create index quarantine_dismissed on mirror.quarantine (quarantine_id) where state = 'dismissed';
-create index quarantine_by_reference on mirror.quarantine (source_id, reference) where reference is not null;

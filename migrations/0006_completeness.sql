@@ -73,11 +73,6 @@ comment on column mirror.period_requests.ended_at     is 'When it was done, fail
 create index period_requests_open on mirror.period_requests (source_id, kind, request_id) where state in ('requested', 'running');
 create index period_requests_nightly on mirror.period_requests (source_id, requested_at) where nightly;
 
-comment on column mirror.poll_state.history_since is 'Start of the period that safe_through covers, nanoseconds since 1970. Nothing older was ever read completely. A backfill that reaches further back lowers it.';
-
-alter table mirror.sources add column paused_at timestamptz;
-comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
-
 create table mirror.open_order_checks (
   source_id  text not null references mirror.sources,
   reference  text not null,

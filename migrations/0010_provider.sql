@@ -32,13 +32,6 @@ comment on column mirror.arrivals.changes is 'How many changes were this old whe
 comment on column mirror.arrivals.hour is 'The hour in which they were seen.';
 comment on column mirror.arrivals.source_id is 'The source; references sources.';
 
-alter table mirror.poll_state add column settle_seconds double precision;
-alter table mirror.poll_state add column overlap_seconds double precision;
-alter table mirror.poll_state add column late_tail_seconds double precision;
-comment on column mirror.poll_state.settle_seconds    is 'How far before the present the windows of the fast sweep end, as tuned.';
-comment on column mirror.poll_state.overlap_seconds   is 'How far each window reaches back into the one before, as tuned.';
-comment on column mirror.poll_state.late_tail_seconds is 'Greatest age at which a change of the last week was seen that an earlier read had missed; 0: none was late.';
-
 create table mirror.provider_requests (
   source_id text not null references mirror.sources,
   minute    timestamptz not null,

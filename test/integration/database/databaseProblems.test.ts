@@ -49,6 +49,8 @@ describe("a database that does not do what is needed is told with its cause and 
 
   it("a server that only reads", TIMEOUT, async () => {
     await database.pool.query(`grant all on all tables in schema public to ${ACCOUNT}`);
+    // Only the owner of the mirror may take the migrations' lock; the server refuses to write after that.
+    await database.pool.query(`grant execute on function pg_advisory_lock(bigint) to ${ACCOUNT}`);
     await setAccount("set default_transaction_read_only = on");
     const told = await migrate(newcomerUrl);
     await setAccount("reset default_transaction_read_only");
