@@ -22,7 +22,12 @@ type JsonSchema = Record<string, unknown>;
 const SCHEMAS = {
   Order: orderSchema,
   OrderAnswer: orderResponseSchema,
-  OrderPage: listOrdersResponseSchema,
+  OrderPage: listOrdersResponseSchema.extend({
+    revisions: z
+      .array(z.object({ revision: z.number().int(), changedAt: z.string() }))
+      .optional()
+      .describe("With revisions=1: how often each order of `data` has changed, and when it last did."),
+  }),
   BranchPage: listBranchesResponseSchema,
   Change: changeSchema,
   ChangePage: z.object({

@@ -1,10 +1,20 @@
-/** A page of a list, without `request_id`. Each of `orders` is the JSON text of one order, unchanged. */
+import { formatInstant } from "../domain/order/instant.ts";
+import type { ListedOrder } from "./orderReads.sql.ts";
+
+/**
+ * A page of a list, without `request_id`. Each of `orders` is the unchanged JSON text of one order; `revisions` adds a
+ * list with the revision of each, in the same sequence.
+ */
 export function writePage(page: {
-  orders: readonly string[];
+  orders: readonly ListedOrder[];
   hasMore: boolean;
   limit: number;
   offset: number;
+  revisions: boolean;
 }): string {
   const { orders, hasMore, limit, offset } = page;
-  return `{"data":[${orders.join(",")}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}}`;
+  const texts = orders.map(({ raw }) => raw).join(",");
+  const listed = orders.map(({ revision, changedAt }) => ({ revision, changedAt: formatInstant(changedAt) }));
+  const revisions = page.revisions ? `,"revisions":${JSON.stringify(listed)}` : "";
+  return `{"data":[${texts}],"hasMore":${hasMore},"limit":${limit},"offset":${offset}${revisions}}`;
 }

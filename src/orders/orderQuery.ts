@@ -67,12 +67,17 @@ export const pageSchema = filterSchema.extend({
     .string({ error: "given once" })
     .optional()
     .describe('Continues after a page: from the address in Link: rel="next".'),
+  revisions: z
+    .enum(["0", "1"], { error: "0 or 1" })
+    .default("0")
+    .describe("1: adds the list `revisions`, with the revision of each order as in the change feed."),
 });
 
 /** A filter as given by the client; its branch is not resolved yet. */
 export type AskedFilter = Omit<OrderFilter, "sourceId" | "branchId"> & { readonly branch?: BranchName };
 
-export type AskedPage = AskedFilter & Pick<OrdersQuery, "sort" | "after" | "limit" | "offset">;
+export type AskedPage = AskedFilter &
+  Pick<OrdersQuery, "sort" | "after" | "limit" | "offset"> & { readonly revisions: boolean };
 
 /** The parameters that select orders. Throws RefusedRequestError, 422. */
 export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
@@ -84,7 +89,14 @@ export function parseOrderFilter(parameters: URLSearchParams): AskedFilter {
  * `sort=firstSeenAt`, which is the default with `firstSeenSince`. Throws RefusedRequestError, 422.
  */
 export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
-  const { cursor, offset, sort: given, limit, ...filter } = parseParameters(pageSchema, parameters);
+  const {
+    cursor,
+    offset,
+    sort: given,
+    limit,
+    revisions,
+    ...filter
+  } = parseParameters(pageSchema, parameters);
   // New orders can be anywhere in the order of updatedAt: a backfill adds old ones.
   const sort = given ?? (filter.firstSeenSince === undefined ? "updatedAt" : "firstSeenAt");
   const asked = readFilter(filter);
@@ -95,7 +107,7 @@ export function parseOrderQuery(parameters: URLSearchParams): AskedPage {
   if (cursor !== undefined && after === undefined) {
     throw refuseParameter("cursor must be one that an answer with the same sort gave.");
   }
-  return { ...asked, sort, limit, offset: offset ?? 0, after };
+  return { ...asked, sort, limit, offset: offset ?? 0, after, revisions: revisions === "1" };
 }
 
 function readFilter({ branch, ...filter }: z.infer<typeof filterSchema>): AskedFilter {

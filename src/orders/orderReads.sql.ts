@@ -24,6 +24,10 @@ export interface ListedOrder {
   /** The order object's JSON text, unchanged. */
   readonly raw: string;
   readonly position: OrderPosition;
+  /** As in the change feed: the number of states that the order has had. */
+  readonly revision: number;
+  /** When the mirror learned of this state, by the database's clock, to the microsecond. */
+  readonly changedAt: Instant;
 }
 
 const NANOS_PER_MICRO = 1_000n;
@@ -39,8 +43,9 @@ const SORT_COLUMNS: Readonly<Record<OrderSort, string>> = {
  * Converted in the outer query, for the rows of the page only: a deep offset would otherwise convert everything it
  * skips.
  */
-const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at";
-const COLUMNS = `raw::text as raw, reference, version,
+const PAGE_COLUMNS = "raw, reference, version, pickup_time, first_seen_at, revision, changed_at";
+const COLUMNS = `raw::text as raw, reference, version, revision,
+  (extract(epoch from changed_at) * 1000000)::bigint as changed_micros,
   (extract(epoch from pickup_time) * 1000000)::bigint as pickup_micros,
   (extract(epoch from first_seen_at) * 1000000)::bigint as first_seen_micros`;
 
@@ -48,6 +53,8 @@ interface OrderRow {
   readonly raw: string;
   readonly reference: string;
   readonly version: string;
+  readonly revision: number;
+  readonly changed_micros: string;
   readonly pickup_micros: string | null;
   readonly first_seen_micros: string;
 }
@@ -70,7 +77,12 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
   });
   const text = `select ${COLUMNS} from (${pages.join(" union all ")}) as page ${paging}`;
   const { rows } = await pool.query<OrderRow>(text, values);
-  return rows.map((row) => ({ raw: row.raw, position: readPosition(query.sort, row) }));
+  return rows.map((row) => ({
+    raw: row.raw,
+    position: readPosition(query.sort, row),
+    revision: row.revision,
+    changedAt: BigInt(row.changed_micros) * NANOS_PER_MICRO,
+  }));
 }
 
 export interface Freshness {

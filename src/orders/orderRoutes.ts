@@ -44,7 +44,7 @@ export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "ord
   return async (request, response) => {
     const sourceId = authenticate(request);
     const parameters = readParameters(request.url);
-    const { sort, after, limit, offset, ...asked } = parseOrderQuery(parameters);
+    const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
     await stampFreshness(response, { pool, sourceId });
     const filter = await resolveBranch(pool, { sourceId, asked });
     const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
@@ -54,8 +54,7 @@ export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "ord
       parameters.set("cursor", writeCursor(sort, last.position));
       response.set("Link", `<?${parameters.toString()}>; rel="next"`);
     }
-    const orders = page.orders.map(({ raw }) => raw);
-    sendJson(response, writePage({ orders, hasMore: page.hasMore, limit, offset }));
+    sendJson(response, writePage({ ...page, limit, offset, revisions }));
   };
 }
 

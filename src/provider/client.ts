@@ -127,7 +127,7 @@ export interface ProviderClientDeps {
   /** One per organization and mode, shared by all clients of this process. */
   readonly budget: Budget;
   readonly clock: Clock;
-  readonly logger: Logger;
+  readonly logger: Pick<Logger, "debug">;
   /** Called when a request ends, unless the caller abandoned it; must not throw. */
   readonly onAnswer?: ((answered: Answered) => void) | undefined;
   /** Per request, excluding the wait for its turn. */

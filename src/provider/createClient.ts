@@ -1,9 +1,8 @@
 import { systemClock } from "../runtime/lifecycle/clock.ts";
-import { silentLogger } from "../runtime/telemetry/logger.ts";
 import { makeBudget } from "./rate/budget.ts";
 import { makeProviderClient } from "./client.ts";
 import type { ProviderClient } from "./client.ts";
-import { SPEC_LIMITS } from "./rate/policies.ts";
+import { NO_LIMITS, SPEC_LIMITS } from "./rate/policies.ts";
 
 // The package's entry point: it exports a name for every type that its functions accept or return.
 export type { Instant } from "../domain/order/instant.ts";
@@ -37,8 +36,8 @@ export interface ClientOptions {
   readonly deadlineMs?: number;
 }
 
-const UNPACED = { requestsMax: 1_000_000, windowMs: 1_000 };
-const NO_LIMITS = { sustained: UNPACED, "order-list": UNPACED, geocoding: UNPACED };
+/** A client's errors say everything; the log, with its package, is for processes. */
+const logger = { debug: () => undefined };
 
 /**
  * The typed client of the provider's API, for programs that use this package. Make one per organization and mode: it
@@ -49,5 +48,5 @@ const NO_LIMITS = { sustained: UNPACED, "order-list": UNPACED, geocoding: UNPACE
  */
 export function createClient({ paced = true, ...options }: ClientOptions): ProviderClient {
   const budget = makeBudget({ clock: systemClock, limits: paced ? SPEC_LIMITS : NO_LIMITS });
-  return makeProviderClient({ ...options, budget, clock: systemClock, logger: silentLogger });
+  return makeProviderClient({ ...options, budget, clock: systemClock, logger });
 }

@@ -18,8 +18,15 @@ export interface PreparedRequest {
 const SENDABLE_KEY = /^[\x21-\x7e]+$/;
 
 /** Throws ConfigurationError for an unusable base address or key; the message shows neither. */
-export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: string }): ProviderAddress {
-  if (!SENDABLE_KEY.test(apiKey)) {
+export function makeAddress(options: {
+  baseUrl: string;
+  /** Null: nothing authorizes the requests; for a mirror that trusts its own machine. */
+  apiKey: string | null;
+  /** Sent with every request. */
+  headers?: Readonly<Record<string, string>> | undefined;
+}): ProviderAddress {
+  const { baseUrl, apiKey } = options;
+  if (apiKey !== null && !SENDABLE_KEY.test(apiKey)) {
     throw new ConfigurationError("the API key is empty or holds characters that no key has", {
       fix: "look for spaces or a line break in the value of the key",
     });
@@ -36,7 +43,8 @@ export function makeAddress({ baseUrl, apiKey }: { baseUrl: string; apiKey: stri
       }
       if (query !== undefined) url.search = query.toString();
       const headers = {
-        authorization: `Bearer ${apiKey}`,
+        ...options.headers,
+        ...(apiKey === null ? {} : { authorization: `Bearer ${apiKey}` }),
         accept: "application/json",
         "user-agent": `order-mirror/${VERSION}`,
       };
@@ -55,8 +63,8 @@ function parseBaseUrl(baseUrl: string): URL {
   const url = URL.canParse(baseUrl) ? new URL(baseUrl) : null;
   const isHttp = url !== null && (url.protocol === "http:" || url.protocol === "https:");
   if (!isHttp || url.username + url.password + url.search + url.hash !== "") {
-    throw new ConfigurationError("the provider's base address is not a plain http or https address", {
-      fix: "set DELIVERY_BASE_URL to something like https://api.example.com",
+    throw new ConfigurationError("the base address is not a plain http or https address", {
+      fix: "write it like https://api.example.com; the provider's is in DELIVERY_BASE_URL",
     });
   }
   return url;

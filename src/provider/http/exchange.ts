@@ -1,10 +1,12 @@
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import type { PreparedRequest } from "./address.ts";
 import type { Permit } from "../rate/budget.ts";
+import { describeError } from "../../runtime/telemetry/errorFields.ts";
 import { DeadlineReached } from "../../runtime/lifecycle/abort.ts";
 import { ProviderError, ProviderUnavailableError } from "../errors.ts";
 import { parseHttpDate } from "./httpDate.ts";
 import { policiesOf } from "../rate/policies.ts";
+import type { PolicyName } from "../rate/policies.ts";
 import type { ProviderClock } from "../rate/providerClock.ts";
 import { readRateHeaders } from "../rate/rateHeaders.ts";
 import { discardBody, readJsonBody, UnreadableBodyError } from "./readBody.ts";
@@ -56,23 +58,33 @@ export function makeExchange(deps: {
     const refused = permit.learn({ ...readRateHeaders(headers), refusedForMs });
     // Before the body, which may be slow: others wait for the end of this request.
     permit.release();
-    const { refusal, text } = await readRefusalOf(response);
-    const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
-    const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
-    const answer = text === null ? undefined : { status, headers, text };
-    const endpoint = describeEndpoint(request);
-    const namesOrder = request.reference !== undefined;
-    return makeRefusalError({ endpoint, namesOrder, status, refusal, retryAfterMs, policy, answer });
+    return readRefused(request, response, { retryAfterMs, refused });
   }
 
   return exchange;
+}
+
+/** The error for an unsuccessful answer. `refused` are the policies that a 429 may refer to. */
+export async function readRefused(
+  request: ProviderRequest,
+  response: Response,
+  { retryAfterMs, refused }: { retryAfterMs: number | null; refused: readonly PolicyName[] },
+): Promise<ProviderError> {
+  const { headers, status } = response;
+  const { refusal, text } = await readRefusalOf(response);
+  const named = policiesOf(request.policy).find((policy) => refusal.message?.includes(policy));
+  const policy = named ?? (refused.length === 1 ? (refused[0] ?? null) : null);
+  const answer = text === null ? undefined : { status, headers, text };
+  const endpoint = describeEndpoint(request);
+  const namesOrder = request.reference !== undefined;
+  return makeRefusalError({ endpoint, namesOrder, status, refusal, retryAfterMs, policy, answer });
 }
 
 const TOO_MANY_REQUESTS = 429;
 const SERVER_ERROR_MIN = 500;
 
 /** Null if it is not applicable; a 5xx without the field requires no wait. */
-function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
+export function readRetryAfterMs({ status, headers }: Response, providerClock: ProviderClock): number | null {
   const field = headers.get("retry-after");
   if (status !== TOO_MANY_REQUESTS && (status < SERVER_ERROR_MIN || field === null)) return null;
   const sentAt = parseHttpDate(headers.get("date") ?? "") ?? providerClock.providerNow();
@@ -109,6 +121,17 @@ export function toUnavailable(
   if (signal.reason instanceof DeadlineReached) {
     return new ProviderUnavailableError(`${endpoint} was not answered in time`, facts, { reason: "timeout" });
   }
-  const text = `${endpoint} could not be sent, or its answer was cut off`;
+  const text = `${endpoint} could not be sent, or its answer was cut off${nameCause(error)}`;
   return new ProviderUnavailableError(text, facts, { reason: "network", cause: error });
+}
+
+/** The system's or fetch's code, such as ` (ECONNREFUSED)`; fetch hides it in a cause. Codes only: texts may quote input. */
+function nameCause(error: unknown): string {
+  let cause = error;
+  while (cause instanceof Error) {
+    const { code } = describeError(cause);
+    if (code !== undefined) return ` (${code})`;
+    cause = cause.cause;
+  }
+  return "";
 }

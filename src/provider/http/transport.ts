@@ -11,11 +11,13 @@ import type { Answered, SendRequest } from "./request.ts";
 
 export interface TransportDeps {
   readonly baseUrl: string;
-  readonly apiKey: string;
+  /** Null: see makeAddress. */
+  readonly apiKey: string | null;
+  readonly headers?: Readonly<Record<string, string>> | undefined;
   readonly budget: Budget;
   readonly clock: Clock;
   readonly providerClock: ProviderClock;
-  readonly logger: Logger;
+  readonly logger: Pick<Logger, "debug">;
   /** From the start of a request to the end of its body, excluding the wait for the budget. */
   readonly deadlineMs: number;
   /** Called when a request ends, unless the caller abandoned it; must not throw. */

@@ -12,6 +12,15 @@ export const SPEC_LIMITS: Readonly<Record<PolicyName, RateRule>> = {
   geocoding: { requestsMax: 100, windowMs: 10_000 },
 };
 
+const UNLIMITED = { requestsMax: 1_000_000, windowMs: 1_000 };
+
+/** Of a mirror, whose reads have no rate limits; a 429 is respected anyway. */
+export const NO_LIMITS: typeof SPEC_LIMITS = {
+  sustained: UNLIMITED,
+  "order-list": UNLIMITED,
+  geocoding: UNLIMITED,
+};
+
 /**
  * Half of the limit for all requests: if writes are forwarded, the poller and the web process do not know of each
  * other.

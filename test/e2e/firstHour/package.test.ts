@@ -104,6 +104,18 @@ const TYPED = `
   import type { CreateOrderRequest, OrderAnswer, ProviderClient, Snapshot } from "order-mirror";
   import { RateLimitedError } from "order-mirror/errors";
   import { parseInstant } from "order-mirror/instant";
+  import { createMirrorClient, fileStore, verifyWebhook } from "order-mirror/mirror";
+  import type { Change, MirrorClient, Order, OrdersQuery, WebhookMessage } from "order-mirror/mirror";
+  const mirror: MirrorClient = createMirrorClient({ baseUrl: "http://localhost:3000", token: "t" });
+  export const find = async (query: OrdersQuery): Promise<Order[]> => {
+    const found: Order[] = [];
+    for await (const order of mirror.orders(query)) found.push(order);
+    return found;
+  };
+  export const follow = async (take: (change: Change) => Promise<void>) => {
+    for await (const change of mirror.changes({ store: fileStore("cursor") })) await take(change);
+  };
+  export const message: WebhookMessage = verifyWebhook({ headers: {}, body: "", secrets: [] });
   const client: ProviderClient = createClient({ baseUrl: "http://localhost:4010", apiKey: "k" });
   const since: bigint = parseInstant("2026-11-20T00:00:00Z");
   export const answer: Promise<OrderAnswer> = client.getOrder("DO-1");
@@ -163,6 +175,31 @@ it("says what to do where the optional Postgres was left out, and its client wor
   expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
 });
 
+it("reads a mirror where nothing but the packages of its client is installed", async () => {
+  const reader = path.join(folder, "reader");
+  const home = path.join(reader, "node_modules", "order-mirror");
+  await mkdir(path.join(home, "node_modules"), { recursive: true });
+  await run("tar", ["-xzf", tarball, "-C", home, "--strip-components=1"]);
+  const needed = ["eventsource-parser", "http-message-signatures", "p-queue", "structured-headers", "zod"];
+  for (const name of needed) await symlink(path.join(MODULES, name), path.join(home, "node_modules", name));
+  await writeFile(
+    path.join(reader, "program.mjs"),
+    `import { createMirrorClient, verifyWebhook } from "order-mirror/mirror";
+    import { createClient } from "order-mirror";
+    const [baseUrl, token] = process.argv.slice(2);
+    const mirror = createMirrorClient({ baseUrl, token });
+    const references = [];
+    for await (const { reference } of mirror.orders()) references.push(reference);
+    const changes = [];
+    for await (const { reference } of mirror.changes({ follow: false })) changes.push(reference);
+    const same = JSON.stringify(changes.sort()) === JSON.stringify(references.sort());
+    console.log(JSON.stringify([references.length > 0, same, typeof verifyWebhook, typeof createClient]));`,
+  );
+  const args = ["program.mjs", mirror.url, mirror.keys.test];
+  const { stdout } = await run(process.execPath, args, { cwd: reader });
+  expect(JSON.parse(stdout)).toEqual([true, true, "function", "function"]);
+});
+
 describe("as the registry would have it", () => {
   it("publint finds nothing", async () => {
     const { messages, pkg } = await publint({ pack: { tarball: await readBytes(tarball) }, strict: true });
@@ -172,7 +209,7 @@ describe("as the registry would have it", () => {
   // node10 knows no exports, and Node itself has not resolved so since version 12.
   it("arethetypeswrong finds only that CommonJS loads an ES module", async () => {
     const packed = createPackageFromTarballData(new Uint8Array(await readBytes(tarball)));
-    const result = await checkPackage(packed, { entrypoints: [".", "./errors", "./instant"] });
+    const result = await checkPackage(packed, { entrypoints: [".", "./errors", "./instant", "./mirror"] });
     const problems = result.types
       ? result.problems.filter((each) => !("resolutionKind" in each) || each.resolutionKind !== "node10")
       : [{ kind: "no types" }];

@@ -30,10 +30,25 @@ describe("adding request_id", () => {
   });
 });
 
-it("writes a page of any number of orders", () => {
-  const paging = { hasMore: true, limit: 2, offset: 3 };
-  expect(writePage({ orders: [], ...paging })).toBe('{"data":[],"hasMore":true,"limit":2,"offset":3}');
-  expect(writePage({ orders: ["{}", '{"a":1}'], ...paging })).toBe(
-    '{"data":[{},{"a":1}],"hasMore":true,"limit":2,"offset":3}',
-  );
+describe("a page", () => {
+  const paging = { hasMore: true, limit: 2, offset: 3, revisions: false };
+  const listed = (raw: string) => ({
+    raw,
+    position: { at: 0n, reference: "A" },
+    revision: 3,
+    changedAt: 1_500_000_000n,
+  });
+
+  it("has any number of orders, as they came", () => {
+    expect(writePage({ orders: [], ...paging })).toBe('{"data":[],"hasMore":true,"limit":2,"offset":3}');
+    expect(writePage({ orders: [listed("{}"), listed('{"a":1}')], ...paging })).toBe(
+      '{"data":[{},{"a":1}],"hasMore":true,"limit":2,"offset":3}',
+    );
+  });
+
+  it("names the revision of each where that was asked for", () => {
+    expect(writePage({ orders: [listed("{}")], ...paging, revisions: true })).toBe(
+      '{"data":[{}],"hasMore":true,"limit":2,"offset":3,"revisions":[{"revision":3,"changedAt":"1970-01-01T00:00:01.5Z"}]}',
+    );
+  });
 });

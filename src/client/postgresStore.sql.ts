@@ -1,0 +1,36 @@
+import type { CursorStore } from "./cursorStore.ts";
+
+/** A pool or a client of the package `pg`, or anything with the same method. */
+export interface PostgresClient {
+  query(text: string, values?: unknown[]): Promise<{ rows: unknown[] }>;
+}
+
+const CREATE = `
+  create table if not exists order_mirror_cursors (
+    name     text primary key,
+    position text not null,
+    saved_at timestamptz not null default now()
+  )`;
+
+const SAVE = `
+  insert into order_mirror_cursors (name, position) values ($1, $2)
+  on conflict (name) do update set position = excluded.position, saved_at = now()`;
+
+/**
+ * Keeps the position in the table `order_mirror_cursors` of your own database, which it creates on first use, under a
+ * name: one for each reader.
+ */
+export function postgresStore(client: PostgresClient, name: string): CursorStore {
+  return {
+    async load() {
+      await client.query(CREATE);
+      const { rows } = await client.query("select position from order_mirror_cursors where name = $1", [
+        name,
+      ]);
+      return (rows as { position: string }[])[0]?.position;
+    },
+    async save(position) {
+      await client.query(SAVE, [name, position]);
+    },
+  };
+}

@@ -1,0 +1,97 @@
+import { ConfigurationError, OrderMirrorError } from "../domain/errors.ts";
+import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { SignatureRefusal } from "../signature/claim.ts";
+import { loadScheme } from "../signature/scheme.ts";
+import { loadVerifier } from "../signature/verifier.ts";
+import type { Change } from "./change.ts";
+
+/** An outgoing webhook of the mirror. `id` is the same in each repetition. */
+export type WebhookMessage =
+  | {
+      readonly id: string;
+      readonly type: OutgoingType;
+      readonly timestamp: string;
+      readonly source: string;
+      readonly data: Change;
+    }
+  | {
+      readonly id: string;
+      /** Changes were removed before they could be sent: read the orders again. */
+      readonly type: "changes.missed";
+      readonly timestamp: string;
+      readonly source: string;
+      /** Changes are missing between these positions. */
+      readonly data: { readonly after: string; readonly through: string };
+    };
+
+/** The request is not a message of the mirror, or is too old: answer 401. `reason` is for logs only. */
+export class WebhookRefusedError extends OrderMirrorError {
+  override readonly name = "WebhookRefusedError";
+  override readonly retry = "never";
+  readonly reason: SignatureRefusal | "body_unreadable";
+
+  constructor(reason: SignatureRefusal | "body_unreadable") {
+    super(`the webhook was refused: ${reason}`);
+    this.reason = reason;
+  }
+}
+
+export interface WebhookRequest {
+  /** Node's `request.headers`, or those of a fetch Request. */
+  readonly headers: Headers | Readonly<Record<string, string | readonly string[] | undefined>>;
+  /** As received: not parsed and written again. */
+  readonly body: string | Uint8Array;
+  /** `whsec_…`, or `whpk_…`, the public key of an ed25519 pair; during a rotation both the new and the old one. */
+  readonly secrets: string | readonly string[];
+  /** Seconds since 1970; default now. */
+  readonly nowSeconds?: number | undefined;
+}
+
+const PUBLIC_KEY_PREFIX = "whpk_";
+
+/**
+ * The message in a request, if one of the secrets signed it within the last five minutes. Throws WebhookRefusedError
+ * otherwise, and ConfigurationError for unusable secrets.
+ */
+export function verifyWebhook(request: WebhookRequest): WebhookMessage {
+  const { nowSeconds = Math.floor(Date.now() / 1_000) } = request;
+  const secrets = typeof request.secrets === "string" ? [request.secrets] : request.secrets;
+  if (secrets.length === 0) throw new ConfigurationError("There is no secret to verify webhooks with.");
+  const body = Buffer.from(request.body as Uint8Array);
+  const headersDistinct = listHeaders(request.headers);
+  const isPublic = (secret: string) => secret.startsWith(PUBLIC_KEY_PREFIX);
+  const publicKeys = secrets.filter(isPublic);
+  const shared = secrets.filter((secret) => !isPublic(secret));
+  let reason: SignatureRefusal = "signature_mismatch";
+  for (const [preset, keys] of [
+    ["standard-webhooks", shared],
+    ["standard-webhooks-ed25519", publicKeys],
+  ] as const) {
+    if (keys.length === 0) continue;
+    const verifier = loadVerifier({ scheme: loadScheme(preset), secrets: keys });
+    const verdict = verifier.verify({ headersDistinct, body, nowSeconds });
+    if (verdict.valid) return readMessage(body, verdict.id ?? "");
+    reason = verdict.reason;
+  }
+  throw new WebhookRefusedError(reason);
+}
+
+function readMessage(body: Buffer, id: string): WebhookMessage {
+  let value: unknown;
+  try {
+    value = JSON.parse(body.toString());
+  } catch {
+    throw new WebhookRefusedError("body_unreadable");
+  }
+  if (typeof value !== "object" || value === null) throw new WebhookRefusedError("body_unreadable");
+  return { ...(value as WebhookMessage), id };
+}
+
+function listHeaders(headers: WebhookRequest["headers"]): NodeJS.Dict<string[]> {
+  const entries = headers instanceof Headers ? [...headers] : Object.entries(headers);
+  return Object.fromEntries(
+    entries.flatMap(([name, value]) =>
+      value === undefined ? [] : [[name.toLowerCase(), typeof value === "string" ? [value] : [...value]]],
+    ),
+  );
+}

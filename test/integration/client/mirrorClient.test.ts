@@ -1,0 +1,442 @@
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, beforeAll, beforeEach, describe, expect, expectTypeOf, it, onTestFinished } from "vitest";
+import type { z } from "zod";
+import { makeApply } from "../../../src/apply/apply.ts";
+import type { changeSchema } from "../../../src/changes/changeJson.ts";
+import {
+  compareTimes,
+  createMirrorClient,
+  fileStore,
+  postgresStore,
+  toDate,
+  WaitTimeoutError,
+} from "../../../src/client/mirrorClient.ts";
+import type {
+  Change,
+  ChangesOptions,
+  CursorStore,
+  FollowState,
+  MirrorClient,
+  OrdersQuery,
+} from "../../../src/client/mirrorClient.ts";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import type { pageSchema } from "../../../src/orders/orderQuery.ts";
+import {
+  OrderNotFoundError,
+  ProviderRefusedError,
+  ProviderUnavailableError,
+} from "../../../src/provider/errors.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { startFaultProxy } from "../../support/faults/faultProxy.ts";
+import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeRandom } from "../../support/faults/random.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let server: TestServer;
+let mirror: MirrorClient;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "test", max: 4, statementTimeoutMs: 10_000 });
+  server = await serve(makeTestReport({ pool }));
+  mirror = createMirrorClient({ baseUrl: server.url });
+  await addSource(pool, "live");
+});
+afterAll(async () => {
+  await server.close();
+  await pool.end();
+  await database.drop();
+});
+beforeEach(async () => {
+  await pool.query(
+    `truncate mirror.orders, mirror.history, mirror.changes, mirror.feed_removals, mirror.poll_state`,
+  );
+});
+
+/** Reads have seen these states of orders; one batch. */
+async function see(...orders: OrderSketch[]): Promise<void> {
+  const apply = makeApply({
+    events: deliveryEvents,
+    pool,
+    logger: silentLogger,
+    modes: new Map([["live", "live"]]),
+  });
+  await apply.applyReads({
+    sourceId: "live",
+    via: "poll",
+    snapshots: orders.map(makeSnapshot),
+    time: readAt(0n),
+  });
+}
+
+/** A world of orders that change when told to; each change has its own updatedAt. */
+function makeWorld(prefix = "DO") {
+  let seconds = 0;
+  const change = async (...numbers: number[]) => {
+    const orders = [...new Set(numbers)].map((number) => {
+      seconds += 1;
+      return { reference: `${prefix}-${number}`, updatedAt: at(seconds), status: `status_${seconds}` };
+    });
+    await see(...orders);
+  };
+  return { change };
+}
+
+const memoryStore = (position?: string) => {
+  const saved = { position, count: 0 };
+  const store: CursorStore = {
+    load: () => Promise.resolve(saved.position),
+    save: (next) => {
+      saved.position = next;
+      saved.count += 1;
+      return Promise.resolve();
+    },
+  };
+  return { store, saved };
+};
+
+/** The first `count` changes. */
+async function take(count: number, options: ChangesOptions = {}, client = mirror): Promise<Change[]> {
+  const taken: Change[] = [];
+  if (count === 0) return taken;
+  for await (const change of client.changes(options)) if (taken.push(change) === count) break;
+  return taken;
+}
+async function takeAll(options: ChangesOptions = {}, client = mirror): Promise<Change[]> {
+  const taken: Change[] = [];
+  for await (const change of client.changes({ follow: false, ...options })) taken.push(change);
+  return taken;
+}
+const brief = ({ reference, revision, verdict }: Change) => `${reference} ${revision} ${verdict}`;
+
+/** Each order's revisions have to be contiguous from the first one that was shown, and end with the mirror's. */
+async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
+  const revisions = new Map<string, number>();
+  for (const change of seen) {
+    const first = change.verdict === "snapshot" ? change.revision : 1;
+    const before = revisions.get(change.reference);
+    const due = before === undefined ? first : before + 1;
+    expect([change.reference, change.revision]).toEqual([change.reference, due]);
+    revisions.set(change.reference, change.revision);
+  }
+  const { rows } = await pool.query<{ reference: string; revision: number }>(
+    "select reference, revision from mirror.orders where gone_at is null",
+  );
+  expect(Object.fromEntries(revisions)).toEqual(
+    Object.fromEntries(rows.map(({ reference, revision }) => [reference, revision])),
+  );
+}
+
+it("has the parameters and the fields that the mirror's own schemas have", () => {
+  type Parameters = Exclude<keyof z.input<typeof pageSchema>, "cursor" | "offset" | "revisions">;
+  expectTypeOf<keyof OrdersQuery>().toEqualTypeOf<Parameters>();
+  type Sent = z.infer<typeof changeSchema>;
+  expectTypeOf<keyof Change>().toEqualTypeOf<keyof Sent>();
+  expectTypeOf<Sent>().toExtend<Change>();
+});
+
+describe("orders", () => {
+  it("come one by one as plain objects, with the freshness of each page", async () => {
+    await see(...Array.from({ length: 5 }, (_, each) => ({ reference: `DO-${each}`, updatedAt: at(each) })));
+    await pool.query(
+      "insert into mirror.poll_state (source_id, safe_through) values ('live', 1772355600000000000)",
+    );
+    const listed = [];
+    for await (const order of mirror.orders({ limit: 2 })) listed.push(order);
+    expect(listed.map(({ reference }) => reference)).toEqual(["DO-0", "DO-1", "DO-2", "DO-3", "DO-4"]);
+    expect(JSON.parse(JSON.stringify(listed[0]))).toEqual(listed[0]);
+    expect(listed[0]).toMatchObject({ updatedAt: at(0), fleet: { name: "Northside Couriers" } });
+    const pages = [];
+    for await (const page of mirror.orders({ limit: 2 }).pages()) pages.push(page);
+    expect(pages.map(({ orders }) => orders.length)).toEqual([2, 2, 1]);
+    expect(pages[0]).toMatchObject({ safeThrough: "2026-03-01T09:00:00Z", exceptions: 0 });
+    expect(pages[0]?.staleSeconds).toBeGreaterThan(0);
+    expect(Object.keys(pages[0] ?? {})).not.toContain("revisions");
+  });
+
+  it("are walked by seek: what changes meanwhile comes again, and hides nothing", async () => {
+    const world = makeWorld();
+    await world.change(...Array.from({ length: 30 }, (_, each) => each));
+    const seen = new Map<string, string>();
+    for await (const { reference, status } of mirror.orders({ limit: 5 })) {
+      seen.set(reference, status);
+      // Every offset behind the first rows shifts.
+      if (seen.size <= 20) await world.change(seen.size - 1);
+    }
+    expect(seen.size).toBe(30);
+    expect(new Set(seen.values()).size).toBe(30);
+  });
+
+  it("are filtered by text and by times", async () => {
+    await see(
+      { reference: "A", updatedAt: at(1) },
+      { reference: "B", updatedAt: at(2), status: "delivered" },
+      { reference: "C", updatedAt: at(3) },
+    );
+    const list = async (query: OrdersQuery) => {
+      const found = [];
+      for await (const { reference } of mirror.orders(query)) found.push(reference);
+      return found;
+    };
+    expect(await list({ status: "delivered" })).toEqual(["B"]);
+    expect(await list({ updatedSince: toDate(at(2)), updatedUntil: at(3) })).toEqual(["B"]);
+    await expect(list({ updatedSince: at(2) })).rejects.toMatchObject({ code: "updated_period_incomplete" });
+  });
+});
+
+describe("times", () => {
+  it("are compared to the nanosecond, in any offset, and become dates", () => {
+    const times = [
+      "2026-03-01T10:00:00.000000002+01:00",
+      "2026-03-01T09:00:00Z",
+      "2026-03-01T09:00:00.000000001Z",
+    ];
+    expect(times.sort(compareTimes).map((time) => time.slice(0, 29))).toEqual([
+      "2026-03-01T09:00:00Z",
+      "2026-03-01T09:00:00.000000001",
+      "2026-03-01T10:00:00.000000002",
+    ]);
+    expect(compareTimes("2026-03-01T10:00:00+01:00", "2026-03-01T09:00:00Z")).toBe(0);
+    expect(toDate("2026-03-01T10:00:00.5+01:00")).toEqual(new Date("2026-03-01T09:00:00.500Z"));
+  });
+});
+
+describe("one order", () => {
+  it("is read by either of its names", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const { order, exceptions } = await mirror.order("shop-A");
+    expect([order.reference, exceptions, "request_id" in order]).toEqual(["A", 0, false]);
+    await expect(mirror.order("none")).rejects.toBeInstanceOf(OrderNotFoundError);
+  });
+
+  it("is waited for until it has changed, or until it is there", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const changed = mirror.waitFor("A", { updatedAfter: at(1) });
+    const made = mirror.waitFor("B");
+    await see({ reference: "A", updatedAt: at(2) }, { reference: "B", updatedAt: at(1) });
+    expect((await changed).order.updatedAt).toBe(at(2));
+    expect((await made).order.reference).toBe("B");
+    for (const reference of ["A", "none"]) {
+      const late = mirror.waitFor(reference, { updatedAfter: at(2), timeoutMs: 50 });
+      await expect(late).rejects.toBeInstanceOf(WaitTimeoutError);
+    }
+  });
+
+  it("is waited for longer than one request may take", async () => {
+    await see({ reference: "A", updatedAt: at(1) });
+    const impatient = createMirrorClient({ baseUrl: server.url, deadlineMs: 3_000 });
+    const changed = impatient.waitFor("A", { updatedAfter: at(1) });
+    const late = impatient.waitFor("A", { updatedAfter: at(2), timeoutMs: 4_500 });
+    await expect(late).rejects.toBeInstanceOf(WaitTimeoutError);
+    await see({ reference: "A", updatedAt: at(2) });
+    expect((await changed).order.updatedAt).toBe(at(2));
+  });
+});
+
+it("names the network's cause in its errors", async () => {
+  const closed = await serve((_request, response) => void response.end());
+  await closed.close();
+  const error = await createMirrorClient({ baseUrl: closed.url })
+    .order("A")
+    .catch((thrown: unknown) => thrown);
+  expect(error).toBeInstanceOf(ProviderUnavailableError);
+  expect(String(error)).toContain("(ECONNREFUSED)");
+});
+
+describe("changes", () => {
+  it("begin with a snapshot of all orders and go on with what changes", async () => {
+    const world = makeWorld();
+    await world.change(1, 2);
+    await world.change(1);
+    const seen: string[] = [];
+    for await (const change of mirror.changes()) {
+      seen.push(brief(change));
+      expect(JSON.parse(JSON.stringify(change))).toEqual(change);
+      if (seen.length === 2) await world.change(2, 3);
+      if (seen.length === 4) break;
+    }
+    expect(seen.slice(0, 2).sort()).toEqual(["DO-1 2 snapshot", "DO-2 1 snapshot"]);
+    expect(seen.slice(2).sort()).toEqual(["DO-2 2 applied", "DO-3 1 applied"]);
+  });
+
+  it("begin with a snapshot that changes while it is read, without a gap or a repetition", async () => {
+    const world = makeWorld();
+    const numbers = Array.from({ length: 500 }, (_, each) => each);
+    await world.change(...numbers);
+    const seen: Change[] = [];
+    const { store, saved } = memoryStore();
+    for await (const change of mirror.changes({ store, follow: false })) {
+      seen.push(change);
+      expect(saved.position === undefined || change.verdict !== "snapshot").toBe(true);
+      // Orders of pages that were read, of the one that is being read, and of later ones; and new ones.
+      if (seen.length % 50 === 1 && seen.length < 500)
+        await world.change(3, 210, 480, 499, 600 + seen.length);
+    }
+    expect(seen.filter(({ verdict }) => verdict === "snapshot").length).toBeGreaterThanOrEqual(500);
+    await expectExactlyOnce(seen);
+    await world.change(3);
+    expect((await takeAll({ store })).map(brief)).toEqual([expect.stringMatching(/^DO-3 \d+ applied$/)]);
+  });
+
+  it("continue from the store, where the last one that was asked for ended", async () => {
+    const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-cursor-"));
+    onTestFinished(() => rm(folder, { recursive: true }));
+    const stores = [fileStore(path.join(folder, "cursor")), postgresStore(pool, "test")];
+    const world = makeWorld();
+    for (const store of stores) {
+      await takeAll({ store });
+      await world.change(1);
+      await world.change(2);
+      await world.change(3);
+      // The loop ends while the second change is in work: it comes again.
+      expect((await take(2, { store })).map(({ reference }) => reference)).toEqual(["DO-1", "DO-2"]);
+      expect((await takeAll({ store })).map(({ reference }) => reference)).toEqual(["DO-2", "DO-3"]);
+      expect(await takeAll({ store })).toEqual([]);
+    }
+    expect(await readFile(path.join(folder, "cursor"), "utf8")).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}\n$/);
+  });
+
+  it("begin where that is asked for", async () => {
+    const world = makeWorld();
+    await world.change(1);
+    await world.change(1);
+    const all = await takeAll({ after: "beginning" });
+    expect(all.map(brief)).toEqual(["DO-1 1 applied", "DO-1 2 applied"]);
+    expect((await takeAll({ after: all[0]!.position! })).map(brief)).toEqual(["DO-1 2 applied"]);
+    expect(await takeAll({ after: "latest" })).toEqual([]);
+  });
+
+  it("end without an error when the signal says so", async () => {
+    const world = makeWorld();
+    await world.change(1);
+    const stopping = new AbortController();
+    const onState = ({ state }: FollowState) => state === "following" && stopping.abort();
+    const seen = [];
+    for await (const change of mirror.changes({ signal: stopping.signal, onState })) seen.push(brief(change));
+    expect(seen).toEqual(["DO-1 1 snapshot"]);
+    const ended = await takeAll({ signal: AbortSignal.abort() });
+    expect(ended).toEqual([]);
+  });
+
+  it("begin with a new snapshot when the mirror cannot tell what was missed, unless none is wanted", async () => {
+    const world = makeWorld();
+    await world.change(1, 2);
+    const { store, saved } = memoryStore();
+    await takeAll({ store });
+    await world.change(1);
+    await pool.query(
+      "insert into mirror.feed_removals (source_id, position) select 'live', max(position) from mirror.changes",
+    );
+    const lost = saved.position!;
+    for (const follow of [false, true]) {
+      saved.position = lost;
+      const states: string[] = [];
+      const onState = ({ state }: FollowState) => void states.push(state);
+      const seen = await take(2, { store, follow, onState });
+      expect(seen.map(brief).sort()).toEqual(["DO-1 2 snapshot", "DO-2 1 snapshot"]);
+      expect(states).toContain("snapshot");
+    }
+    const refused = takeAll({ after: lost });
+    await expect(refused).rejects.toBeInstanceOf(ProviderRefusedError);
+    await expect(refused).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
+  });
+
+  it("are not asked for again after a refusal, or from something that is no mirror", async () => {
+    const gate = await serve(
+      makeTestReport({ pool, apiTokens: [{ token: "t".repeat(16), sourceId: "live" }] }),
+    );
+    onTestFinished(() => gate.close());
+    const stranger = createMirrorClient({ baseUrl: gate.url, token: "wrong".repeat(4) });
+    await expect(take(1, {}, stranger)).rejects.toMatchObject({ status: 401, code: "invalid_api_key" });
+    await expect(take(1, { after: "beginning" }, stranger)).rejects.toMatchObject({ status: 401 });
+    const other = await serve((_request, response) => void response.type("html").send("<p>hello"));
+    onTestFinished(() => other.close());
+    const lost = createMirrorClient({ baseUrl: other.url });
+    await expect(take(1, {}, lost)).rejects.toMatchObject({ reason: "unreadable" });
+    await expect(take(1, { after: "beginning" }, lost)).rejects.toMatchObject({ reason: "unreadable" });
+  });
+});
+
+describe("a line that fails", () => {
+  /** A client whose line can be made worse, and a mirror that can be ended and started. */
+  async function openFaulty() {
+    let running = await serve(makeTestReport({ pool }));
+    const line = await startFaultProxy(Number(new URL(running.url).port));
+    onTestFinished(async () => {
+      await line.close();
+      await running.close();
+    });
+    const client = createMirrorClient({ baseUrl: `http://127.0.0.1:${line.port}` });
+    return {
+      line,
+      client,
+      end: async () => {
+        line.set({ refuses: true });
+        await running.close();
+      },
+      start: async () => {
+        running = await serve(makeTestReport({ pool }));
+        line.moveTo(Number(new URL(running.url).port));
+        line.heal();
+      },
+    };
+  }
+
+  it.each([1, 2, 3, 4, 5, 6])("loses and repeats no change (seed %i)", async (seed) => {
+    const random = makeRandom(seed);
+    const { line, client, end, start } = await openFaulty();
+    const world = makeWorld(`S${seed}`);
+    await world.change(0, 1, 2, 3);
+    const stopping = new AbortController();
+    const { store, saved } = memoryStore();
+    const seen: Change[] = [];
+    const waits: string[] = [];
+    let open = 0;
+    const onState = (state: FollowState) => {
+      if (state.state === "waiting") waits.push(String(state.error));
+      else if (state.state === "following") open += 1;
+    };
+    const reading = (async () => {
+      const options = { store, signal: stopping.signal, onState, silenceMaxMs: 1_000 };
+      for await (const change of client.changes(options)) seen.push(change);
+    })();
+    const write = () => world.change(Math.floor(random() * 8), Math.floor(random() * 8));
+    const faults = [
+      async () => line.set({ resetAfterBytes: Math.floor(random() * 6_000) }),
+      async () => line.set({ refuses: true }),
+      async () => line.set({ silent: random() < 0.5 ? "both" : "answer" }),
+      async () => {
+        await end();
+        await write();
+        await start();
+      },
+    ];
+    for (let step = 0; step < 8; step += 1) {
+      await faults[Math.floor(random() * faults.length)]!();
+      for (let each = 0; each < 5; each += 1) await write();
+      const before = open;
+      line.heal();
+      const awaited = random() < 0.7 ? before + 1 : 0;
+      await expect.poll(() => open).toBeGreaterThanOrEqual(awaited);
+    }
+    const { rows } = await pool.query<{ position: string }>(
+      "select max(position) as position from mirror.changes",
+    );
+    await expect.poll(() => saved.position?.split(".")[1]).toBe(rows[0]?.position);
+    stopping.abort();
+    await reading;
+    expect(waits.length).toBeGreaterThan(0);
+    await expectExactlyOnce(seen);
+  });
+});
