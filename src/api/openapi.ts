@@ -1,4 +1,5 @@
 import { z } from "zod";
+import { OUTGOING_TYPES } from "../domain/order/outgoing.ts";
 import { VERSION } from "../runtime/version.ts";
 import {
   createOrderSchema,
@@ -15,6 +16,7 @@ import { orderResponseSchema, orderSchema } from "../wire/order.ts";
 import { changeSchema } from "../changes/changeJson.ts";
 import { ENDPOINTS } from "./openapiEndpoints.ts";
 import type { ApiAnswer, ApiEndpoint } from "./openapiEndpoints.ts";
+import { INCOMING, OUTGOING } from "./openapiWebhooks.ts";
 
 type JsonSchema = Record<string, unknown>;
 
@@ -30,6 +32,25 @@ const SCHEMAS = {
   }),
   BranchPage: listBranchesResponseSchema,
   Change: changeSchema,
+  StreamedChange: z.object({
+    event: z.literal("change"),
+    id: z.string().describe("The position of the change."),
+    data: changeSchema,
+  }),
+  OutgoingMessage: z.object({
+    type: z.enum(OUTGOING_TYPES),
+    timestamp: z.string().describe("The mirror's time of the change."),
+    source: z.string(),
+    data: changeSchema,
+  }),
+  MissedMessage: z.object({
+    type: z.literal("changes.missed"),
+    timestamp: z.string(),
+    source: z.string(),
+    data: z
+      .object({ after: z.string(), through: z.string() })
+      .describe("The positions between which changes are missing."),
+  }),
   ChangePage: z.object({
     data: z.array(changeSchema),
     hasMore: z.boolean(),
@@ -51,18 +72,32 @@ export type SchemaName = keyof typeof SCHEMAS;
 const INTRODUCTION =
   "The provider's own reads, answered from the mirror in the provider's format, and features that only a mirror can offer. Every answer with orders has X-Safe-Through, up to when it is complete, and X-Safe-Through-Exceptions, the number of orders that were seen but could not be read.";
 
-/** The OpenAPI 3.1 document of the read API, the change feed, exports, writes, and the webhook endpoint. */
+const TAGS: Readonly<Record<ApiEndpoint["tag"], string>> = {
+  Orders: "The provider's reads.",
+  Changes: "Every change of every order, as a list and as a stream.",
+  Exports: "All orders of a filter in one file.",
+  Writes: "The provider's writes, with WRITE_THROUGH.",
+  Webhooks: "Events from the provider, and messages to the business's own endpoints.",
+};
+
+/**
+ * The OpenAPI 3.1 document of the read API, the change feed, exports, writes, the webhook endpoint, and outgoing
+ * webhooks.
+ */
 export function describeApi() {
-  const paths: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
-  for (const endpoint of ENDPOINTS) {
-    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: describeOperation(endpoint) };
-  }
   return {
     openapi: "3.1.0",
-    info: { title: "order-mirror", version: VERSION, description: INTRODUCTION },
+    info: {
+      title: "order-mirror",
+      version: VERSION,
+      description: INTRODUCTION,
+      license: { name: "MIT", identifier: "MIT" },
+    },
     servers: [{ url: "/" }],
     security: [{ token: [] }],
-    paths,
+    tags: Object.entries(TAGS).map(([name, description]) => ({ name, description })),
+    paths: describePaths([...ENDPOINTS, ...INCOMING]),
+    webhooks: describePaths(OUTGOING),
     components: {
       schemas: describeSchemas(),
       securitySchemes: {
@@ -72,8 +107,16 @@ export function describeApi() {
   };
 }
 
+function describePaths(endpoints: readonly ApiEndpoint[]) {
+  const paths: Record<string, Record<string, ReturnType<typeof describeOperation>>> = {};
+  for (const endpoint of endpoints) {
+    paths[endpoint.path] = { ...paths[endpoint.path], [endpoint.method]: describeOperation(endpoint) };
+  }
+  return paths;
+}
+
 function describeOperation(endpoint: ApiEndpoint) {
-  const { tag, summary, description, path, query, headers = {}, body, answers, open } = endpoint;
+  const { id, tag, summary, description, path, query, headers = {}, body, answers, open } = endpoint;
   const inPath = [...path.matchAll(/\{(\w+)\}/g)].map(([, name = ""]) =>
     describeParameter(name, "path", PATH_MEANINGS[name] ?? ""),
   );
@@ -81,6 +124,7 @@ function describeOperation(endpoint: ApiEndpoint) {
     describeParameter(name, "header", meaning),
   );
   return {
+    operationId: id,
     tags: [tag],
     summary,
     ...(description === undefined ? {} : { description }),
@@ -100,15 +144,19 @@ const PATH_MEANINGS: Readonly<Record<string, string>> = {
   source: "Name of the source, such as live.",
 };
 
-function describeAnswer({ description, schema, type }: ApiAnswer): {
+function describeAnswer({ description, schema, type, events }: ApiAnswer): {
   description: string;
   content?: Record<string, { schema: JsonSchema }>;
 } {
   if (schema !== undefined)
     return { description, content: { "application/json": { schema: refer(schema) } } };
-  return type === undefined
-    ? { description }
-    : { description, content: { [type]: { schema: { type: "string" } } } };
+  if (type === undefined) return { description };
+  // Version 3.2 of OpenAPI calls it itemSchema.
+  const consists =
+    events === undefined
+      ? {}
+      : { contentMediaType: type, contentSchema: { type: "array", items: refer(events) } };
+  return { description, content: { [type]: { schema: { type: "string", ...consists } } } };
 }
 
 function refer(name: SchemaName): JsonSchema {

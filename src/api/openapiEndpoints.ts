@@ -10,9 +10,13 @@ export interface ApiAnswer {
   readonly description: string;
   readonly schema?: SchemaName;
   readonly type?: string;
+  /** One of the events that the text consists of. */
+  readonly events?: SchemaName;
 }
 
 export interface ApiEndpoint {
+  /** The name of the operation in generated clients. */
+  readonly id: string;
   readonly method: "get" | "post" | "patch";
   readonly path: string;
   readonly tag: "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks";
@@ -22,7 +26,7 @@ export interface ApiEndpoint {
   /** Name to meaning. */
   readonly headers?: Readonly<Record<string, string>>;
   readonly body?: SchemaName;
-  readonly answers: Readonly<Record<number, ApiAnswer>>;
+  readonly answers: Readonly<Record<number | string, ApiAnswer>>;
   /** Needs no token. */
   readonly open?: boolean;
 }
@@ -32,14 +36,18 @@ const refusal = (description: string): ApiAnswer => ({ description, schema: "Ref
 const READ_REFUSALS = {
   401: refusal("The token is missing or unknown: invalid_api_key."),
   422: refusal("A parameter is invalid: invalid_request; or X-Source names another source: unknown_source."),
+  429: refusal("Too many wrong tokens came from this address: too_many_attempts, with Retry-After."),
+  500: refusal("A mistake of the mirror: internal_error."),
   503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
 };
 const NO_ORDER = refusal("No such order: order_not_found.");
+const BAD_ADDRESS = refusal("The address cannot be decoded: invalid_request.");
 const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-None-Match." };
 const CACHE = { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." };
 
 const READS: readonly ApiEndpoint[] = [
   {
+    id: "listOrders",
     method: "get",
     path: "/v1/orders",
     tag: "Orders",
@@ -55,6 +63,7 @@ const READS: readonly ApiEndpoint[] = [
     },
   },
   {
+    id: "getOrder",
     method: "get",
     path: "/v1/orders/{reference}",
     tag: "Orders",
@@ -65,11 +74,16 @@ const READS: readonly ApiEndpoint[] = [
     answers: {
       200: { description: "The order.", schema: "OrderAnswer" },
       304: UNCHANGED,
+      400: BAD_ADDRESS,
       404: NO_ORDER,
       ...READ_REFUSALS,
+      503: refusal(
+        "The mirror cannot be read at the moment, or too many requests wait: too_many_waits. Retry-After says when to retry.",
+      ),
     },
   },
   {
+    id: "listBranches",
     method: "get",
     path: "/v1/branches",
     tag: "Orders",
@@ -89,6 +103,7 @@ const FEED_RESTARTED = refusal(
 
 const FEED: readonly ApiEndpoint[] = [
   {
+    id: "listChanges",
     method: "get",
     path: "/v1/changes",
     tag: "Changes",
@@ -102,23 +117,32 @@ const FEED: readonly ApiEndpoint[] = [
     },
   },
   {
+    id: "streamChanges",
     method: "get",
     path: "/v1/changes/stream",
     tag: "Changes",
     summary: "Follow the change feed",
-    description: "Server-sent events `change`, whose data is a Change and whose id is its position.",
+    description:
+      "Server-sent events `change`, whose data is a Change and whose id is its position. The first block has only an id, the position of the start, and the wait before a reconnection. A comment every 15 s shows that the stream is alive. After a lost connection, continue with the last id.",
     query: feedParametersSchema,
     headers: { "Last-Event-ID": "Continues after this position; overrides after." },
     answers: {
-      200: { description: "An endless stream.", type: "text/event-stream" },
+      200: { description: "An endless stream.", type: "text/event-stream", events: "StreamedChange" },
       410: FEED_RESTARTED,
       ...READ_REFUSALS,
+      429: refusal(
+        "This token has too many streams open: too_many_streams; or too many wrong tokens came from this address: too_many_attempts.",
+      ),
+      503: refusal(
+        "The mirror cannot be read at the moment, or too many streams are open: too_many_streams. Retry-After says when to retry.",
+      ),
     },
   },
 ];
 
 const EXPORTS: readonly ApiEndpoint[] = [
   {
+    id: "exportOrdersAsCsv",
     method: "get",
     path: "/v1/orders.csv",
     tag: "Exports",
@@ -127,6 +151,7 @@ const EXPORTS: readonly ApiEndpoint[] = [
     answers: { 200: { description: "All orders of the filter.", type: "text/csv" }, ...READ_REFUSALS },
   },
   {
+    id: "exportOrdersAsNdjson",
     method: "get",
     path: "/v1/orders.ndjson",
     tag: "Exports",
@@ -142,6 +167,7 @@ const EXPORTS: readonly ApiEndpoint[] = [
 
 const THROUGH = "Forwarded to the provider, with WRITE_THROUGH and for tokens with write access.";
 const WRITE_REFUSALS = {
+  400: refusal("The address or the body cannot be read: invalid_request."),
   401: READ_REFUSALS[401],
   402: refusal("The subscription is inactive: subscription_inactive."),
   403: refusal(
@@ -149,24 +175,30 @@ const WRITE_REFUSALS = {
   ),
   405: refusal("Writes are not forwarded here: method_not_allowed."),
   413: refusal("The body is too large: payload_too_large."),
+  415: refusal("The content encoding of the body is not supported: invalid_request."),
   422: refusal("The provider refuses it; its code says why."),
-  429: refusal("A rate limit of the provider is exceeded: rate_limit_exceeded, with Retry-After."),
+  429: refusal(
+    "A rate limit of the provider is exceeded: rate_limit_exceeded; or too many wrong tokens came from this address: too_many_attempts. Retry-After says when to retry.",
+  ),
+  500: READ_REFUSALS[500],
   502: refusal(
     "The provider gave no usable answer: provider_unavailable; or it refuses the mirror's key: source_key_refused.",
   ),
   504: refusal(
     "The provider did not answer in time: provider_timeout. Whether the write happened is unknown.",
   ),
+  default: refusal("Any other refusal of the provider, unchanged."),
 };
 const MIRRORED = "The order is already in the mirror; X-Mirrored: later means that it is not there yet.";
 
 function write(
-  path: string,
+  [id, path]: readonly [id: string, path: string],
   summary: string,
   rest: Pick<ApiEndpoint, "answers"> & Partial<ApiEndpoint>,
 ): ApiEndpoint {
   const { answers, ...more } = rest;
   return {
+    id,
     method: "post",
     path,
     tag: "Writes",
@@ -183,7 +215,7 @@ const changed = {
 } as const;
 
 const WRITES: readonly ApiEndpoint[] = [
-  write("/v1/orders", "Create an order", {
+  write(["createOrder", "/v1/orders"], "Create an order", {
     description: `${THROUGH} With an externalOrderId it is sent again after a timeout, once it is certain that it was not created.`,
     body: "NewOrder",
     answers: {
@@ -191,52 +223,25 @@ const WRITES: readonly ApiEndpoint[] = [
       409: refusal("The externalOrderId is already in use: duplicate_external_order_id."),
     },
   }),
-  write("/v1/orders/quote", "Preview an order", {
+  write(["quoteOrder", "/v1/orders/quote"], "Preview an order", {
     body: "NewOrder",
     answers: { 200: { description: "What a creation would return.", schema: "Quote" } },
   }),
-  write("/v1/orders/{reference}", "Change an order", {
+  write(["updateOrder", "/v1/orders/{reference}"], "Change an order", {
     method: "patch",
     description: `${THROUGH} Method and path are assumed, because the provider does not document them; other writes are forwarded as well.`,
     body: "OrderChange",
     answers: changed,
   }),
-  write("/v1/orders/{reference}/cancel", "Cancel an order", { answers: changed }),
-  write("/v1/test/orders/{reference}/advance", "Advance a test order", { answers: changed }),
-  write("/v1/addresses/validate", "Check an address", {
+  write(["cancelOrder", "/v1/orders/{reference}/cancel"], "Cancel an order", { answers: changed }),
+  write(["advanceTestOrder", "/v1/test/orders/{reference}/advance"], "Advance a test order", {
+    answers: changed,
+  }),
+  write(["validateAddress", "/v1/addresses/validate"], "Check an address", {
     body: "Address",
     answers: { 200: { description: "Whether it is valid, and if not, why.", schema: "AddressCheck" } },
   }),
 ];
 
-const eventRefusal = (description: string): ApiAnswer => ({ description, schema: "EventRefusal" });
-
-const WEBHOOKS: readonly ApiEndpoint[] = [
-  {
-    method: "post",
-    path: "/webhooks/{source}",
-    tag: "Webhooks",
-    summary: "Receive an event from the provider",
-    description:
-      "Signed according to WEBHOOK_SCHEME; the headers shown are those of Standard Webhooks. Answered once the event is stored.",
-    headers: {
-      "webhook-id": "The event's id.",
-      "webhook-timestamp": "Seconds since 1970.",
-      "webhook-signature": "Signatures of id, timestamp and body.",
-    },
-    body: "Event",
-    open: true,
-    answers: {
-      200: { description: "Stored, now or earlier.", schema: "EventReceipt" },
-      400: eventRefusal("An empty body, or contradictory headers."),
-      401: eventRefusal("No valid signature."),
-      404: eventRefusal("The source does not exist or has no secrets."),
-      413: eventRefusal("The body is too large."),
-      415: eventRefusal("Not JSON, or a content encoding."),
-      503: eventRefusal("It cannot be stored now; send it again."),
-    },
-  },
-];
-
 /** All endpoints for programs, in the order in which people meet them. */
-export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES, ...WEBHOOKS];
+export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES];

@@ -24,6 +24,7 @@ interface Operation {
 export interface ApiDocument {
   readonly info: { readonly title: string; readonly version: string; readonly description: string };
   readonly paths: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
+  readonly webhooks: Readonly<Record<string, Readonly<Record<string, Operation>>>>;
   readonly components: { readonly schemas: Readonly<Record<string, Record<string, unknown>>> };
 }
 
@@ -34,8 +35,8 @@ interface Place {
 }
 
 /** The API documentation for people: every endpoint with parameters, bodies and answers, and every schema. */
-export function renderDocs({ info, paths, components }: ApiDocument): string {
-  const places = Object.entries(paths).flatMap(([path, methods]) =>
+export function renderDocs({ info, paths, webhooks, components }: ApiDocument): string {
+  const places = Object.entries({ ...paths, ...webhooks }).flatMap(([path, methods]) =>
     Object.entries(methods).map(([method, operation]): Place => ({ method, path, operation })),
   );
   const tags = [...new Set(places.flatMap(({ operation }) => operation.tags))];

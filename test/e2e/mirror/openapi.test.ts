@@ -98,6 +98,8 @@ describe("the document says what is answered", () => {
     for (const path of reads) expect((await ask("GET", path, { token: "nobody" })).status).toBe(401);
     expect((await ask("GET", "/v1/orders", { query: "?limit=0" })).status).toBe(422);
     expect((await ask("GET", "/v1/orders/{reference}")).status).toBe(404);
+    expect((await ask("GET", "/v1/orders/{reference}", { reference: "%zz" })).status).toBe(400);
+    expect((await ask("GET", "/v1/orders", { query: "?revisions=1" })).value).toHaveProperty("revisions");
     expect((await ask("GET", "/v1/changes", { query: "?after=0.7" })).status).toBeGreaterThan(400);
     expect((await ask("POST", "/webhooks/{source}", { body: {} })).status).toBe(401);
   });
@@ -144,7 +146,7 @@ describe.skipIf(browser === undefined)(
       expect(policy).toContain("default-src 'none'");
       expect(policy).not.toContain("unsafe");
       const text = await look.page.locator("main").innerText();
-      for (const path of Object.keys(api.paths)) expect(text).toContain(path);
+      for (const path of Object.keys({ ...api.paths, ...api.webhooks })) expect(text).toContain(path);
       await look.page.getByRole("link", { name: "OrderPage" }).first().click();
       expect(look.page.url()).toContain("#schema-OrderPage");
       expect(await findBarriers(look.page)).toEqual([]);

@@ -1,0 +1,123 @@
+import { execFile } from "node:child_process";
+import { mkdtemp, rm, writeFile } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { promisify } from "node:util";
+import { createConfig, lintFromString } from "@redocly/openapi-core";
+import openapiTypescript from "openapi-typescript";
+import type { OpenAPI3 } from "openapi-typescript";
+import { expect, it, onTestFinished } from "vitest";
+import { z } from "zod";
+import { describeApi } from "../../../src/api/openapi.ts";
+import { OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
+import { parseInstant } from "../../../src/domain/order/instant.ts";
+import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
+import { at, makeOrder } from "../../support/mirror/orders.ts";
+
+const ROOT = path.resolve(import.meta.dirname, "../../..");
+const TSC = path.join(ROOT, "node_modules/typescript/bin/tsc");
+const api = describeApi();
+const operations = [api.paths, api.webhooks].flatMap((paths) =>
+  Object.values(paths).flatMap((methods) => Object.values(methods)),
+);
+
+it("gives each operation a name of its own", () => {
+  const ids = operations.map(({ operationId }) => operationId);
+  expect(ids.filter((id) => !/^[a-z][A-Za-z]+$/.test(id))).toEqual([]);
+  expect(new Set(ids).size).toBe(ids.length);
+});
+
+it("has nothing that a linter finds", async () => {
+  const config = await createConfig({ extends: ["recommended-strict"] });
+  const lint = async (document: object) => {
+    const source = JSON.stringify(document);
+    const problems = await lintFromString({ source, absoluteRef: "openapi.json", config });
+    return problems.map(({ ruleId, message, location }) => [ruleId, message, location[0]?.pointer]);
+  };
+  expect(await lint({ ...api, paths: { "/x": { get: {} } } })).not.toEqual([]);
+  expect(await lint(api)).toEqual([]);
+});
+
+it("says that wrong tokens, mistakes of the mirror and a database that is away have answers", () => {
+  for (const { operationId, responses, security } of operations) {
+    const needed = security === undefined ? ["401", "422", "429", "500"] : [];
+    expect([operationId, Object.keys(responses)]).toEqual([operationId, expect.arrayContaining(needed)]);
+  }
+});
+
+/** What a program makes of the generated types: each line compiles, or is expected not to. */
+const PROGRAM = `
+  import type { components, operations, paths, webhooks } from "./api";
+  type Body<Id extends keyof operations> = operations[Id]["responses"] extends {
+    200: { content: { "application/json": infer Answer } };
+  } ? Answer : never;
+  export async function list(query: NonNullable<operations["listOrders"]["parameters"]["query"]>) {
+    const text = new URLSearchParams(Object.entries(query).map(([name, value]) => [name, String(value)]));
+    const answer = await fetch("/v1/orders?" + text.toString());
+    return (await answer.json()) as Body<"listOrders">;
+  }
+  export const references = list({ status: "created", limit: 10 }).then(({ data }) => data.map((each) => each.reference));
+  export const revision = (order: Body<"listOrders">): number | undefined => order.revisions?.[0]?.revision;
+  export const change = (page: Body<"listChanges">): components["schemas"]["Change"] | undefined => page.data[0];
+  export const streamed: paths["/v1/changes/stream"]["get"]["responses"][200]["content"]["text/event-stream"] = "id: 1";
+  type Sent = webhooks["order.new"]["post"]["requestBody"]["content"]["application/json"];
+  export const name = ({ type, data }: Sent): string => type + data.reference;
+  export const missed = ({ data }: webhooks["changes.missed"]["post"]["requestBody"]["content"]["application/json"]): string =>
+    data.after;
+  // @ts-expect-error a parameter that does not exist
+  void list({ colour: "red" });
+  // @ts-expect-error a reference is text
+  export const wrong = (order: components["schemas"]["Order"]): number => order.reference;
+`;
+
+it("becomes types that a strict compiler takes", async () => {
+  const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-api-"));
+  onTestFinished(() => rm(folder, { recursive: true }));
+  await writeFile(path.join(folder, "api.d.ts"), await openapiTypescript(api as unknown as OpenAPI3));
+  await writeFile(path.join(folder, "program.ts"), PROGRAM);
+  const options = ["--strict", "--noEmit", "--module", "esnext", "--moduleResolution", "bundler"];
+  const libraries = ["--target", "es2023", "--lib", "es2023,dom", "--types", ""];
+  const compiled = promisify(execFile)(process.execPath, [TSC, ...options, ...libraries, "program.ts"], {
+    cwd: folder,
+  });
+  await expect(compiled.catch((error: { stdout: string }) => error.stdout)).resolves.toMatchObject({
+    stdout: "",
+  });
+});
+
+/** zod reads the document's schema again: not the object that it was made from, but what it says. */
+function makeCheck(type: string): z.ZodType {
+  const body = api.webhooks[type]?.["post"]?.requestBody?.content["application/json"].schema;
+  const whole = JSON.stringify({ ...body, $defs: api.components.schemas });
+  const local = whole.replaceAll("#/components/schemas/", "#/$defs/");
+  return z.fromJSONSchema(JSON.parse(local) as z.core.JSONSchema.JSONSchema);
+}
+
+it("describes what endpoints of outgoing webhooks get", () => {
+  const change = {
+    position: 7n,
+    digest: "0123abcd",
+    sourceId: "live",
+    reference: "A",
+    revision: 2,
+    status: "delivered",
+    previousStatus: "created",
+    verdict: "applied",
+    via: "webhook",
+    eventId: "evt_1",
+    eventType: "order.delivered",
+    version: parseInstant(at(1)),
+    changedAt: parseInstant(at(2)),
+    before: JSON.stringify(makeOrder({ reference: "A", updatedAt: at(0) })),
+    after: JSON.stringify(makeOrder({ reference: "A", updatedAt: at(1) })),
+  } as const;
+  const read = ({ body }: { body: Buffer }): unknown => JSON.parse(body.toString());
+  for (const type of OUTGOING_TYPES) {
+    const message = read(writeMessage({ kind: "claimed", epoch: "0123456789ab", type, change }));
+    expect(makeCheck(type).safeParse(message).error).toBeUndefined();
+    expect(makeCheck(type).safeParse({ ...(message as object), data: {} }).success).toBe(false);
+  }
+  const gap = { after: 1n, through: 3n, foundAt: parseInstant(at(1)) };
+  const missed = read(writeMessage({ kind: "missed", epoch: "0123456789ab", sourceId: "live", ...gap }));
+  expect(makeCheck("changes.missed").safeParse(missed).error).toBeUndefined();
+});
