@@ -327,7 +327,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/changes/changeFeed.test.ts",
-      test: "a transaction that is still open hides its own change and what came after it, and nothing from before",
+      test: "a transaction that is still open hides its own change and later ones, but no earlier one",
     },
   },
   {
@@ -405,7 +405,7 @@ export const VARIANTS: readonly Variant[] = [
     edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
     caughtBy: {
       file: "test/integration/apply/lostEvents.test.ts",
-      test: "reads each change once, and waits for writers that are still open",
+      test: "reads each change once and waits for open writers",
     },
   },
   {
@@ -433,7 +433,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/changes/outgoingMissed.test.ts",
-      test: "are named in one message when they are removed after that, and later ones are told as ever",
+      test: "are reported in one message when they are removed after that, and later ones are sent as usual",
     },
   },
   {

@@ -16,7 +16,7 @@ import {
 
 const instant = (seconds: number) => parseInstant(at(seconds));
 
-/** A mirror in which `claimed` is known by an event only, and `read` by a read; both changed at second 100. */
+/** A mirror that knows `claimed` only from an event and `read` from a read. Both changed at second 100. */
 async function makeMirror() {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
@@ -45,7 +45,7 @@ async function makeMirror() {
   return { pool, miss, readServed };
 }
 
-it("takes back a claim that does not lie beyond the read's horizon, and no younger one", async () => {
+it("refutes a claim whose version lies within the read's horizon, and no younger claim", async () => {
   const { pool, miss, readServed } = await makeMirror();
   expect(await miss("claimed", 99)).toBe("claim_stands");
   expect(await readServed()).toEqual(["claimed", "read"]);
@@ -61,18 +61,18 @@ it("takes back a claim that does not lie beyond the read's horizon, and no young
   ]);
 });
 
-it("takes back what a read showed only when its horizon lies further on", async () => {
+it("removes an order that a read showed only when the new horizon is later", async () => {
   const { pool, miss, readServed } = await makeMirror();
   // That read was requested at second 1,000, so its horizon is second 100.
   expect(await miss("read", 100)).toBe("claim_stands");
   expect(await miss("read", 101)).toBe("gone");
   expect(await readServed()).toEqual(["claimed"]);
-  // It was true once: reports keep it.
+  // The order existed once, so reports keep it.
   const { rows } = await pool.query("select verdict, refuted from mirror.history where reference = 'read'");
   expect(rows).toContainEqual({ verdict: "applied", refuted: false });
 });
 
-it("knows nothing of an order that the mirror never had", async () => {
+it("reports an order that the mirror never had as unknown", async () => {
   const { miss } = await makeMirror();
   expect(await miss("never seen", 500)).toBe("unknown");
 });

@@ -61,7 +61,7 @@ const count = async (table: string) =>
   Number((await pool.query<{ n: string }>(`select count(*) as n from mirror.${table}`)).rows[0]!.n);
 
 describe("events", () => {
-  it("become the order's row, its history and one change", async () => {
+  it("become the order's row, a history row and one change", async () => {
     const { applyEvents } = makeSut();
     const body = makeEventBody({
       id: "evt_1",
@@ -83,7 +83,7 @@ describe("events", () => {
     expect(await count("pending")).toBe(0);
   });
 
-  it("leave the mirror unchanged when they are older, and say so", async () => {
+  it("leave the mirror unchanged when they are older, with the verdict stale", async () => {
     const { applyEvents } = makeSut();
     const newer = makeEventBody({
       id: "evt_2",
@@ -98,7 +98,7 @@ describe("events", () => {
     expect(await count("history")).toBe(2);
   });
 
-  it("are decided once, however often their positions are notified", async () => {
+  it("are decided once, however often their positions are announced", async () => {
     const { applyEvents } = makeSut();
     const body = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
     const seqs = await putIntoInbox(pool, [{ eventId: "evt_1", body }]);
@@ -107,7 +107,7 @@ describe("events", () => {
     expect(await count("history")).toBe(1);
   });
 
-  it("keep the snapshot exactly as it came", async () => {
+  it("keep the snapshot exactly as received", async () => {
     const { applyEvents } = makeSut();
     const data = `{"reference": "R1",  "updatedAt":"${at(1)}", "status":"created", "9":1, "big": 9007199254740993, "nul":"a\\u0000b"}`;
     const body = Buffer.from(
@@ -118,7 +118,7 @@ describe("events", () => {
     expect(raw.rows[0]!.raw).toBe(data);
   });
 
-  it("keep times to the microsecond, cut and not rounded, and null where there is none", async () => {
+  it("keep times to the microsecond, truncated rather than rounded, and null where there is none", async () => {
     const { applyEvents } = makeSut();
     const more = {
       pickupTime: "2026-03-01T10:59:59.999999999+01:00",
@@ -142,7 +142,7 @@ describe("events", () => {
     ]);
   });
 
-  it("that nobody could apply are quarantined whole, and hold up no other", async () => {
+  it("that cannot be applied are quarantined in full and do not block the others", async () => {
     const { applyEvents } = makeSut();
     const good = makeEventBody({ id: "good", order: { reference: "R1", updatedAt: at(1) } });
     const test = makeEventBody({ id: "mode", order: { reference: "R2", updatedAt: at(1), livemode: false } });
@@ -184,7 +184,7 @@ describe("events", () => {
     expect(await count("pending")).toBe(0);
   });
 
-  it("about something else than an order are ignored, and types we do not know are applied", async () => {
+  it("that are not about an order are ignored, and unknown event types are applied", async () => {
     const { applyEvents } = makeSut();
     const other = Buffer.from(`{"id":"b","type":"branch.closed","created":"${at(1)}","data":{"id":"B1"}}`);
     const unknown = makeEventBody({
@@ -200,7 +200,7 @@ describe("events", () => {
     expect(decisions.map((decision) => decision.verdict)).toEqual(["ignored", "applied"]);
   });
 
-  it("of one batch keep their snapshots apart, whatever characters these hold", async () => {
+  it("of one batch keep separate snapshots, whatever characters these contain", async () => {
     const { applyEvents } = makeSut();
     const notes = ["plain", "é 𝄞 \ufffd", "", "日本"];
     const events = notes.map((note, index) => ({
@@ -225,9 +225,9 @@ describe("events", () => {
     expect(await count("quarantine")).toBe(0);
   });
 
-  it("that the database refuses are found in their batch, while the others are applied", async () => {
+  it("that the database refuses are quarantined, and the rest of the batch is applied", async () => {
     const { applyEvents } = makeSut();
-    // Passes everything that JavaScript checks; Postgres refuses it through a constraint of this test's own.
+    // It passes every check in JavaScript; a constraint that this test adds makes Postgres refuse it.
     await pool.query("alter table mirror.orders add constraint refuse check (external_order_id <> 'poison')");
     try {
       const events = Array.from({ length: 9 }, (_, index) => {
@@ -244,8 +244,8 @@ describe("events", () => {
       pool.on("acquire", countOne);
       const decisions = await applyEvents(seqs);
       pool.off("acquire", countOne);
-      // One to read the inbox, one for all statements: a refused one holds its rows until its connection is ready again,
-      // and on another connection its halves would skip them.
+      // One to read the inbox, one for all statements: a refused statement locks its rows until its connection is
+      // ready again, and its halves would skip them on another connection.
       expect(connections).toBe(2);
       expect(decisions.filter((decision) => decision.verdict === "applied")).toHaveLength(8);
       expect(decisions.filter((decision) => decision.verdict === "quarantined")).toMatchObject([
@@ -266,7 +266,7 @@ describe("reads", () => {
     time: readAt(parseInstant(at(seconds)), SETTLE_SECONDS),
   });
 
-  it("mark a version as settled once, and write nothing after that", async () => {
+  it("mark a version as settled once and write nothing after that", async () => {
     const { applyEvents, applyReads } = makeSut();
     const order = { reference: "R1", updatedAt: at(1) };
     await applyEvents(await putIntoInbox(pool, [{ eventId: "e", body: makeEventBody({ id: "e", order }) }]));
@@ -278,7 +278,7 @@ describe("reads", () => {
     expect(await count("changes")).toBe(1);
   });
 
-  it("beat an event of the same version, because only they can be settled", async () => {
+  it("win over an event of the same version, because only reads can be settled", async () => {
     const { applyEvents, applyReads } = makeSut();
     const shown = { reference: "R1", updatedAt: at(1), status: "cancelled" };
     await applyEvents(
@@ -292,7 +292,7 @@ describe("reads", () => {
     expect(await count("refetches")).toBe(0);
   });
 
-  it("that contradict each other unsettled ask for the order to be read again", async () => {
+  it("that contradict each other before the version is settled request a refetch", async () => {
     const { applyReads } = makeSut();
     await applyReads(read(2, [{ reference: "R1", updatedAt: at(1) }]));
     await applyReads(read(3, [{ reference: "R1", updatedAt: at(1), status: "picked_up" }]));
@@ -300,7 +300,7 @@ describe("reads", () => {
     expect(await count("refetches")).toBe(1);
   });
 
-  it("show what the provider says even where it moves backwards or leaves cancelled", async () => {
+  it("follow the provider even when a status goes back or leaves cancelled", async () => {
     const { applyReads } = makeSut();
     await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), status: "cancelled" }]));
     await applyReads(read(60, [{ reference: "R1", updatedAt: at(2), status: "created" }]));
@@ -309,7 +309,7 @@ describe("reads", () => {
     ]);
   });
 
-  it("park an unreadable element once, however often it is read", async () => {
+  it("quarantine an unreadable element once, however often it is read", async () => {
     const { applyReads } = makeSut();
     const unreadable = [{ raw: '{"reference":null}', detail: "not an order", reference: null }];
     await applyReads({ ...read(60, []), unreadable });
@@ -318,7 +318,7 @@ describe("reads", () => {
     expect(await count("history")).toBe(1);
   });
 
-  it("never bring an order of the other mode into a source", async () => {
+  it("never store an order of the other mode in a source", async () => {
     const { applyReads } = makeSut();
     const decisions = await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), livemode: false }]));
     expect(decisions).toMatchObject([{ verdict: "quarantined" }]);
@@ -361,7 +361,7 @@ describe("the guard in SQL", () => {
     return { kind: "observation" as const, sourceId: "live", via: "poll" as const, event: null, observation };
   };
 
-  it("looks for rare consequences only where a decision has some", async () => {
+  it("looks for follow-ups only when a decision has some", async () => {
     await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
     const part = {
       version: 1,
@@ -396,7 +396,7 @@ describe("the guard in SQL", () => {
           const expected = {
             apply: ["applied"],
             correct: ["corrected"],
-            // A horizon that moves leaves no trace in the history.
+            // A horizon that moves adds no history row.
             confirm: [stored?.settled === true ? "duplicate" : "confirmed"],
             none: ["stale", "refuted", "duplicate"],
           }[effect];
@@ -419,8 +419,8 @@ describe("the guard in SQL", () => {
     );
   });
 
-  it("gives the same mirror for any order, grouping and repetition of the observations", async () => {
-    // A settled read shows the truth of its version, so all settled reads of one version agree in content.
+  it("produces the same mirror for any order, grouping and repetition of the observations", async () => {
+    // A settled read shows its version's final content, so all settled reads of one version have the same content.
     const consistent = keyPart.map((part) =>
       part.settled || part.ahead !== null ? { ...part, status: "picked_up", note: "a" } : part,
     );
@@ -451,7 +451,7 @@ describe("the guard in SQL", () => {
     );
   });
 
-  it("is backed by a trigger that refuses to lower the key", async () => {
+  it("is backed by a trigger that rejects a lower key", async () => {
     const { applyReads } = makeSut();
     const snapshots = [makeSnapshot({ reference: "R1", updatedAt: at(5) })];
     await applyReads({
@@ -466,7 +466,7 @@ describe("the guard in SQL", () => {
   });
 });
 
-it("10,000 events, 30 % of them repeated, shuffled over four workers, give the mirror of the sorted replay", async () => {
+it("four workers end at the mirror of a sorted replay after 10,000 shuffled events, 30 % of them repeated", async () => {
   const { applyEvents } = makeSut();
   const orders = 400;
   const events = Array.from({ length: 7_000 }, (_, index) => {
@@ -505,7 +505,7 @@ it("10,000 events, 30 % of them repeated, shuffled over four workers, give the m
   expect(deadlocks.rows[0]!.deadlocks).toBe("0");
 });
 
-/** Fisher and Yates with a small linear congruential generator, so that a failure can be repeated. */
+/** Fisher-Yates shuffle with a seeded linear congruential generator, so that a failure can be reproduced. */
 function shuffle<Element>(elements: Element[], seed: number): Element[] {
   const shuffled = [...elements];
   let state = seed;

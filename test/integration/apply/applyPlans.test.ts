@@ -9,8 +9,8 @@ import { listPlanNodes } from "../../support/mirror/planNodes.ts";
 import type { PlanNode } from "../../support/mirror/planNodes.ts";
 
 /**
- * How the statements that apply are planned while the tables grow, as they do in an hour of many events: on connections
- * as the worker has them, with nothing analyzed or vacuumed yet.
+ * How Postgres plans the statements of apply while the tables grow, as in a busy hour: on the worker's kind of
+ * connection, before any analyze or vacuum.
  */
 const ROUNDS = 30;
 const EVENTS_PER_ROUND = 100;
@@ -28,7 +28,7 @@ beforeAll(async () => {
   await addSource(pool, "live");
   for (let round = 0; round < ROUNDS; round += 1) {
     await apply.applyEvents(await storeEvents(round, EVENTS_PER_ROUND));
-    // As the pool itself has it done every 15 seconds.
+    // The pool does this every 15 seconds.
     await pool.query("discard plans");
   }
 });
@@ -47,12 +47,12 @@ function storeEvents(round: number, count: number): Promise<number[]> {
   return putIntoInbox(pool, events);
 }
 
-it("all the events were applied", async () => {
+it("all events are applied", async () => {
   const { rows } = await pool.query("select count(*)::int as applied from mirror.history");
   expect(rows).toEqual([{ applied: ROUNDS * EVENTS_PER_ROUND }]);
 });
 
-it("the statements are not planned anew at each execution", async () => {
+it("the statements are not replanned at each execution", async () => {
   const { rows } = await pool.query<{ name: string; custom_plans: string }>(
     "select name, custom_plans from pg_prepared_statements order by name",
   );
@@ -62,7 +62,7 @@ it("the statements are not planned anew at each execution", async () => {
   ]);
 });
 
-it("an event is looked up by its position, also where many were decided since the last vacuum", async () => {
+it("an event is looked up by its position, even when many were decided since the last vacuum", async () => {
   const [seq] = await storeEvents(ROUNDS, 1);
   const { rows } = await pool.query<{ "QUERY PLAN": [{ Plan: PlanNode }] }>(
     `explain (format json) execute "read-pending-events" ('{${seq}}')`,

@@ -21,20 +21,20 @@ const MINUTE = 60_000n * MILLI;
 /** Two hours old, in whole seconds. */
 const OLD = (secondsAgo(7_200) / 1_000_000_000n) * 1_000_000_000n;
 
-/** Nobody reads orders singly: a comparison alone has to find what is wrong. */
+/** Disables refetches, so that only a verification can find what is wrong. */
 async function keepSingleReadsOut(pool: Pool): Promise<void> {
   await pool.query(`create function keep_out() returns trigger language plpgsql as $$ begin return null; end $$;
     create trigger keep_out before insert on mirror.refetches for each row execute function keep_out()`);
 }
 
-/** As if the orders had been read while they were younger than the margin, and never since. */
+/** Makes the orders look as if they were last read while they were younger than the margin. */
 async function forgetHorizons(pool: Pool): Promise<void> {
   await pool.query(`alter table mirror.orders disable trigger orders_only_grow;
     update mirror.orders set horizon = null;
     alter table mirror.orders enable trigger orders_only_grow`);
 }
 
-/** A provider with four orders that are two hours old, and a mirror that is polling it. */
+/** A provider with four orders that are two hours old, and a mirror that polls it. */
 async function startWorld({
   horizonSeconds,
   tailSeconds = 0,
@@ -111,7 +111,7 @@ async function startWorld({
   return { pool, provider, apply, claim, readServed, readVerdicts, truth };
 }
 
-it("a comparison takes back whatever was claimed falsely, and says so", async () => {
+it("a verification removes every false claim and counts it", async () => {
   const { pool, claim, readServed, readVerdicts, truth } = await startWorld();
   await keepSingleReadsOut(pool);
   await forgetHorizons(pool);
@@ -138,7 +138,7 @@ it("a comparison takes back whatever was claimed falsely, and says so", async ()
   expect(await readServed()).toEqual(truth);
   expect(await readVerdicts("A")).toEqual(["backfill applied", "webhook applied", "verify corrected"]);
   expect(await readVerdicts("INVENTED")).toEqual(["webhook applied", "verify gone"]);
-  // Reports leave out what was never true, and the feed tells of both.
+  // Reports omit what was never true; the feed shows each correction.
   const timeline = await pool.query("select status from reporting.order_timeline where reference = 'A'");
   expect(timeline.rows).toEqual([{ status: "delivered" }]);
   const feed = await pool.query(
@@ -150,12 +150,12 @@ it("a comparison takes back whatever was claimed falsely, and says so", async ()
     { reference: "C", verdict: "corrected" },
     { reference: "INVENTED", verdict: "gone" },
   ]);
-  // The same claims again are refuted on arrival.
+  // The same claims are refuted when they arrive again.
   expect(await claim("A", OLD + 2n * MILLI)).toMatchObject({ verdict: "refuted" });
   expect(await claim("INVENTED", OLD + MINUTE + 1n)).toMatchObject({ verdict: "refuted" });
 });
 
-it("a comparison also tells of what single reads have taken back since it was asked for", async () => {
+it("a verification also counts what refetches corrected since it was requested", async () => {
   const { pool, claim, readServed, truth } = await startWorld();
   await forgetHorizons(pool);
   await setPaused(pool, { sourceId: "live", paused: true });
@@ -176,12 +176,12 @@ it("a comparison also tells of what single reads have taken back since it was as
     extra: 1,
     examples: expect.arrayContaining(["A", "INVENTED"]) as unknown,
   });
-  // Whoever is on call is told of events that reads contradict.
+  // The condition for refuted claims reads this count.
   const [standing] = await readStandings(pool);
   expect(standing).toMatchObject({ refutedClaims: 2 });
 });
 
-it("a comparison that only tells writes nothing", async () => {
+it("a verification without repairs writes nothing", async () => {
   const { pool, claim, readServed } = await startWorld();
   await keepSingleReadsOut(pool);
   await forgetHorizons(pool);
@@ -201,7 +201,7 @@ it("a comparison that only tells writes nothing", async () => {
   expect(await readServed()).toEqual(before);
 });
 
-it("a young false claim is read singly until a read can tell, and then taken back", async () => {
+it("a young false claim is refetched until a read can refute it, and is then corrected", async () => {
   const { claim, readServed, readVerdicts, truth } = await startWorld({ horizonSeconds: 8 });
   expect(await claim("A", secondsAgo(1))).toMatchObject({ verdict: "applied" });
   expect(await claim("INVENTED", secondsAgo(1))).toMatchObject({ verdict: "applied" });
@@ -210,7 +210,7 @@ it("a young false claim is read singly until a read can tell, and then taken bac
   expect((await readVerdicts("INVENTED")).at(-1)).toBe("refetch gone");
 });
 
-it("a true event that the list shows late stands", async () => {
+it("a true event stands when the list shows it late", async () => {
   const { pool, provider, claim, readServed, readVerdicts } = await startWorld({ horizonSeconds: 8 });
   const changedAt = secondsAgo(1);
   await claim("A", changedAt);
@@ -232,7 +232,7 @@ it("a true event that the list shows late stands", async () => {
   expect(await readVerdicts("A")).not.toContain("refetch corrected");
 });
 
-it("a read reaches less far back where changes have appeared later than a quarter of an hour", async () => {
+it("a read has an earlier horizon when changes have appeared more than a quarter of an hour late", async () => {
   const margins = async (world: Awaited<ReturnType<typeof startWorld>>) => {
     const { rows } = await world.pool.query<{ seconds: string }>(
       "select distinct (observed_at - horizon) / 1000000000 as seconds from mirror.orders",
@@ -243,7 +243,7 @@ it("a read reaches less far back where changes have appeared later than a quarte
   expect(await margins(await startWorld({ tailSeconds: 1_200 }))).toEqual([2_400]);
 });
 
-it("an order that comes back is served again", async () => {
+it("an order that reappears is served again", async () => {
   const { pool, provider, claim, readServed, truth } = await startWorld({ horizonSeconds: 3 });
   await claim("INVENTED", secondsAgo(5));
   await expect.poll(readServed, WAIT).toEqual(truth);
@@ -253,7 +253,7 @@ it("an order that comes back is served again", async () => {
   await expect.poll(async () => (await readServed()).length, WAIT).toBe(5);
 });
 
-it("an event dated ahead is decided when its time has come, or dismissed when a read refutes it", async () => {
+it("an event dated ahead is decided when its time comes, or dismissed when a read refutes it", async () => {
   const { pool, apply, provider, claim, readVerdicts } = await startWorld({ horizonSeconds: 3 });
   expect(await claim("A", secondsAgo(-301))).toMatchObject({ reason: "dated_ahead" });
   expect(await claim("B", secondsAgo(-3_600))).toMatchObject({ reason: "dated_ahead" });
@@ -266,7 +266,7 @@ it("an event dated ahead is decided when its time has come, or dismissed when a 
     ).rows.map(({ reference }) => reference);
   await expect
     .poll(async () => {
-      // As the leader does every half minute.
+      // The leader does this every 30 seconds.
       await decideDatedAhead(pool, {
         sourceId: "live",
         aheadNanosMax: 5n * MINUTE,

@@ -16,7 +16,7 @@ import {
   readAt,
 } from "../../support/mirror/orders.ts";
 
-/** Beyond the moment at which the source is configured here: changes from before were never ours to hear of. */
+/** After the source was configured: earlier changes are not announced to it. */
 const BASE = "2200-01-01T00:00:00Z";
 const when = (seconds: number) => at(seconds, BASE);
 
@@ -58,7 +58,7 @@ const states = async () =>
     state: string;
   }[];
 
-it("counts a change that only a poll showed as lost after the grace period, once its kind is known to be announced", async () => {
+it("counts a change that only a poll showed as a lost event after the grace period, if such changes are announced", async () => {
   await sendEvent("e1", { reference: "A", updatedAt: when(1), status: "picked_up" });
   await poll({ reference: "B", updatedAt: when(1) });
   await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
@@ -69,14 +69,14 @@ it("counts a change that only a poll showed as lost after the grace period, once
   expect(await advance(0)).toEqual({ read: 0, found: 0, late: 0, lost: 0 });
 });
 
-it("does not call it lost when no event ever announced that status", async () => {
+it("does not count a change as lost when no event has ever announced that status", async () => {
   await poll({ reference: "B", updatedAt: when(1) });
   await poll({ reference: "B", updatedAt: when(2), status: "arrived_for_pickup" });
   expect(await advance(0)).toMatchObject({ found: 1, lost: 0 });
   expect(await states()).toMatchObject([{ state: "not_announced" }]);
 });
 
-it("calls an event late that comes after the read, even after it was given up", async () => {
+it("reports an event that arrives after the read as late, even if it was counted as lost", async () => {
   await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
   for (const reference of ["B", "C"]) {
     await poll({ reference, updatedAt: when(1) });
@@ -90,7 +90,7 @@ it("calls an event late that comes after the read, even after it was given up", 
   expect((await states()).map((row) => row.state)).toEqual(["late", "late"]);
 });
 
-it("expects no event for creation, none for what happened before the source was configured, none for other fields", async () => {
+it("expects no event for a creation, a change before the source was configured, or a change of other fields", async () => {
   await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
   await poll({ reference: "new", updatedAt: when(1), status: "created" });
   await poll({ reference: "old", updatedAt: "2001-01-01T00:00:00Z", status: "picked_up" });
@@ -98,16 +98,16 @@ it("expects no event for creation, none for what happened before the source was 
   expect(await advance(0)).toMatchObject({ found: 0, lost: 0 });
 });
 
-it("counts an order whose first sight was already beyond creation", async () => {
+it("counts an order that was first seen after its creation status", async () => {
   await sendEvent("e0", { reference: "A", updatedAt: when(1), status: "picked_up" });
   await poll({ reference: "B", updatedAt: when(2), status: "picked_up" });
   expect(await advance(0)).toMatchObject({ found: 1, lost: 1 });
 });
 
-it("reads each change once, and waits for writers that are still open", async () => {
+it("reads each change once and waits for open writers", async () => {
   const blocker = await database.pool.connect();
   await blocker.query("begin");
-  // A writer that has taken its place in the feed and has not ended.
+  // A writer that has taken its place in the feed and is still open.
   await blocker.query(
     "insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict) select 'live', 'X', 1, 1, 'created', 'poll', 1, 'applied' where false",
   );

@@ -58,7 +58,7 @@ const readAll = async () =>
     )
   ).rows;
 
-/** A leader task over pages of branches, given as texts. */
+/** A leader task that reads these pages of branches. */
 function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boolean }[]) {
   let asked = 0;
   const provider = makeMemoryProvider();
@@ -75,7 +75,7 @@ function makeSut(pages: () => readonly { raws: readonly string[]; hasMore: boole
   return { task, restart: () => (asked = 0) };
 }
 
-it("keeps the branches of all pages, closes one that is listed no more, and opens it again", async () => {
+it("stores the branches of all pages, closes one that is no longer listed, and reopens it", async () => {
   let listed = [
     { raws: [branch("a"), branch("b", { reference: null, routesTo: null })], hasMore: true },
     { raws: [branch("c", { name: "Nul \u0000" })], hasMore: false },
@@ -101,7 +101,7 @@ it("keeps the branches of all pages, closes one that is listed no more, and open
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
 });
 
-it("closes nothing by a list that is cut short", async () => {
+it("closes no branch because of an incomplete list", async () => {
   let listed = [{ raws: [branch("a"), branch("b")], hasMore: false }];
   const { task, restart } = makeSut(() => listed);
   await task.run(lead());
@@ -111,14 +111,14 @@ it("closes nothing by a list that is cut short", async () => {
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false]);
 });
 
-it("writes nothing for a leader that leads no more", async () => {
+it("writes nothing for a leader that has lost its lease", async () => {
   const { task } = makeSut(() => [{ raws: [branch("a")], hasMore: false }]);
   await releaseLease(pool, lease);
   await expect(task.run(lead())).rejects.toThrow(LeaseLostError);
   expect(await readAll()).toEqual([]);
 });
 
-it("runs hourly, after a failure sooner, and a failure costs no other task", async () => {
+it("runs hourly, sooner after a failure, and a failure does not affect other tasks", async () => {
   let nowMs = 0;
   const ran: string[] = [];
   let fails = true;
@@ -142,7 +142,7 @@ it("runs hourly, after a failure sooner, and a failure costs no other task", asy
   expect(ran).toEqual(["a", "b", "b", "a", "b", "b", "a", "b"]);
 });
 
-it("reads the sandbox's branches as they are", async () => {
+it("stores the sandbox's branches unchanged", async () => {
   const provider = await makeTestSandbox();
   const client = makeProviderClient({
     baseUrl: provider.url,

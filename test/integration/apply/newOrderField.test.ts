@@ -21,7 +21,7 @@ let database: TestDatabase;
 let tree: string;
 let guide: string;
 
-/** The sources with the lines that the guide gives for a field, each in front of the first field there. */
+/** Inserts the lines that the guide gives for a field before the first field of each file. */
 async function copyWithField(): Promise<void> {
   tree = await mkdtemp(path.join(tmpdir(), "new-order-field-"));
   await cp(path.join(ROOT, "src"), path.join(tree, "src"), { recursive: true });
@@ -48,7 +48,7 @@ afterAll(async () => {
   await rm(tree, { recursive: true, force: true });
 });
 
-/** A module of the copy. */
+/** Imports a module of the copy. */
 const fromCopy = async <Module>(file: string) => (await import(path.join(tree, "src", file))) as Module;
 
 function orderIn(zone: string, reference: string, updatedAt = at(0)) {
@@ -56,7 +56,7 @@ function orderIn(zone: string, reference: string, updatedAt = at(0)) {
 }
 
 describe("a new order field", () => {
-  it("takes the four files that the guide names, and old orders get it as well", async () => {
+  it("needs changes in the four files that the guide names, and old orders get the field too", async () => {
     const { pool } = database;
     const deps = {
       events: deliveryEvents,
@@ -79,7 +79,7 @@ describe("a new order field", () => {
     const { readOrderRows, EXPORT_COLUMNS } =
       await fromCopy<typeof exportModule>("orders/orderExport.sql.ts");
     const again = (order: ReturnType<typeof orderIn>) => readSnapshot(order.raw, JSON.parse(order.raw));
-    // Connections of its own, as a new release has: a named statement keeps its text.
+    // New connections, as in a new release: a named statement keeps its text.
     const newPool = new pg.Pool({ connectionString: database.url, max: 2 });
     onTestFinished(() => newPool.end());
     const decisions = await makeNewApply({ ...deps, pool: newPool }).applyReads({

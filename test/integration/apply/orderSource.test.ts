@@ -21,13 +21,13 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, putIntoInbox } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 
-/** A source with some orders, and what a test does on its other side. */
+/** A source with some orders, and what a test can do on the provider's side. */
 interface Subject {
   readonly source: OrderSource;
   readonly events: EventReader;
-  /** Changes one of its orders, whichever; returns its reference. */
+  /** Changes any one of its orders and returns the reference. */
   change(): Promise<string>;
-  /** The body of an event about an order as it is now. */
+  /** The body of an event about the order's current state. */
   eventOf(reference: string): Promise<Buffer>;
   close(): Promise<void>;
 }
@@ -35,7 +35,7 @@ interface Subject {
 const ORDERS = 8;
 const WAIT = { timeout: 60_000, interval: 50 };
 
-/** The Delivery Ordering Service: the client over HTTP, before the sandbox. */
+/** The Delivery Ordering Service: the HTTP client with the sandbox. */
 async function startFirst(): Promise<Subject> {
   const world = await makeTestSandbox();
   const since = formatInstant(addSeconds(systemClock.now(), -1_800));
@@ -66,7 +66,7 @@ async function startFirst(): Promise<Subject> {
   };
 }
 
-/** Another provider: other fields, times, events, and paging by cursor. */
+/** Another provider, with different fields, times and events, and cursor paging. */
 async function startSecond(): Promise<Subject> {
   const source = makeCursorSource(systemClock.now);
   for (let parcel = 0; parcel < ORDERS; parcel += 1) source.put(`P-${parcel}`, "created");
@@ -130,7 +130,7 @@ describe.each([
       )
     ).rows;
 
-  /** All orders by the source's own pages, one window, whatever a page holds. */
+  /** Reads all orders in one window through the source's own pages, of any size. */
   async function listAll() {
     const { source } = subject;
     const now = source.providerClock.providerNow();
@@ -150,7 +150,7 @@ describe.each([
     return [...rows.values()].toSorted((left, right) => (left.reference < right.reference ? -1 : 1));
   }
 
-  it("is mirrored whole, and vouched for", async () => {
+  it("is mirrored completely, with a proof", async () => {
     await vi.waitUntil(async () => (await read()).length >= ORDERS, WAIT);
     expect(await read()).toEqual(await listAll());
     await vi.waitUntil(
@@ -160,7 +160,7 @@ describe.each([
     );
   });
 
-  it("shows single orders as its lists do, and says which there are not", async () => {
+  it("shows single orders as in its lists and reports a missing one as not_found", async () => {
     const [listed] = await listAll();
     const { snapshot, requestedAt } = await subject.source.getOrder(listed!.reference);
     expect({ hash: snapshot.hash, version: String(snapshot.version) }).toEqual({
@@ -172,7 +172,7 @@ describe.each([
     expect(failureOf(error)).toBe("not_found");
   });
 
-  it("has its changes followed by polling, and by its events", async () => {
+  it("is followed by polling and by events", async () => {
     const reference = await subject.change();
     const body = await subject.eventOf(reference);
     const bodyHash = createHash("sha256").update(body).digest();
@@ -185,7 +185,7 @@ describe.each([
     await vi.waitUntil(async () => JSON.stringify(await read()) === JSON.stringify(await listAll()), WAIT);
   });
 
-  it("keeps what of its events is unreadable, and ignores what is about no order", async () => {
+  it("has unreadable events quarantined and events about no order ignored", async () => {
     const bodies = ["no json", JSON.stringify({ event: "e", what: "ping", type: "ping", data: {} })];
     const seqs = await putIntoInbox(
       pool,

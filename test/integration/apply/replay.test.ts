@@ -33,7 +33,7 @@ function apply(liveMode: "live" | "test" = "live") {
   return makeApply({ events: deliveryEvents, pool: database.pool, logger: silentLogger, modes });
 }
 
-/** Events of the wrong mode, as a source that was configured wrongly for a while would have quarantined them. */
+/** Quarantines events of the wrong mode, as a misconfigured source would. */
 async function parkEvents(references: readonly string[]): Promise<void> {
   const events = references.map((reference) => ({
     eventId: `evt_${reference}`,
@@ -49,7 +49,7 @@ async function parkRead(reference: string | null): Promise<void> {
   );
 }
 
-it("counts exactly what a replay would concern, without touching it", async () => {
+it("counts exactly what a replay would include, and changes nothing", async () => {
   await parkEvents(["R1", "R2"]);
   await parkRead("R3");
   await parkRead(null);
@@ -69,7 +69,7 @@ it("counts exactly what a replay would concern, without touching it", async () =
   expect(await countQuarantined(database.pool, none)).toMatchObject({ events: 0, throughId: null });
 });
 
-it("has the events decided on again, which applies them once their cause is gone", async () => {
+it("replays events, which are applied once the cause is gone", async () => {
   await parkEvents(["R1", "R2"]);
   const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "2", limit: LIMIT });
   expect(batch).toEqual({ seqs: [1, 2], reads: 0 });
@@ -79,7 +79,7 @@ it("has the events decided on again, which applies them once their cause is gone
   expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ events: 0 });
 });
 
-it("leaves what failed once more for the next replay", async () => {
+it("leaves an event that fails again to the next replay", async () => {
   await parkEvents(["R1"]);
   const { throughId } = await countQuarantined(database.pool, EVERYTHING);
   const replay = () =>
@@ -90,7 +90,7 @@ it("leaves what failed once more for the next replay", async () => {
   expect(await replay()).toEqual({ seqs: [], reads: 0 });
 });
 
-it("replays one alone, and never what was dismissed", async () => {
+it("replays a single event, and never a dismissed one", async () => {
   await parkEvents(["R1", "R2", "R3"]);
   await database.pool.query("update mirror.quarantine set state = 'dismissed' where quarantine_id = 3");
   const one = { ...EVERYTHING, quarantineId: "2" };
@@ -99,7 +99,7 @@ it("replays one alone, and never what was dismissed", async () => {
   expect((await replayQuarantined(database.pool, { filter: EVERYTHING, ...options })).seqs).toEqual([1]);
 });
 
-it("has an order read again that a read brought, and leaves alone what names no order", async () => {
+it("requests a refetch for a quarantined read and skips a read without a reference", async () => {
   await parkRead("R3");
   await parkRead(null);
   const batch = await replayQuarantined(database.pool, { filter: EVERYTHING, throughId: "9", limit: LIMIT });
@@ -109,7 +109,7 @@ it("has an order read again that a read brought, and leaves alone what names no 
   expect(await countQuarantined(database.pool, EVERYTHING)).toMatchObject({ reads: 0, unnamed: 1 });
 });
 
-it("rebuilds the queue from what awaits a decision, and from nothing else", async () => {
+it("rebuilds the queue only from the events that await a decision", async () => {
   const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
   try {
     await queue.bull.add("apply", { seqs: [777_777] });

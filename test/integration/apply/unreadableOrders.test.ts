@@ -10,11 +10,11 @@ import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 const MINUTE_MS = 60_000;
 const MINUTE_NANOS = 60n * 10n ** 9n;
 const MINUTES = 12;
-/** Settle time and overlap, four cycles between two proofs, and what goes on in a cycle. */
+/** Settle time and overlap, four cycles between two proofs, and the length of a cycle. */
 const BEHIND_MAX_NANOS = ((65n + 120n + 60n) * MINUTE_NANOS) / 60n;
 const HTML = { "content-type": "text/html" };
 
-it("a minute of proof is made in each minute while orders answer 500, a foreign 404 and an unreadable 200 for ever", async () => {
+it("safe_through keeps up while single orders keep answering 500, a foreign 404 or an unreadable 200", async () => {
   const { clock, pool, sandbox, provider, differences, startPoller } = await startVirtualWorld({
     speed: 4,
     trafficPerMinute: 6,
@@ -63,7 +63,7 @@ it("a minute of proof is made in each minute while orders answer 500, a foreign 
   }
   expect([...asked.values()].filter((times) => times === 0)).toEqual([]);
   expect(behind.filter((nanos) => nanos > BEHIND_MAX_NANOS)).toEqual([]);
-  // Proofs come every two minutes, so that the last ones may be to come.
+  // Proofs come every two minutes, so the last ones may still be due.
   expect(await readSafeThrough()).toBeGreaterThanOrEqual(begun + BigInt(MINUTES - 3) * MINUTE_NANOS);
   const others = (await differences(await readSafeThrough())).filter((one) => !asked.has(one));
   expect(others).toEqual([]);

@@ -66,7 +66,7 @@ async function startWorld(webhooksConfigured: boolean) {
   const { references } = (await steer("POST", "/orders", { count: 6 })) as { references: string[] };
   const [first = "", ...others] = references;
 
-  /** What has been received is in the mirror. */
+  /** Applies everything that was received. */
   const applyReceived = async () => {
     const events = receiver.received.splice(0);
     const bodies = events.map(({ body, event }) => ({ eventId: event.id as string, body }));
@@ -83,7 +83,7 @@ async function startWorld(webhooksConfigured: boolean) {
   return { pool, poller, steer, step, stepAnnounced, first, others, read, lines };
 }
 
-it("reports how many events were lost while webhooks were off, once, and that they came back", async () => {
+it("reports once that webhooks stopped, with the number of lost events, and that they resumed", async () => {
   const { poller, steer, step, stepAnnounced, first, others, read, lines } = await startWorld(true);
   await stepAnnounced(first);
   poller.start();

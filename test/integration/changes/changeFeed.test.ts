@@ -75,7 +75,7 @@ async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
 }
 
 describe("the list of changes", () => {
-  it("tells before and after, what changed, what brought it, and both times", async () => {
+  it("shows each change with its state before and after, the changed fields, the cause and both times", async () => {
     const body = makeEventBody({ id: "evt_1", order: { reference: "A", updatedAt: at(1) } });
     await apply().applyEvents(await putIntoInbox(pool, [{ eventId: "evt_1", body }]));
     const more = { realPickupTime: at(2) };
@@ -114,7 +114,7 @@ describe("the list of changes", () => {
     expect(Math.abs(Date.parse(String(data[0]!["changedAt"])) - Date.now())).toBeLessThan(60_000);
   });
 
-  it("shows orders character for character as the provider sent them", async () => {
+  it("shows orders exactly as the provider sent them", async () => {
     const raw = `{ "reference":"A",\n "2":"y", "total": 12345678901234567890.10, "updatedAt":"${at(1)}" }`;
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
     const requestedAt = parseInstant(at(9));
@@ -122,14 +122,14 @@ describe("the list of changes", () => {
     expect(await (await get("")).text()).toContain(`"after":${raw}}`);
   });
 
-  it("has no entry for what changed nothing", async () => {
+  it("has no entry for an observation that changed nothing", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(2) });
     await seeByPoll({ reference: "A", updatedAt: at(2) });
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     expect((await read()).data).toHaveLength(1);
   });
 
-  it("goes on behind a position, page by page, to the end and beyond", async () => {
+  it("continues after a position, page by page, to the end and beyond", async () => {
     await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
     const first = await read("?limit=2");
     expect(first).toMatchObject({ hasMore: true, data: [{ reference: "A" }, { reference: "B" }] });
@@ -141,7 +141,7 @@ describe("the list of changes", () => {
     expect(await read(`?after=${third.next}`)).toMatchObject({ data: [{ reference: "A", revision: 2 }] });
   });
 
-  it("starts behind what there is with after=latest, also when there is nothing", async () => {
+  it("starts after the last change with after=latest, even when the feed is empty", async () => {
     const empty = await read("?after=latest");
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     expect((await read(`?after=${empty.next}`)).data).toHaveLength(1);
@@ -192,7 +192,7 @@ describe("the list of changes", () => {
     });
   });
 
-  it("tells a reader to start again when its position was removed by retention, and only then", async () => {
+  it("asks a reader to start again only when retention has removed its position", async () => {
     await seeByPoll(...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
     const [a, b] = (await read()).data;
     await pool.query(
@@ -207,7 +207,7 @@ describe("the list of changes", () => {
 });
 
 describe("a transaction that is still open", () => {
-  /** Applies within a transaction of the test's, on one connection. */
+  /** Applies observations on one connection, in a transaction that the test ends. */
   async function makeWriter() {
     const client = await database.pool.connect();
     const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
@@ -231,12 +231,12 @@ describe("a transaction that is still open", () => {
   const described = async () =>
     (await read()).data.map(({ reference, revision }) => `${reference}${revision}`);
 
-  it("hides its own change and what came after it, and nothing from before", async () => {
+  it("hides its own change and later ones, but no earlier one", async () => {
     await seeByPoll({ reference: "Z", updatedAt: at(1) });
     const early = await makeWriter();
     await early.write("A", 1);
     await seeByPoll({ reference: "B", updatedAt: at(1) });
-    // What `position > cursor` would read now, and go on from: it would never return for A.
+    // A reader that uses `position > cursor` would continue after B and never see A.
     const { rows } = await pool.query("select reference from mirror.changes order by position");
     expect(rows).toEqual([{ reference: "Z" }, { reference: "B" }]);
     expect(await described()).toEqual(["Z1"]);
@@ -244,7 +244,7 @@ describe("a transaction that is still open", () => {
     expect(await described()).toEqual(["Z1", "A1", "B1"]);
   });
 
-  it("leaves a hole when it is undone", async () => {
+  it("leaves a gap when it is rolled back", async () => {
     const early = await makeWriter();
     await early.write("A", 1);
     await seeByPoll({ reference: "B", updatedAt: at(1) });
@@ -252,7 +252,7 @@ describe("a transaction that is still open", () => {
     expect(await described()).toEqual(["B1"]);
   });
 
-  it("comes after the change it waited for, though it began before", async () => {
+  it("comes after the change it waited for, although it began earlier", async () => {
     const [early, quick] = [await makeWriter(), await makeWriter()];
     await early.client.query("select pg_current_xact_id()");
     await quick.write("A", 1);
@@ -263,7 +263,7 @@ describe("a transaction that is still open", () => {
     expect(await described()).toEqual(["A1", "A2"]);
   });
 
-  it("hides nothing when it is a stranger's, in this database or in another one of the server", async () => {
+  it("hides nothing when it belongs to another program, in this or another database of the server", async () => {
     await pool.query("create table if not exists public.of_others (id int)");
     const other = await makeTestDatabase();
     const strangers = [await database.pool.connect(), await other.pool.connect()];
@@ -281,7 +281,7 @@ describe("a transaction that is still open", () => {
     await other.drop();
   });
 
-  it("hides nothing when its login cannot write changes, whatever it locks", async () => {
+  it("hides nothing when its login cannot write changes, whatever locks it holds", async () => {
     await pool.query("drop role if exists feed_stranger");
     await pool.query("create role feed_stranger login password 'feed_stranger'");
     await pool.query(
@@ -297,7 +297,7 @@ describe("a transaction that is still open", () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     expect(await described()).toEqual(["A1"]);
     await client.query("rollback");
-    // The same lock by a login that can write: the fence must not trust its absence of changes.
+    // The same lock, held by a login that can write: the fence must respect it even though no change was written.
     const writer = await database.pool.connect();
     await writer.query("begin");
     await writer.query("select pg_advisory_xact_lock_shared($1::int, 0)", [rows[0]!.key]);
@@ -309,7 +309,7 @@ describe("a transaction that is still open", () => {
     await pool.query("drop owned by feed_stranger; drop role feed_stranger");
   });
 
-  it("is known by its position also where the lock has no room for all of it", async () => {
+  it("is recognized by its position even when the lock key cannot hold all its bits", async () => {
     for (const beginning of [2n ** 31n - 2n, 3n * 2n ** 31n - 1n]) {
       await pool.query("truncate mirror.orders, mirror.history, mirror.changes");
       await pool.query(`alter table mirror.changes alter column position restart with ${beginning}`);
@@ -325,12 +325,12 @@ describe("a transaction that is still open", () => {
 });
 
 describe("a database that moved", () => {
-  /** As when the server's data directory, or a dump of it, is started as another server. */
+  /** Simulates starting the data directory, or a dump of it, as another server. */
   const move = (server: string) =>
     pool.query("update mirror.feed set server = $1, server_started = 'epoch'", [server]);
   const names = ({ data }: FeedBody) => data.map(({ reference, revision }) => `${reference}${revision}`);
 
-  it("to a server that has every change: readers resume where they were", async () => {
+  it("to a server with every change: readers resume where they were", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const before = await read();
     await move("1/00000001");
@@ -343,11 +343,11 @@ describe("a database that moved", () => {
     expect(await beginFeedEpoch(pool)).toBe(false);
   });
 
-  it("to a server that lost the last changes: readers go on behind the last one that it has", async () => {
+  it("to a server that lost the last changes: readers resume after the last common change", async () => {
     for (const reference of ["A", "B", "C", "D"]) await seeByPoll({ reference, updatedAt: at(1) });
     const all = await read();
     const places = all.data.map(({ position }) => position);
-    // C and D were not yet on the server that took over, and their positions are given out again there.
+    // The server that took over lacks C and D and assigns their positions again.
     await pool.query("delete from mirror.changes where reference in ('C', 'D')");
     await pool.query("delete from mirror.orders where reference in ('C', 'D')");
     await pool.query("alter table mirror.changes alter column position restart with 3");
@@ -360,14 +360,14 @@ describe("a database that moved", () => {
       ["D1", "E1", "F1"],
       ["D1", "E1", "F1"],
     ]);
-    // A second move, back to where nothing of the second server is known: what all three have in common.
+    // A second move, to a server that has nothing from the second one: readers resume after the last change that all three share.
     await pool.query("delete from mirror.changes where reference <> 'A'");
     await move("1/00000003");
     await seeByPoll({ reference: "G", updatedAt: at(1) });
     for (const place of places) expect(names(await read(`?after=${place}`))).toEqual(["G1"]);
   });
 
-  it("to a server that never heard of the reader's: the position is refused, and all can be read", async () => {
+  it("to a server that does not know the reader's server: the position is refused", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const { next } = await read();
     const unknown = next.replace(/^[0-9a-f]{12}/, "000000000000");
@@ -376,7 +376,7 @@ describe("a database that moved", () => {
     expect(await response.json()).toMatchObject({ error: { code: "feed_restarted" } });
   });
 
-  it("back in time in silence: a position that names another change now, or none, is refused", async () => {
+  it("back in time without notice: a position that now names another change, or none, is refused", async () => {
     for (const reference of ["A", "B"]) await seeByPoll({ reference, updatedAt: at(1) });
     const { next, data } = await read();
     await pool.query("delete from mirror.changes where reference = 'B'");
@@ -387,13 +387,13 @@ describe("a database that moved", () => {
     expect(names(await read(`?after=${data[0]!.position}`))).toEqual(["C1"]);
   });
 
-  it("nowhere, but was started again: nothing changes", async () => {
+  it("nowhere, but was restarted: nothing changes", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1) });
     const { next } = await read();
     await pool.query("update mirror.feed set server_started = 'epoch'");
     expect(await beginFeedEpoch(pool)).toBe(false);
     await pool.query("update mirror.feed set server_started = 'epoch'");
-    // Whoever notes the restart first keeps nobody waiting, however long its transaction is open.
+    // The first transaction that records the restart does not block others, however long it is open.
     const client = await database.pool.connect();
     await client.query("begin");
     expect((await client.query("select mirror.begin_feed_epoch() as begun")).rows).toEqual([

@@ -11,7 +11,7 @@ import { makeTestReport } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
-/** The suite runs often; FEED_CHANGES=125000 gives more than 100,000 changes, in some minutes. */
+/** Small by default; FEED_CHANGES=125000 produces more than 100,000 changes in a few minutes. */
 const CHANGES = Number(process.env["FEED_CHANGES"] ?? 5_000);
 const WRITERS = 8;
 const BATCH = 25;
@@ -43,7 +43,7 @@ afterAll(async () => {
 
 const random = (below: number) => Math.floor(Math.random() * below);
 
-/** Commits late, by a random pause, so that transactions end in another order than they began in. */
+/** Commits after a random pause, so that transactions end in a different order than they began. */
 async function write(versions: { next: number }): Promise<void> {
   const own = makePool({ url: database.url, purpose: "writer", max: 1, statementTimeoutMs: 20_000 });
   const client = await own.connect();
@@ -68,7 +68,7 @@ async function write(versions: { next: number }): Promise<void> {
   await own.end();
 }
 
-/** Reads pages of random length; now and then forgets the last page, as one that was not processed to its end. */
+/** Reads pages of random length and occasionally discards the last one, as a reader does that did not finish processing it. */
 async function readPages(): Promise<Seen[]> {
   const seen: Seen[] = [];
   let after = "";
@@ -83,7 +83,7 @@ async function readPages(): Promise<Seen[]> {
   }
 }
 
-/** Streams; cuts the connection after a random number of events and goes on behind the last one it took. */
+/** Reads the stream; drops the connection after a random number of events and resumes after the last one it took. */
 async function readStreams(wanted: () => number): Promise<Seen[]> {
   const seen: Seen[] = [];
   let after = "";
@@ -104,7 +104,7 @@ async function readStreams(wanted: () => number): Promise<Seen[]> {
   return seen;
 }
 
-/** The flawed reader: by position alone, without waiting for transactions that are still running. */
+/** The flawed reader: uses the position alone and does not wait for open transactions. */
 async function readByPositionAlone(): Promise<Seen[]> {
   const seen: Seen[] = [];
   for (;;) {
@@ -129,7 +129,7 @@ function expectOrderPerOrder(seen: readonly Seen[]): void {
 }
 
 it(
-  "every change is read once, in order per order, while eight writers commit at random; by position alone some are lost",
+  "every change is read once, in sequence per order, while eight writers commit at random; reading by position alone loses some",
   async () => {
     const versions = { next: 0 };
     let total = Infinity;

@@ -95,7 +95,7 @@ const referenceOf = (event: StreamedEvent | undefined) =>
   (JSON.parse(event!.data!) as { reference: string }).reference;
 
 describe("a stream of changes", () => {
-  it("begins with what is there, goes on with what comes, and resumes after the last id", async () => {
+  it("sends existing changes, then new ones, and resumes after the last id", async () => {
     await see({ reference: "A", updatedAt: at(1) });
     const { server } = await startServer();
     const { response, next, abort } = await openStream(server);
@@ -117,7 +117,7 @@ describe("a stream of changes", () => {
     expect(referenceOf(await again.next())).toBe("C");
   });
 
-  it("gives an id at once, so that a client that saw nothing yet resumes where it began", async () => {
+  it("sends an id immediately, so that a client that has seen nothing resumes where it began", async () => {
     await see({ reference: "A", updatedAt: at(1) });
     const { server } = await startServer();
     const { next, abort } = await openStream(server, "?after=latest");
@@ -130,7 +130,7 @@ describe("a stream of changes", () => {
     expect(referenceOf(await again.next())).toBe("B");
   });
 
-  it("carries orders with line ends within, as the client puts them together again", async () => {
+  it("carries orders with line breaks, which the client joins again", async () => {
     const raw = `{ "reference":"A",\r\n\n "updatedAt":"${at(1)}" }`;
     const apply = makeLiveApply(pool);
     const snapshots = [readSnapshot(raw, JSON.parse(raw))];
@@ -142,7 +142,7 @@ describe("a stream of changes", () => {
     expect(JSON.parse((await next())!.data!)).toMatchObject({ after: { reference: "A", updatedAt: at(1) } });
   });
 
-  it("beats while nothing happens", async () => {
+  it("sends heartbeats while nothing happens", async () => {
     const { server } = await startServer({ heartbeatMs: 20 });
     const { next } = await openStream(server);
     await next();
@@ -150,7 +150,7 @@ describe("a stream of changes", () => {
     expect(await next()).toMatchObject({ comment: "heartbeat" });
   });
 
-  it("refuses a position that does not hold, before it begins", async () => {
+  it("refuses an invalid position before it begins", async () => {
     const { server } = await startServer();
     expect((await openStream(server, "?after=000000000000.1.00000001")).response.status).toBe(410);
     const { response } = await openStream(server, "", { "last-event-id": "x" });
@@ -160,13 +160,13 @@ describe("a stream of changes", () => {
     });
   });
 
-  it("goes on when the database moves to another server, also where that lost what the stream had shown", async () => {
+  it("continues when the database moves to another server, even one that lost changes already shown", async () => {
     for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
     const { server } = await startServer();
     const { next } = await openStream(server);
     await next();
     for (const reference of ["A", "B"]) expect(referenceOf(await next())).toBe(reference);
-    // In one transaction: nobody sees one server without the change.
+    // In one transaction, so that nobody sees the new server without the change.
     await pool.query(`delete from mirror.changes where reference = 'B'; delete from mirror.orders where reference = 'B';
       update mirror.feed set server = '1/1', server_started = 'epoch'`);
     await see({ reference: "C", updatedAt: at(1) });
@@ -175,7 +175,7 @@ describe("a stream of changes", () => {
     expect(referenceOf(await next())).toBe("B");
   });
 
-  it("ends when its position is lost in silence, and the position is refused then", async () => {
+  it("ends when its position is lost without notice, and the position is then refused", async () => {
     for (const reference of ["A", "B"]) await see({ reference, updatedAt: at(1) });
     const { server } = await startServer();
     const { next } = await openStream(server);
@@ -187,7 +187,7 @@ describe("a stream of changes", () => {
     expect((await openStream(server, "", { "last-event-id": id! })).response.status).toBe(410);
   });
 
-  it("is refused beyond the cap, and possible again when one has ended", async () => {
+  it("is refused beyond the cap, and accepted again when another stream has ended", async () => {
     const { server } = await startServer({ streamsMax: 2 });
     const first = await openStream(server);
     const second = await openStream(server);
@@ -217,7 +217,7 @@ describe("a stream of changes", () => {
     }
   });
 
-  it("lets a client go that takes nothing, keeps little for it, and lets it resume", async () => {
+  it("disconnects a client that reads nothing, buffers little for it, and lets it resume", async () => {
     const count = 300;
     for (let n = 0; n < count; n += 20) {
       const more = { note: "x".repeat(100_000) };
@@ -232,13 +232,13 @@ describe("a stream of changes", () => {
     const slow = await openStream(server);
     await slow.next();
     const first = await slow.next();
-    // 30 MB do not fit into the buffers on the way, so the server meets a client that does not read.
+    // 30 MB do not fit into the network buffers, so the server notices that the client does not read.
     await vi.waitFor(() => expect(lines.join("")).toContain("StalledClientError"), 60_000);
     const readOn = async () => {
       for (let seen = 1; seen < count; seen += 1) await slow.next();
     };
     await expect(readOn()).rejects.toThrow(/terminated/);
-    // Of another server: on a busy machine this client, too, may take nothing for 300 ms.
+    // Uses another server: on a busy machine this client may also read nothing for 300 ms.
     const { server: patient } = await startServer();
     const again = await openStream(patient, "", { "last-event-id": first!.id! });
     await again.next();
@@ -258,7 +258,7 @@ describe("a stream of changes", () => {
 });
 
 describe("many streams", () => {
-  it("cost one look at the table, and all see what comes", async () => {
+  it("share one query of the table, and each receives every change", async () => {
     let looks = 0;
     const counting = new Proxy(pool, {
       get(target, name) {
@@ -272,7 +272,7 @@ describe("many streams", () => {
     const { server } = await startServer({}, { reads: counting });
     const streams = await Promise.all(Array.from({ length: 40 }, () => openStream(server, "?after=latest")));
     for (const { next } of streams) await next();
-    // Once all have caught up with the kept end, only the hub looks.
+    // Once all streams have caught up with the hub's buffer, only the hub queries.
     await vi.waitFor(async () => {
       const before = looks;
       await systemClock.sleep(1_000);
@@ -283,7 +283,7 @@ describe("many streams", () => {
       expect([referenceOf(await next()), referenceOf(await next())]).toEqual(["A", "B"]);
   });
 
-  it("show a change when it is announced, without waiting for the next look", async () => {
+  it("show a change when it is announced, without waiting for the next query", async () => {
     const lookless: Clock = {
       ...systemClock,
       sleep: (ms, signal) => systemClock.sleep(ms === LOOK_MS ? 600_000 : ms, signal),
@@ -315,7 +315,7 @@ describe("many streams", () => {
     }
   });
 
-  it("go on by themselves after the database was away", async () => {
+  it("resume after the database closed its connections", async () => {
     const { server } = await startServer();
     const { next } = await openStream(server, "?after=latest");
     await next();

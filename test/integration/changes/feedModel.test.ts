@@ -30,7 +30,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** What each writer has under way and has committed: revisions of its own orders. */
+/** Each writer's uncommitted and committed revisions of its own orders. */
 interface Model {
   readonly open: (string[] | undefined)[];
   readonly committed: string[];
@@ -91,7 +91,7 @@ const read = (limit: number): Command => ({
 
 const name = ({ reference, revision }: Change) => `${reference}/${revision}`;
 
-it("shows every committed change once and no other, whichever transactions overlap, end or fail when", async () => {
+it("shows exactly the committed changes, each once, however transactions overlap, end or fail", async () => {
   const writer = fc.nat(WRITERS - 1);
   const commands = fc.commands(
     [
@@ -100,7 +100,7 @@ it("shows every committed change once and no other, whichever transactions overl
       writer.map((who) => end(who, "rollback")),
       fc.integer({ min: 1, max: 5 }).map(read),
     ],
-    // Short sequences, which the default prefers, rarely hold two transactions that overlap.
+    // The default prefers short sequences, in which two transactions rarely overlap.
     { maxCommands: 40, size: "max" },
   );
   await fc.assert(
@@ -119,7 +119,7 @@ it("shows every committed change once and no other, whichever transactions overl
       }
       const seen = real.seen.map(name);
       expect(seen.toSorted()).toEqual(model.committed.toSorted());
-      // Of one order in the order in which it changed.
+      // The changes of one order come in the sequence in which they happened.
       for (const reference of model.revisions.keys()) {
         const revisions = real.seen
           .filter((change) => change.reference === reference)

@@ -149,7 +149,7 @@ const settled = (...wanted: string[]) =>
   vi.waitFor(async () => expect(await states()).toEqual(wanted), 60_000);
 
 describe("outgoing webhooks", () => {
-  it("tell an endpoint of every change after it was configured, once, signed as Standard Webhooks", async () => {
+  it("notify an endpoint once of every change after it was configured, signed as Standard Webhooks", async () => {
     await see("live", { reference: "OLD", updatedAt: at(1) });
     const { dispatch } = await start();
     dispatch.start();
@@ -177,7 +177,7 @@ describe("outgoing webhooks", () => {
     await settled(...Array.from({ length: 4 }, () => "delivered 1 status 200"));
   });
 
-  it("are sent for the sources, kinds and statuses that an endpoint wants", async () => {
+  it("are sent for the sources, kinds and statuses that an endpoint subscribes to", async () => {
     const { dispatch } = await start([
       { ...ALL, types: ["order.status_changed"], statuses: ["picked_up"] },
       { ...ALL, endpointId: "bi", sourceId: "test" },
@@ -192,7 +192,7 @@ describe("outgoing webhooks", () => {
     expect(received.map(({ message }) => message.source).sort()).toEqual(["live", "test"]);
   });
 
-  it("are tried again after a failure, under the same id, until they are delivered", async () => {
+  it("are retried under the same id after a failure, until they are delivered", async () => {
     const { dispatch } = await start();
     answers = [500, 404];
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -203,7 +203,7 @@ describe("outgoing webhooks", () => {
     await settled("delivered 3 status 200");
   });
 
-  it("become dead letters after the last try, and can be sent again by hand", async () => {
+  it("are dead after the last attempt, and can be sent again by hand", async () => {
     const { dispatch, queue } = await start();
     answers = [500, 501, 502, 503];
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -219,7 +219,7 @@ describe("outgoing webhooks", () => {
     await settled("delivered 1 status 200");
   });
 
-  it("are dead at once when the endpoint is gone", async () => {
+  it("are dead immediately when the endpoint answers that it is gone", async () => {
     const { dispatch } = await start();
     answers = [410];
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -228,7 +228,7 @@ describe("outgoing webhooks", () => {
     expect(received).toHaveLength(1);
   });
 
-  it("are not sent on to where a redirect points, and not waited for without end", async () => {
+  it("follow no redirect and time out", async () => {
     const { dispatch } = await start([ALL], { timeoutMs: 1_500 });
     answers = ["redirect", "hang"];
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -237,7 +237,7 @@ describe("outgoing webhooks", () => {
     expect(received).toHaveLength(3);
   });
 
-  it("say why, without what was sent, when there is no endpoint at the address", async () => {
+  it("record the cause when nothing listens at the address", async () => {
     const { dispatch } = await start([ALL], { address: `http://127.0.0.1:${await findFreePort()}/` });
     await see("live", { reference: "A", updatedAt: at(1) });
     await dispatch.runOnce();
@@ -248,7 +248,7 @@ describe("outgoing webhooks", () => {
     ]);
   });
 
-  it("come back when the queue has lost them", async () => {
+  it("are sent although the queue lost their jobs", async () => {
     const { dispatch, queue } = await start();
     await queue.bull.pause();
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -259,7 +259,7 @@ describe("outgoing webhooks", () => {
     await vi.waitFor(() => expect(seen()).toEqual(["A1"]), 60_000);
   });
 
-  it("are planned once by any number of processes, from a position on, and again from an earlier one", async () => {
+  it("are planned once by any number of processes, and again from an earlier position on request", async () => {
     await recordSubscriptions(pool, [ALL]);
     const begin = await readFeedFence(pool);
     for (let n = 0; n < 40; n += 1) await see("live", { reference: `R${n}`, updatedAt: at(1) });
@@ -292,7 +292,7 @@ describe("outgoing webhooks", () => {
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
   });
 
-  it("miss nothing when the database was moved to another server", async () => {
+  it("miss nothing when the database is moved to another server", async () => {
     await recordSubscriptions(pool, [ALL]);
     for (const reference of ["A", "B", "C"]) await see("live", { reference, updatedAt: at(1) });
     const planned = await planDeliveries(pool, ALL, 1);
@@ -306,7 +306,7 @@ describe("outgoing webhooks", () => {
     expect(rows.map(({ reference }) => reference)).toEqual(["A", "B", "C"]);
   });
 
-  it("leave an endpoint alone for a while that fails again and again, and count no attempt meanwhile", async () => {
+  it("pause for an endpoint that fails repeatedly, and count no attempt meanwhile", async () => {
     answers = Array.from({ length: 20 }, () => 500);
     const { dispatch } = await start();
     await see("live", ...["A", "B", "C"].map((reference) => ({ reference, updatedAt: at(1) })));
@@ -329,7 +329,7 @@ describe("outgoing webhooks", () => {
     );
   });
 
-  it("are claimed by one at a time, and claimed again when an attempt was lost", async () => {
+  it("are claimed by one process at a time, and claimed again after a lost attempt", async () => {
     await recordSubscriptions(pool, [ALL]);
     await see("live", { reference: "A", updatedAt: at(1) });
     const [due] = (await planDeliveries(pool, ALL, 10)).deliveries;
@@ -341,7 +341,7 @@ describe("outgoing webhooks", () => {
     expect(await claim(60)).toMatchObject({ kind: "claimed", attempt: 2 });
   });
 
-  it("end as dead when their change is no longer kept, and are forgotten some days after they were delivered", async () => {
+  it("are dead when their change was removed, and are deleted some days after delivery", async () => {
     const { dispatch, deliver } = await start([ALL, { ...ALL, endpointId: "bi" }]);
     await see("live", { reference: "A", updatedAt: at(1) });
     await dispatch.runOnce();
@@ -371,7 +371,7 @@ describe.skipIf(!redisAvailable)("outgoing webhooks with the queue in Redis", ()
   });
   afterAll(() => redis.stop());
 
-  it("are tried again after a failure, and delivered", async () => {
+  it("are retried after a failure and delivered", async () => {
     const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
     answers = [500];
     await see("live", { reference: "A", updatedAt: at(1) });
@@ -381,12 +381,12 @@ describe.skipIf(!redisAvailable)("outgoing webhooks with the queue in Redis", ()
     expect(received).toHaveLength(2);
   });
 
-  it("come back after the queue was emptied", async () => {
+  it("are sent after the queue was emptied", async () => {
     const { dispatch } = await start([ALL], { redisUrls: [redis.url] });
     answers = [503, 503];
     await see("live", { reference: "A", updatedAt: at(1) });
     await vi.waitFor(async () => {
-      // Again and again: nothing is handed over before the connection to Redis is there.
+      // Repeats, because nothing is enqueued before the connection to Redis is ready.
       await dispatch.runOnce();
       expect(received.length).toBeGreaterThan(0);
     }, 60_000);

@@ -53,7 +53,7 @@ interface Sent {
   readonly source: string;
   readonly data: { readonly reference?: string; readonly after?: string; readonly through?: string };
 }
-/** Plans, and delivers what was planned; returns what the endpoint got. */
+/** Plans and makes the due deliveries; returns what the endpoint received. */
 async function tell(endpointId = "erp"): Promise<Sent[]> {
   const sent: Sent[] = [];
   const send = ({ id, body }: { id: string; body: Buffer }) => {
@@ -72,7 +72,7 @@ async function tell(endpointId = "erp"): Promise<Sent[]> {
 }
 
 describe("changes that an endpoint was not notified of", () => {
-  it("are kept for so many days longer, and no longer once it was told", async () => {
+  it("are kept for additional days, and removed once it was notified", async () => {
     await see("A", "B", "C");
     await ageBy(KEPT_DAYS + 1);
     expect(await remove()).toBe(0);
@@ -86,7 +86,7 @@ describe("changes that an endpoint was not notified of", () => {
     expect(await tell()).toEqual([]);
   });
 
-  it("are named in one message when they are removed after that, and later ones are told as ever", async () => {
+  it("are reported in one message when they are removed after that, and later ones are sent as usual", async () => {
     await see("A");
     const [first] = await tell();
     expect(first?.data.reference).toBe("A");
@@ -110,7 +110,7 @@ describe("changes that an endpoint was not notified of", () => {
     expect(endpoint?.newestMissedAt).toBeGreaterThan(0);
   });
 
-  it("are named again to whoever asks for them again, and not to an endpoint that is new", async () => {
+  it("are reported again on a replay, but not to a new endpoint", async () => {
     await see("A");
     await ageBy(KEPT_DAYS + WAIT_DAYS + 1);
     expect(await remove()).toBe(1);

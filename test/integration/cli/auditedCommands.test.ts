@@ -64,14 +64,14 @@ it.each<[string[], object]>([
   expect(await readActions()).toEqual([{ ...by, ...action }]);
 });
 
-it("a command by way of sudo names both accounts", async () => {
+it("a command run through sudo names both accounts", async () => {
   await run(["refetch", "R1"], { SUDO_USER: "ada" });
   expect(await readActions()).toEqual([
     expect.objectContaining({ person: `ada as ${account}@${hostname()}` }),
   ]);
 });
 
-it("commands that only look leave no entry", async () => {
+it("commands that only read leave no entry", async () => {
   for (const args of [
     ["status"],
     ["order", "R1"],

@@ -41,7 +41,7 @@ function startPoller() {
   return poller;
 }
 
-it("leaves a backfill to the poller, calls it off, and says what it does not know", async () => {
+it("requests a backfill from the poller, cancels it, and refuses wrong arguments", async () => {
   const asked = await run(["--from", "P9D", "--to", "P1D", "--detach", "--json"]);
   const { requestId, state } = JSON.parse(asked.stdout) as { requestId: string; state: string };
   expect({ code: asked.code, state }).toEqual({ code: 0, state: "requested" });
@@ -57,7 +57,7 @@ it("leaves a backfill to the poller, calls it off, and says what it does not kno
   expect(await run(["--from", "P1D", "--source", "other"])).toMatchObject({ code: 2 });
 });
 
-it("leaves it running at Ctrl-C, and watches it to its end", async () => {
+it("leaves it running at Ctrl-C and watches it to its end", async () => {
   const isAsked = async () =>
     expect
       .poll(async () => (await pool.query("select from mirror.period_requests")).rowCount, {
@@ -75,7 +75,7 @@ it("leaves it running at Ctrl-C, and watches it to its end", async () => {
   expect(watched.stdout).toContain("The mirror is complete from");
 });
 
-it("ends with 3 when a part of the period could not be proved whole", async () => {
+it("exits with 3 when part of the period could not be proved", async () => {
   const { stdout } = await run(["--from", "P9D", "--detach", "--json"]);
   const { requestId } = JSON.parse(stdout) as { requestId: string };
   const end = (unproved: number) =>

@@ -20,7 +20,7 @@ afterAll(() => database.drop());
 interface Leaf {
   readonly path: readonly string[];
   readonly options: readonly { readonly flag: string; readonly takesTime: boolean }[];
-  /** Words for the arguments that it must be given. */
+  /** Values for its required arguments. */
   readonly words: readonly string[];
 }
 
@@ -51,7 +51,7 @@ beforeEach(() => {
 });
 afterEach(() => vi.unstubAllEnvs());
 
-/** Runs a command as src/cli/start.ts does; the exit code. */
+/** Runs a command as src/cli/start.ts does and returns the exit code. */
 async function run(args: readonly string[], databaseUrl = database.url): Promise<number> {
   vi.stubEnv("DATABASE_URL", databaseUrl);
   try {
@@ -89,7 +89,7 @@ const TIMED = leaves.flatMap((leaf) =>
 );
 
 describe("an instant or a duration", () => {
-  it("is asked for by these commands", () => {
+  it("is accepted by these commands", () => {
     expect([...new Set(TIMED.map(([name]) => name))]).toEqual([
       "backfill",
       "verify",
@@ -98,7 +98,7 @@ describe("an instant or a duration", () => {
     ]);
   });
 
-  it.each(TIMED)("is read alike: %s %s", async (_, flag, leaf) => {
+  it.each(TIMED)("is parsed in the same way: %s %s", async (_, flag, leaf) => {
     const others = leaf.options.filter((option) => option.takesTime && option.flag !== flag);
     const rest = others.flatMap((option) => [option.flag, option.flag === "--to" ? "PT1H" : "P9D"]);
     const flags = ["--detach", "--yes"].filter((one) => leaf.options.some((option) => option.flag === one));

@@ -24,7 +24,7 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").toString("base64")}`;
 
-/** A server of this file's own: a role belongs to the whole server, and other files need theirs. */
+/** A separate server: a role belongs to the whole server, and other files need theirs. */
 let postgres: OwnPostgres;
 let pool: Pool;
 let sandbox: Awaited<ReturnType<typeof startSandbox>>;
@@ -82,7 +82,7 @@ const readConfigOf = (env: Record<string, string>) => () => loadConfig(env, { ch
 async function run(env = makeEnv(), publicUrl: string | null = null) {
   return diagnose({ readConfig: readConfigOf(env), publicUrl });
 }
-/** What is worse than the server of these tests, which is not durable on purpose. */
+/** Returns the findings, without those for this test server, which is not durable on purpose. */
 function troubles(findings: readonly CheckFinding[]): string[] {
   return findings
     .filter(
@@ -107,7 +107,7 @@ async function startWebOf(env: Record<string, string>): Promise<Record<string, s
   return { ...env, PORT: port };
 }
 
-/** The web process has written down what it counted. */
+/** Waits until the web process has stored its counts. */
 async function seeCalls(outcome: string, count: number): Promise<void> {
   const read = async () =>
     (await pool.query("select calls::int from mirror.webhook_calls where outcome = $1", [outcome])).rows;
@@ -115,7 +115,7 @@ async function seeCalls(outcome: string, count: number): Promise<void> {
 }
 
 describe("doctor", () => {
-  it("finds no problem where there is none", async () => {
+  it("finds no problem in a sound installation", async () => {
     const env = await startWebOf(makeEnv());
     const { findings, skipped } = await run(env);
     expect(troubles(findings)).toEqual([]);
@@ -126,7 +126,7 @@ describe("doctor", () => {
     expect(rows).toEqual([]);
   });
 
-  it("names passwords and tokens that are short or a pattern, and shows none of them", async () => {
+  it("reports short or patterned passwords and tokens without showing them", async () => {
     const weak = {
       OPS_PASSWORD: "twelve chars",
       OPS_VIEWER_PASSWORD: "abababababababababab",
@@ -146,14 +146,14 @@ describe("doctor", () => {
     ]);
   });
 
-  it.runIf(canStartRedis)("names a Redis that throws jobs away", async () => {
+  it.runIf(canStartRedis)("reports a Redis that evicts jobs", async () => {
     const redis = await startRedis("--maxmemory-policy", "allkeys-lru");
     onTestFinished(() => redis.stop());
     const { findings } = await run(makeEnv({ REDIS_URL: redis.url }));
     expect(troubles(findings)).toEqual([expect.stringMatching(/^queue: .*allkeys-lru.*→ .*noeviction/)]);
   });
 
-  it("names a key of the wrong mode, by its infix", async () => {
+  it("reports a key of the wrong mode by its infix", async () => {
     const { findings, skipped } = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_test_sandbox" }));
     expect(troubles(findings)).toEqual([
       expect.stringMatching(
@@ -163,7 +163,7 @@ describe("doctor", () => {
     expect(skipped).toContain("postgres");
   });
 
-  it("names a key that the provider does not know, and one that sees none of our orders", async () => {
+  it("reports a key that the provider does not know, and one that sees none of our orders", async () => {
     const unknown = await run(makeEnv({ DELIVERY_LIVE_API_KEY: "dos_live_unknown" }));
     expect(troubles(unknown.findings)).toEqual([
       expect.stringMatching(/^provider: live: the provider does not know the key\. → Copy/),
@@ -178,7 +178,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names an order that cannot be read singly and the provider's answer, and not the address", async () => {
+  it("reports an order that cannot be refetched with the provider's answer, not with the address", async () => {
     await pool.query(
       `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
        values ('live', 'BAD', 1, true, 1, 1, '', 'created', now(), '{}', 1, 'poll')`,
@@ -206,7 +206,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a clock that is off by a minute", async () => {
+  it("reports a clock that is off by a minute", async () => {
     await fetch(`${sandbox.url}/_sandbox/faults`, { method: "POST", body: '{"clockSkewMs":60000}' });
     onTestFinished(async () => {
       await fetch(`${sandbox.url}/_sandbox/faults`, { method: "POST", body: '{"clockSkewMs":0}' });
@@ -217,7 +217,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a migration that is missing, and leaves alone what needs it", async () => {
+  it("reports a missing migration and skips the checks that need it", async () => {
     const { rows } = await pool.query<{ name: string; batch: number; migration_time: string }>(
       "delete from order_mirror_migrations where id = (select max(id) from order_mirror_migrations) returning *",
     );
@@ -235,7 +235,7 @@ describe("doctor", () => {
     expect(skipped).toContain("coverage");
   });
 
-  it("names a webhook address that cannot be reached, or where something else answers", async () => {
+  it("reports a webhook address that cannot be reached, or where something else answers", async () => {
     const dead = await run(makeEnv(), `http://127.0.0.1:${await findFreePort()}`);
     expect(troubles(dead.findings)).toEqual([
       expect.stringMatching(/^webhook endpoint: .*cannot be reached \(ECONNREFUSED\).*→ Check DNS/),
@@ -246,7 +246,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names an address that redirects, accepts everything, or does not know the source", async () => {
+  it("reports an address that redirects, accepts everything, or does not know the source", async () => {
     for (const [status, expected] of [
       [308, /redirects.*→ Enter the redirect/],
       [200, /accepts an unsigned call.*→ Correct the proxy/],
@@ -260,7 +260,7 @@ describe("doctor", () => {
     }
   });
 
-  it("names a wrong webhook secret", async () => {
+  it("reports a wrong webhook secret", async () => {
     const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: OTHER_SECRET }));
     const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
     expect(await sendEvent(url, { id: "evt_1", body: Buffer.from("{}") })).toBe(401);
@@ -271,7 +271,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("does not call the secret wrong when some events are accepted with it", async () => {
+  it("does not report the secret when some events are accepted with it", async () => {
     const secrets = `${OTHER_SECRET},${WEBHOOK_SECRET}`;
     const env = await startWebOf(makeEnv({ DELIVERY_LIVE_WEBHOOK_SECRETS: secrets }));
     const url = `http://127.0.0.1:${env["PORT"]}/webhooks/live`;
@@ -293,7 +293,7 @@ describe("doctor", () => {
     );
   });
 
-  it("names a gap in the coverage, with the command that closes it", async () => {
+  it("reports a gap in the coverage with the command that closes it", async () => {
     await pool.query("truncate mirror.coverage");
     const gapSince = now() - 3n * HOUR;
     await cover(now() - 5n * HOUR, gapSince);
@@ -309,7 +309,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names what waits in quarantine", async () => {
+  it("reports quarantined events", async () => {
     await pool.query(
       "insert into mirror.quarantine (source_id, via, reason) select 'live', 'webhook', 'not_json' from generate_series(1, 250)",
     );
@@ -321,7 +321,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a worker that applies nothing", async () => {
+  it("reports a worker that applies nothing", async () => {
     await putIntoInbox(pool, [{ eventId: "e1", body: Buffer.from("{}") }]);
     expect(troubles((await run()).findings)).toEqual([]);
     await pool.query("update mirror.pending set received_at = now() - interval '6 minutes'");
@@ -330,7 +330,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a poller that stands still, one that fails, and one that is missing", async () => {
+  it("reports a stalled, a failing and a missing poller", async () => {
     const fail = "last_error = 'the provider is down', trouble = 'away'";
     await pool.query(`update mirror.poll_state set ${fail}, failing_since = now() - interval '11 minutes'`);
     expect(troubles((await run()).findings)).toEqual([
@@ -348,7 +348,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a reader role that is missing or has no rights", async () => {
+  it("reports a reader role that is missing or has no rights", async () => {
     await pool.query("drop owned by order_mirror_reader");
     const bare = await run();
     expect(troubles(bare.findings)).toEqual([expect.stringMatching(/^reader role: .*lacks its rights.*→/)]);
@@ -362,7 +362,7 @@ describe("doctor", () => {
     ]);
   });
 
-  it("names a database that is away or does not exist, and then looks at nothing else", async () => {
+  it("reports a database that is unreachable or does not exist, and then runs no other check", async () => {
     const away = await run(makeEnv({ DATABASE_URL: `postgres://u@127.0.0.1:${await findFreePort()}/x` }));
     expect(troubles(away.findings)).toEqual([
       expect.stringMatching(/^postgres: .*cannot be reached.*→ Start it/),
@@ -376,7 +376,7 @@ describe("doctor", () => {
   });
 });
 
-it("lets no check hold up the others", async () => {
+it("lets no check delay the others", async () => {
   const hangs: Check = { name: "hangs", needs: "schema", run: () => new Promise(() => undefined) };
   const fails: Check = {
     name: "fails",

@@ -18,7 +18,7 @@ afterAll(() => database.drop());
 
 const ALL: DecisionFilter = { sourceId: null, reference: null };
 let passedMs = 0;
-/** Time passes when a test says so; looks follow each other at once. */
+/** Time passes only when a test advances it; checks follow each other immediately. */
 const testClock: Clock = {
   ...systemClock,
   monotonicMs: () => passedMs,
@@ -46,7 +46,7 @@ const INSERT = `insert into mirror.history (source_id, reference, via, verdict, 
 const decide = (reference: string, on: { query: pg.Pool["query"] } = database.pool) =>
   on.query(INSERT, [reference]);
 
-it("shows each decision once, in the order in which they were made", async () => {
+it("shows each decision once, in sequence", async () => {
   await decide("before");
   const seen = await follow();
   for (let number = 0; number < 30; number += 1) await decide(`R${number}`);
@@ -62,7 +62,7 @@ it("shows a decision that was committed long after a later one", async () => {
   await decide("drawn first", slow as unknown as pg.Pool);
   await decide("drawn second");
   await expect.poll(() => seen).toEqual(["drawn second"]);
-  // Longer than a mark must age: only the open transaction keeps the look from going on behind it.
+  // Longer than a mark must age, so only the open transaction stops the reader from moving past it.
   passedMs += 5_000;
   await decide("drawn third");
   await expect.poll(() => seen).toContain("drawn third");
@@ -73,7 +73,7 @@ it("shows a decision that was committed long after a later one", async () => {
   expect(seen.filter((reference) => reference === "drawn first")).toHaveLength(1);
 });
 
-it("shows only the order that is asked for", async () => {
+it("shows only the requested order", async () => {
   const seen = await follow({ sourceId: "live", reference: "mine" });
   await decide("other");
   await decide("mine");

@@ -42,7 +42,7 @@ const MARGIN_SECONDS = 100;
 const STATUSES = ["created", "arrived_for_pickup", "picked_up", "cancelled"] as const;
 type Status = (typeof STATUSES)[number];
 
-/** Something that is seen of an order; seconds since the beginning. */
+/** One observation of an order, in seconds since the start. */
 interface Step {
   readonly kind: "event" | "read" | "absence";
   readonly reference: string;
@@ -56,7 +56,7 @@ const steps = fc.array(
     kind: fc.constantFrom("event", "event", "read", "read", "absence"),
     reference: fc.constantFrom("A", "B"),
     status: fc.constantFrom(...STATUSES),
-    // Few instants, so that equal versions and horizons are common.
+    // Uses few instants, so that equal versions and horizons are common.
     version: fc.integer({ min: 0, max: 12 }).map((tens) => tens * 25),
     at: fc.integer({ min: 0, max: 20 }).map((tens) => tens * 25),
   }) as fc.Arbitrary<Step>,
@@ -99,7 +99,7 @@ async function findDifferences() {
   }
 }
 
-it("comes to the same state after events, reads, refutations and orders that are gone, in any order", async () => {
+it("computes the same state from events, reads, refutations and gone orders, in any sequence", async () => {
   await fc.assert(
     fc.asyncProperty(steps, async (seen) => {
       await empty();
@@ -113,7 +113,7 @@ it("comes to the same state after events, reads, refutations and orders that are
 const rehearse = (...args: string[]) => runCommand(["rehearse", ...args], { databaseUrl: database.url });
 const ORDER = { kind: "read", reference: "A", status: "picked_up", version: 25, at: 500 } as const;
 
-it("says that all is equal, with exit code 0, and writes nothing", async () => {
+it("reports no difference with exit code 0, and writes nothing", async () => {
   await see({ ...ORDER, status: "created", version: 0 });
   await see(ORDER);
   await see({ ...ORDER, kind: "event", reference: "B" });
@@ -126,7 +126,7 @@ it("says that all is equal, with exit code 0, and writes nothing", async () => {
   expect(JSON.parse(json.stdout)).toMatchObject({ equal: true, orders: 2, observations: 3, differences: [] });
 });
 
-it("knows an order whose personal data was erased", async () => {
+it("recognizes an order whose personal data was erased", async () => {
   await see(ORDER);
   const erased = await runCommand(["erase", "A", "--yes"], { databaseUrl: database.url });
   expect(erased.code).toBe(0);

@@ -26,19 +26,19 @@ const trigger = (scenario: string, body: object = {}) =>
     body,
   });
 
-it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order, and says on which", async (name) => {
+it.each(SCENARIOS.map(({ name }) => name))("triggers %s on a new order and names it", async (name) => {
   const report = await trigger(name);
   expect(report).toMatchObject({ scenario: name, from: "created", reference: expect.stringMatching(/./) });
 });
 
-it("fails loudly on an unknown scenario, order and option", async () => {
+it("rejects an unknown scenario, order or option", async () => {
   await expect(trigger("nonsense")).rejects.toThrow("Known scenarios: lost-webhook,");
   await expect(trigger("lost-webhook", { reference: "NOPE" })).rejects.toThrow("has this reference");
   await expect(trigger("duplicate", { bogus: "1" })).rejects.toThrow("takes these numeric options");
   await expect(trigger("duplicate", { copies: "many" })).rejects.toBeInstanceOf(ConfigurationError);
 });
 
-it("refuses what is no sandbox, and says when nothing answers", async () => {
+it("refuses an address that is not a sandbox, and reports when nothing answers", async () => {
   const other = await serve((_req, res) => void res.json({ scenario: "x" }));
   const ask = (url: string) => askSandbox(url, { method: "POST", path: "/scenarios/duplicate", body: {} });
   await expect(ask(other.url)).rejects.toThrow("is not a sandbox");
@@ -46,7 +46,7 @@ it("refuses what is no sandbox, and says when nothing answers", async () => {
   await expect(ask(other.url)).rejects.toBeInstanceOf(UnavailableError);
 });
 
-it("never leaves this machine", () => {
+it("never sends a request to another machine", () => {
   const config = {
     sandboxPort: 4010,
     sources: [{ baseUrl: "https://api.example.com" }],

@@ -64,7 +64,7 @@ beforeEach(async () => {
   );
 });
 
-/** Reads have seen these states of orders; one batch. */
+/** Applies these states of orders as reads, in one batch. */
 async function see(...orders: OrderSketch[]): Promise<void> {
   const apply = makeApply({
     events: deliveryEvents,
@@ -80,7 +80,7 @@ async function see(...orders: OrderSketch[]): Promise<void> {
   });
 }
 
-/** A world of orders that change when told to; each change has its own updatedAt. */
+/** Orders that change on demand; each change has its own updatedAt. */
 function makeWorld(prefix = "DO") {
   let seconds = 0;
   const change = async (...numbers: number[]) => {
@@ -120,7 +120,7 @@ async function takeAll(options: ChangesOptions = {}, client = mirror): Promise<C
 }
 const brief = ({ reference, revision, verdict }: Change) => `${reference} ${revision} ${verdict}`;
 
-/** Each order's revisions have to be contiguous from the first one that was shown, and end with the mirror's. */
+/** Each order's revisions must be contiguous from the first one shown and end with the mirror's. */
 async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
   const revisions = new Map<string, number>();
   for (const change of seen) {
@@ -138,7 +138,7 @@ async function expectExactlyOnce(seen: readonly Change[]): Promise<void> {
   );
 }
 
-it("has the parameters and the fields that the mirror's own schemas have", () => {
+it("has the parameters and fields of the mirror's own schemas", () => {
   type Parameters = Exclude<keyof z.input<typeof pageSchema>, "cursor" | "offset" | "revisions">;
   expectTypeOf<keyof OrdersQuery>().toEqualTypeOf<Parameters>();
   type Sent = z.infer<typeof changeSchema>;
@@ -147,7 +147,7 @@ it("has the parameters and the fields that the mirror's own schemas have", () =>
 });
 
 describe("orders", () => {
-  it("come one by one as plain objects, with the freshness of each page", async () => {
+  it("arrive one by one as plain objects, with the freshness of each page", async () => {
     await see(...Array.from({ length: 5 }, (_, each) => ({ reference: `DO-${each}`, updatedAt: at(each) })));
     await pool.query(
       "insert into mirror.poll_state (source_id, safe_through) values ('live', 1772355600000000000)",
@@ -165,20 +165,20 @@ describe("orders", () => {
     expect(Object.keys(pages[0] ?? {})).not.toContain("revisions");
   });
 
-  it("are walked by seek: what changes meanwhile comes again, and hides nothing", async () => {
+  it("are read by seek: an order that changes meanwhile comes again, and none is missed", async () => {
     const world = makeWorld();
     await world.change(...Array.from({ length: 30 }, (_, each) => each));
     const seen = new Map<string, string>();
     for await (const { reference, status } of mirror.orders({ limit: 5 })) {
       seen.set(reference, status);
-      // Every offset behind the first rows shifts.
+      // Every offset after the first rows shifts.
       if (seen.size <= 20) await world.change(seen.size - 1);
     }
     expect(seen.size).toBe(30);
     expect(new Set(seen.values()).size).toBe(30);
   });
 
-  it("are filtered by text and by times", async () => {
+  it("are filtered by text and time", async () => {
     await see(
       { reference: "A", updatedAt: at(1) },
       { reference: "B", updatedAt: at(2), status: "delivered" },
@@ -196,7 +196,7 @@ describe("orders", () => {
 });
 
 describe("times", () => {
-  it("are compared to the nanosecond, in any offset, and become dates", () => {
+  it("are compared to the nanosecond in any offset, and convert to dates", () => {
     const times = [
       "2026-03-01T10:00:00.000000002+01:00",
       "2026-03-01T09:00:00Z",
@@ -213,14 +213,14 @@ describe("times", () => {
 });
 
 describe("one order", () => {
-  it("is read by either of its names", async () => {
+  it("is read by either of its identifiers", async () => {
     await see({ reference: "A", updatedAt: at(1) });
     const { order, exceptions } = await mirror.order("shop-A");
     expect([order.reference, exceptions, "request_id" in order]).toEqual(["A", 0, false]);
     await expect(mirror.order("none")).rejects.toBeInstanceOf(OrderNotFoundError);
   });
 
-  it("is waited for until it has changed, or until it is there", async () => {
+  it("can be awaited until it changes or exists", async () => {
     await see({ reference: "A", updatedAt: at(1) });
     const changed = mirror.waitFor("A", { updatedAfter: at(1) });
     const made = mirror.waitFor("B");
@@ -233,7 +233,7 @@ describe("one order", () => {
     }
   });
 
-  it("is waited for longer than one request may take", async () => {
+  it("can be awaited for longer than one request may take", async () => {
     await see({ reference: "A", updatedAt: at(1) });
     const impatient = createMirrorClient({ baseUrl: server.url, deadlineMs: 3_000 });
     const changed = impatient.waitFor("A", { updatedAfter: at(1) });
@@ -244,7 +244,7 @@ describe("one order", () => {
   });
 });
 
-it("names the network's cause in its errors", async () => {
+it("reports network errors with their cause", async () => {
   const closed = await serve((_request, response) => void response.end());
   await closed.close();
   const error = await createMirrorClient({ baseUrl: closed.url })
@@ -255,7 +255,7 @@ it("names the network's cause in its errors", async () => {
 });
 
 describe("changes", () => {
-  it("begin with a snapshot of all orders and go on with what changes", async () => {
+  it("begin with a snapshot of all orders and continue with new changes", async () => {
     const world = makeWorld();
     await world.change(1, 2);
     await world.change(1);
@@ -270,7 +270,7 @@ describe("changes", () => {
     expect(seen.slice(2).sort()).toEqual(["DO-2 2 applied", "DO-3 1 applied"]);
   });
 
-  it("begin with a snapshot that changes while it is read, without a gap or a repetition", async () => {
+  it("have no gap and no repetition when orders change while the snapshot is read", async () => {
     const world = makeWorld();
     const numbers = Array.from({ length: 500 }, (_, each) => each);
     await world.change(...numbers);
@@ -279,7 +279,7 @@ describe("changes", () => {
     for await (const change of mirror.changes({ store, follow: false })) {
       seen.push(change);
       expect(saved.position === undefined || change.verdict !== "snapshot").toBe(true);
-      // Orders of pages that were read, of the one that is being read, and of later ones; and new ones.
+      // Changes orders on pages already read, on the current page and on later ones, and adds new ones.
       if (seen.length % 50 === 1 && seen.length < 500)
         await world.change(3, 210, 480, 499, 600 + seen.length);
     }
@@ -289,7 +289,7 @@ describe("changes", () => {
     expect((await takeAll({ store })).map(brief)).toEqual([expect.stringMatching(/^DO-3 \d+ applied$/)]);
   });
 
-  it("continue from the store, where the last one that was asked for ended", async () => {
+  it("continue from the stored position", async () => {
     const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-cursor-"));
     onTestFinished(() => rm(folder, { recursive: true }));
     const stores = [fileStore(path.join(folder, "cursor")), postgresStore(pool, "test")];
@@ -299,7 +299,7 @@ describe("changes", () => {
       await world.change(1);
       await world.change(2);
       await world.change(3);
-      // The loop ends while the second change is in work: it comes again.
+      // The loop ends while the second change is being processed, so it comes again.
       expect((await take(2, { store })).map(({ reference }) => reference)).toEqual(["DO-1", "DO-2"]);
       expect((await takeAll({ store })).map(({ reference }) => reference)).toEqual(["DO-2", "DO-3"]);
       expect(await takeAll({ store })).toEqual([]);
@@ -307,7 +307,7 @@ describe("changes", () => {
     expect(await readFile(path.join(folder, "cursor"), "utf8")).toMatch(/^[0-9a-f]{12}\.\d+\.[0-9a-f]{8}\n$/);
   });
 
-  it("begin where that is asked for", async () => {
+  it("begin at the requested position", async () => {
     const world = makeWorld();
     await world.change(1);
     await world.change(1);
@@ -317,7 +317,7 @@ describe("changes", () => {
     expect(await takeAll({ after: "latest" })).toEqual([]);
   });
 
-  it("end without an error when the signal says so", async () => {
+  it("end without an error when the signal aborts", async () => {
     const world = makeWorld();
     await world.change(1);
     const stopping = new AbortController();
@@ -329,7 +329,7 @@ describe("changes", () => {
     expect(ended).toEqual([]);
   });
 
-  it("begin with a new snapshot when the mirror cannot tell what was missed, unless none is wanted", async () => {
+  it("begin with a new snapshot when the stored position was removed, and fail when an explicit one was", async () => {
     const world = makeWorld();
     await world.change(1, 2);
     const { store, saved } = memoryStore();
@@ -352,7 +352,7 @@ describe("changes", () => {
     await expect(refused).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
   });
 
-  it("are not asked for again after a refusal, or from something that is no mirror", async () => {
+  it("are not requested again after a refusal, or from a server that is not a mirror", async () => {
     const gate = await serve(
       makeTestReport({ pool, apiTokens: [{ token: "t".repeat(16), sourceId: "live" }] }),
     );
@@ -368,8 +368,8 @@ describe("changes", () => {
   });
 });
 
-describe("a line that fails", () => {
-  /** A client whose line can be made worse, and a mirror that can be ended and started. */
+describe("an unreliable connection", () => {
+  /** A client whose connection can be made worse, and a mirror that can be stopped and started. */
   async function openFaulty() {
     let running = await serve(makeTestReport({ pool }));
     const line = await startFaultProxy(Number(new URL(running.url).port));

@@ -26,7 +26,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Ends with one sentence and one fix, neither of which is an internal of a library. */
+/** Exits with one sentence and one fix, without internals of a library. */
 async function migrate(databaseUrl: string) {
   const { code, stderr } = await runCommand(["migrate"], { databaseUrl });
   const lines = stderr.trim().split("\n");
@@ -39,7 +39,7 @@ async function setAccount(setting: string): Promise<void> {
   await database.pool.query(`alter role ${ACCOUNT} ${setting}`);
 }
 
-describe("a database that does not do what is needed is told with its cause and a fix", () => {
+describe("a database problem is reported with its cause and a fix", () => {
   it("an account without rights", TIMEOUT, async () => {
     const told = await migrate(newcomerUrl);
     expect(told.sentence).toMatch(/denies this account: permission denied for \w+/);
@@ -47,9 +47,9 @@ describe("a database that does not do what is needed is told with its cause and 
     expect(told.code).toBe(2);
   });
 
-  it("a server that only reads", TIMEOUT, async () => {
+  it("a read-only server", TIMEOUT, async () => {
     await database.pool.query(`grant all on all tables in schema public to ${ACCOUNT}`);
-    // Only the owner of the mirror may take the migrations' lock; the server refuses to write after that.
+    // Only the owner of the mirror may take the migrations' lock; the server refuses the writes after it.
     await database.pool.query(`grant execute on function pg_advisory_lock(bigint) to ${ACCOUNT}`);
     await setAccount("set default_transaction_read_only = on");
     const told = await migrate(newcomerUrl);
@@ -86,14 +86,14 @@ describe("a database that does not do what is needed is told with its cause and 
 });
 
 describe("migrate", () => {
-  it("resumes where one was killed that held knex' lock", TIMEOUT, async () => {
+  it("resumes after a run was killed while it held knex' lock", TIMEOUT, async () => {
     await database.pool.query("update order_mirror_migrations_lock set is_locked = 1");
     const { code, stdout } = await runCommand(["migrate"], { databaseUrl: database.url });
     expect(stdout).toBe("The database is current.\n");
     expect(code).toBe(0);
   });
 
-  it("waits for one that runs", TIMEOUT, async () => {
+  it("waits for another run", TIMEOUT, async () => {
     const url = new URL(database.url);
     const name = `${url.pathname.slice(1)}_fresh`;
     await database.pool.query(`create database ${pg.escapeIdentifier(name)}`);

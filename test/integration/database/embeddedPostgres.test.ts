@@ -23,19 +23,19 @@ let dataDir: string;
 let cleanUps: (() => Promise<unknown>)[];
 
 beforeEach(async () => {
-  // A space in the name, as in "Application Support".
+  // The name has a space, as in "Application Support".
   dataDir = path.join(await mkdtemp(path.join(tmpdir(), "order-mirror-pg-")), "data folder");
   cleanUps = [() => rm(path.dirname(dataDir), { recursive: true, force: true })];
 });
 
-/** A cluster that was set up by a process that has ended; what is tested is not the set-up, which takes seconds. */
+/** A cluster that an ended process has created; creating one takes seconds and is tested elsewhere. */
 const setUpBefore = () => copyCluster(inject("postgresTemplate"), dataDir);
 
 afterEach(async () => {
   for (const cleanUp of cleanUps.toReversed()) await cleanUp();
 });
 
-/** Starts in this process; not revived unless asked, so that a test sees what it did. */
+/** Starts in this process, by default without automatic restarts, so that a test sees the effect of what it did. */
 async function start(options: Partial<EmbeddedPostgresOptions> = {}): Promise<EmbeddedPostgres> {
   const server = await startEmbeddedPostgres({ dataDir, durable: false, revive: false, ...options });
   cleanUps.push(server.stop);
@@ -94,7 +94,7 @@ const isRunning = (url: string) =>
     () => false,
   );
 
-/** Kills the server's first process, as the kernel does when memory runs out. */
+/** Kills the server's main process, as the kernel does when memory runs out. */
 async function killServer(): Promise<number> {
   const pid = await readPid();
   process.kill(pid, "SIGKILL");
@@ -102,7 +102,7 @@ async function killServer(): Promise<number> {
   return pid;
 }
 
-it("starts in a folder that does not exist yet, with UTF-8 and UTC, on 127.0.0.1 only, and stops", async () => {
+it("starts in a new folder with UTF-8 and UTC, on 127.0.0.1 only, and stops", async () => {
   const server = await start();
   const settings =
     "current_setting('server_encoding') || ' ' || current_setting('timezone') || ' ' || current_setting('listen_addresses')";
@@ -119,7 +119,7 @@ it("starts in a folder that does not exist yet, with UTF-8 and UTC, on 127.0.0.1
   expect(existsSync(pidFile())).toBe(false);
 });
 
-it("finds its data again after a restart", async () => {
+it("keeps its data across a restart", async () => {
   await setUpBefore();
   const first = await start();
   await query(first.url, "create table kept as select 42 as answer");
@@ -128,13 +128,13 @@ it("finds its data again after a restart", async () => {
   expect(await query(second.url, "select answer from kept")).toBe("42");
 });
 
-it("syncs to disk unless told otherwise", async () => {
+it("syncs to disk by default", async () => {
   await setUpBefore();
   const server = await start({ durable: true });
   expect(await query(server.url, "select current_setting('fsync')")).toBe("on");
 });
 
-it("is shared by two calls of one process, and runs until the second has stopped", async () => {
+it("is shared by two calls in one process and runs until both have stopped", async () => {
   await setUpBefore();
   const first = await start();
   const second = await start();
@@ -145,7 +145,7 @@ it("is shared by two calls of one process, and runs until the second has stopped
   expect(await isRunning(second.url)).toBe(false);
 });
 
-it("is made once when several processes start at the same time in an empty folder", async () => {
+it("is created once when several processes start at the same time in an empty folder", async () => {
   const children = await Promise.all([startElsewhere(), startElsewhere(), startElsewhere()]);
   const urls = children.map(({ answer }) => answer.url);
   expect(new Set(urls).size).toBe(1);
@@ -153,7 +153,7 @@ it("is made once when several processes start at the same time in an empty folde
   expect(await isRunning(urls[0] ?? "")).toBe(true);
 });
 
-it("outlives the process that started it as long as another one uses it, and the last one stops it", async () => {
+it("outlives the process that started it while another one uses it, and the last one stops it", async () => {
   await setUpBefore();
   const child = await startElsewhere();
   const joined = await start();
@@ -164,7 +164,7 @@ it("outlives the process that started it as long as another one uses it, and the
   expect(await isRunning(joined.url)).toBe(false);
 });
 
-it("leaves the server to the others when one of several stops", async () => {
+it("keeps running for the other processes when one of several stops", async () => {
   await setUpBefore();
   const child = await startElsewhere();
   const joined = await start();
@@ -195,7 +195,7 @@ it("takes over the lock of a process that was killed while it held it", async ()
   expect(await isRunning((await start()).url)).toBe(true);
 });
 
-it("survives a stale pid file of a server that was killed, and recovers what was committed", async () => {
+it("survives the stale pid file of a killed server and recovers what was committed", async () => {
   await setUpBefore();
   const first = await start();
   await query(first.url, "create table kept as select 42 as answer");
@@ -205,7 +205,7 @@ it("survives a stale pid file of a server that was killed, and recovers what was
   expect(await query(second.url, "select answer from kept")).toBe("42");
 });
 
-it("survives a pid file whose pid has gone to a stranger", async () => {
+it("survives a pid file whose pid belongs to another program", async () => {
   await setUpBefore();
   const first = await start();
   const text = await readFile(pidFile(), "utf8");
@@ -221,7 +221,7 @@ it("survives a pid file whose pid has gone to a stranger", async () => {
   expect(isPidAlive(stranger.pid!)).toBe(true);
 });
 
-it("knows its server by the folder's other name too", async () => {
+it("recognizes its server under another name of the folder", async () => {
   await setUpBefore();
   const first = await start();
   const other = `${dataDir} linked`;
@@ -230,7 +230,7 @@ it("knows its server by the folder's other name too", async () => {
   expect([second.url, second.shared]).toEqual([first.url, true]);
 });
 
-it("starts a server that died again, on the same port, and says so", async () => {
+it("restarts a server that died, on the same port, and logs it", async () => {
   await setUpBefore();
   const onRevive = vi.fn<() => void>();
   const server = await start({ revive: true, onRevive });
@@ -242,13 +242,13 @@ it("starts a server that died again, on the same port, and says so", async () =>
   expect(await isRunning(server.url)).toBe(false);
 });
 
-it("removes what a kill during the set-up left behind", async () => {
+it("removes the files that a kill during the setup left behind", async () => {
   await mkdir(path.join(dataDir, "postgres-new-1"), { recursive: true });
   await start();
   expect(existsSync(path.join(dataDir, "postgres-new-1"))).toBe(false);
 });
 
-it("says that a wanted port is taken", async () => {
+it("reports that the requested port is taken", async () => {
   await setUpBefore();
   const taken = createServer().listen(0, "127.0.0.1");
   await once(taken, "listening");
@@ -258,14 +258,14 @@ it("says that a wanted port is taken", async () => {
     name: "UnavailableError",
     message: `The embedded Postgres could not start: port ${port} on 127.0.0.1 is taken.`,
   });
-  // The log still tells of the taken port; the reason is the one of this start.
+  // The log still mentions the taken port; the reported cause is this start's.
   await expect(start({ settings: ["no_such_setting=1"] })).rejects.toThrow(
     /could not start: .*no_such_setting/,
   );
   expect(await isRunning((await start()).url)).toBe(true);
 });
 
-it("refuses a folder that holds something else, and says what to do", async () => {
+it("refuses a folder with other content and says what to do", async () => {
   await mkdir(path.join(dataDir, "postgres"), { recursive: true });
   await writeFile(path.join(dataDir, "postgres", "letter.txt"), "mine");
   await expect(start()).rejects.toThrow(ConfigurationError);
@@ -273,12 +273,12 @@ it("refuses a folder that holds something else, and says what to do", async () =
   expect(await readFile(path.join(dataDir, "postgres", "letter.txt"), "utf8")).toBe("mine");
 });
 
-it("refuses a file where the folder should be", async () => {
+it("refuses a file in place of the folder", async () => {
   await writeFile(dataDir, "");
   await expect(start()).rejects.toThrow(/DATA_DIR .* cannot be created or written to/);
 });
 
-it("refuses a cluster whose password is gone, and leaves nothing running", async () => {
+it("refuses a cluster whose password is missing, and leaves nothing running", async () => {
   await setUpBefore();
   await (await start()).stop();
   await rm(path.join(dataDir, "postgres-password"));
@@ -286,7 +286,7 @@ it("refuses a cluster whose password is gone, and leaves nothing running", async
   expect(existsSync(pidFile())).toBe(false);
 });
 
-it("says that a folder was made by another major version of Postgres, and changes nothing in it", async () => {
+it("reports a folder of another major version of Postgres and changes nothing in it", async () => {
   await setUpBefore();
   await (await start()).stop();
   const file = path.join(dataDir, "postgres", "PG_VERSION");
@@ -302,8 +302,8 @@ it("says that a folder was made by another major version of Postgres, and change
   await (await start()).stop();
 });
 
-it("refuses a folder that cannot be made or written to", async () => {
-  // Root may write everywhere but in /sys.
+it("refuses a folder that cannot be created or written to", async () => {
+  // Root may write everywhere except in /sys.
   const isRoot = process.getuid?.() === 0;
   const locked = isRoot ? "/sys/order-mirror" : dataDir;
   if (!isRoot) await mkdir(locked, { mode: 0o555 });

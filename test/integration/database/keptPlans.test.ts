@@ -34,13 +34,13 @@ async function findConnection(): Promise<unknown> {
   return (await pool.query("select pg_backend_pid()")).rows[0];
 }
 
-it("plans are made anew after 15 seconds, on the same connection", async () => {
+it("plans are renewed after 15 seconds on the same connection", async () => {
   vi.useFakeTimers({ toFake: ["performance"] });
   await pool.query("create table places (place integer primary key)");
   await pool.query("set plan_cache_mode = force_generic_plan");
   await pool.query({ name: "find_place", text: "select place from places where place = $1", values: [1] });
   const connection = await findConnection();
-  // From here on no new plan can look by index; one that is kept goes on doing so.
+  // From here on no new plan can use the index, but a kept one still does.
   await pool.query("set enable_indexscan = off; set enable_indexonlyscan = off; set enable_bitmapscan = off");
   await pool.query("set enable_seqscan = on");
   vi.advanceTimersByTime(14_999);

@@ -10,7 +10,7 @@ import type { OwnPostgres } from "../../support/servers/ownPostgres.ts";
 const TIMEOUT = { timeout: 60_000 };
 const PROCESSES = ["web", "worker", "poller"] as const;
 
-/** A server of this file's own: a role belongs to the whole server. */
+/** A separate server: a role belongs to the whole server. */
 let postgres: OwnPostgres;
 let administrator: ReturnType<typeof makePool>;
 
@@ -45,8 +45,8 @@ async function examine(login: string, ...needs: Parameters<typeof examineLogin>[
   }
 }
 
-describe("a login's rights, held against config/postgres-roles.sql", () => {
-  it.each(PROCESSES)("are whole for %s, and what is taken away is named", async (name) => {
+describe("a login's rights, compared with config/postgres-roles.sql", () => {
+  it.each(PROCESSES)("are complete for %s, and a revoked one is reported", async (name) => {
     const login = `mirror_${name}`;
     expect(await examine(login, `order_mirror_${name}`)).toEqual([]);
     await administrator.query(`revoke insert on mirror.leases from order_mirror_${name}`);
@@ -54,7 +54,7 @@ describe("a login's rights, held against config/postgres-roles.sql", () => {
     await administrator.query(`grant insert on mirror.leases to order_mirror_${name}`);
   });
 
-  it("name a right to a schema, a column, a sequence and a table that is new", async () => {
+  it("are reported when one to a schema, a column or a table is missing", async () => {
     await administrator.query(`revoke usage on schema bullmq from order_mirror_worker;
       revoke update on mirror.inbox from order_mirror_worker; revoke update (body) on mirror.inbox from order_mirror_worker;
       revoke select on mirror.feed from order_mirror_worker`);
@@ -65,7 +65,7 @@ describe("a login's rights, held against config/postgres-roles.sql", () => {
     expect(await examine("mirror_worker")).toEqual([]);
   });
 
-  it("name the group that a configuration needs", async () => {
+  it("are reported with the missing group that a configuration needs", async () => {
     expect(await examine("mirror_worker", "order_mirror_worker", "order_mirror_retention")).toEqual([
       "The login mirror_worker is not a member of order_mirror_retention.",
     ]);
@@ -73,7 +73,7 @@ describe("a login's rights, held against config/postgres-roles.sql", () => {
 });
 
 describe("a process on the embedded server", () => {
-  it("has a login of its own, with the rights of its groups and no more", async () => {
+  it("has its own login with exactly the rights of its groups", async () => {
     const name = "mirror_up";
     const urls = await Promise.all(
       [1, 2].map(() => prepareLogin(postgres.url, { name, groups: ALL_GROUPS })),
@@ -98,7 +98,7 @@ describe("a process on the embedded server", () => {
     const stranger = makePool({ url: elsewhere.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });
     await expect(stranger.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "42501" });
     await stranger.end();
-    // The processes need what readers may not do.
+    // The processes need some rights that readers lack.
     await administrator.query("call mirror.prepare_reader()");
     await pool.query("create temporary table moved (a int)");
     await pool.query("select pg_advisory_xact_lock_shared(1, 1), pg_logical_emit_message(true, 'x', '')");
@@ -106,7 +106,7 @@ describe("a process on the embedded server", () => {
   });
 });
 
-it("doctor examines the rights of the login that it is given", TIMEOUT, async () => {
+it("doctor checks the rights of its login", TIMEOUT, async () => {
   const findings = async (login: string) => {
     const { stdout } = await runCommand(["doctor", "--json"], { databaseUrl: urlOf(login) });
     const told = JSON.parse(stdout) as { findings: { check: string; level: string; sentence: string }[] };
@@ -121,7 +121,7 @@ it("doctor examines the rights of the login that it is given", TIMEOUT, async ()
   await administrator.query("grant insert on mirror.inbox to order_mirror_web");
 });
 
-it("every grant and revocation of the file is understood", async () => {
+it("every grant and revocation of the file is parsed", async () => {
   const sql = await readRolesFile();
   const statements = sql.replaceAll(/--.*$/gm, "").match(/^(?:grant|revoke)\b/gm) ?? [];
   const rights = parseRights(sql);
@@ -136,7 +136,7 @@ it("every grant and revocation of the file is understood", async () => {
       column: right.column,
     });
   }
-  // Every statement counts, so that one that is written otherwise is not left out in silence.
+  // Compares the number of statements, so that none with another syntax is skipped silently.
   expect(
     sql.replaceAll(/--.*$/gm, "").match(/^(?:grant|revoke) [\s\S]+? on [\s\S]+? (?:to|from) [\s\S]+?;/gm),
   ).toHaveLength(statements.length);

@@ -31,7 +31,7 @@ const BLOCKS: Record<string, string> = {
   ShareLock: "writes",
 };
 
-/** What the statement keeps others from, by the locks that Postgres says it holds. */
+/** What the statement blocks, according to the locks that Postgres reports. */
 async function readLocks(statement: string): Promise<Record<string, string>> {
   await client.query("begin");
   try {
@@ -41,14 +41,14 @@ async function readLocks(statement: string): Promise<Record<string, string>> {
        where pid = pg_backend_pid() and relation in ('here'::regclass, 'there'::regclass) order by mode`,
     );
     const strong = rows.filter(({ mode }) => BLOCKS[mode] !== undefined);
-    // Of two locks on a table the one that blocks more comes first by name.
+    // Of two locks on a table, the name of the stronger one sorts first.
     return Object.fromEntries(strong.reverse().map(({ table, mode }) => [table, BLOCKS[mode] ?? ""]));
   } finally {
     await client.query("rollback");
   }
 }
 
-describe("what a statement blocks is what Postgres says", () => {
+describe("the predicted locks of a statement match those that Postgres takes", () => {
   it.each([
     "alter table here add column c int",
     "alter table here alter column a type bigint",
@@ -79,14 +79,14 @@ describe("what a statement blocks is what Postgres says", () => {
   });
 });
 
-it("judges every statement of every migration", async () => {
+it("classifies every statement of every migration", async () => {
   const plan = planMigrations(await readMigrations());
   expect(plan.flatMap(({ unjudged }) => unjudged)).toEqual([]);
   expect(plan[0]?.locks).toEqual([]);
 });
 
 it(
-  "migrate --plan says what it would run and what that locks, and runs nothing",
+  "migrate --plan lists the pending migrations and their locks, and runs nothing",
   { timeout: 120_000 },
   async () => {
     await client.query("delete from order_mirror_migrations where name like '0003%'");

@@ -9,7 +9,7 @@ import { createDatabase, runOnServer, withDatabase } from "../../support/servers
 import { findTestServer } from "../../support/servers/database.ts";
 
 const TIMEOUT = { timeout: 60_000 };
-/** Each command starts from its source. */
+/** Each command runs from its source. */
 const COMMANDS = { timeout: 180_000 };
 
 interface EmptyDatabase {
@@ -44,7 +44,7 @@ const SECOND = makeMigration("0002_second", "alter table first add column b int"
 const kindsOf = async (url: string, migrations?: readonly Migration[]) =>
   (await examineSchema(url, migrations)).findings.map(({ kind }) => kind);
 
-it("runs each migration once, and names what is lacking", async () => {
+it("runs each migration once and names the missing ones", async () => {
   const { url } = await makeEmptyDatabase();
   const { pending, findings } = await examineSchema(url);
   const all = pending.map(({ name }) => name);
@@ -55,7 +55,7 @@ it("runs each migration once, and names what is lacking", async () => {
   expect(await examineSchema(url)).toEqual({ pending: [], findings: [] });
 });
 
-it("names the migration that fails, and what Postgres says, without its text", async () => {
+it("reports a failed migration by name with Postgres' message, without its text", async () => {
   const { url } = await makeEmptyDatabase();
   const wrong = makeMigration("0002_wrong", "alter table nowhere add column b int");
   const failed: unknown = await migrate(url, { migrations: [FIRST, wrong] }).catch((error: unknown) => error);
@@ -66,13 +66,13 @@ it("names the migration that fails, and what Postgres says, without its text", a
   expect(await migrate(url, { migrations: [FIRST, SECOND] })).toEqual(["0002_second"]);
 });
 
-it("looks without creating anything", async () => {
+it("examines the schema without creating anything", async () => {
   const { url, query } = await makeEmptyDatabase();
   await examineSchema(url);
   expect(await query("select from pg_class where relnamespace = 'public'::regnamespace")).toEqual([]);
 });
 
-describe("what is not as this program expects is told, and stops what would make it worse", () => {
+describe("an unexpected schema is reported", () => {
   it("a migration that was edited after it ran", async () => {
     const { url } = await makeEmptyDatabase();
     await migrate(url, { migrations: [FIRST] });
@@ -84,7 +84,7 @@ describe("what is not as this program expects is told, and stops what would make
     expect(await kindsOf(url, [FIRST, SECOND])).toEqual(["pending"]);
   });
 
-  it("a database that was migrated before checksums were kept", async () => {
+  it("a database that was migrated before checksums were stored", async () => {
     const { url, query } = await makeEmptyDatabase();
     await migrate(url, { migrations: [FIRST] });
     await query("drop table order_mirror_migration_runs");
@@ -103,7 +103,7 @@ describe("what is not as this program expects is told, and stops what would make
     );
   });
 
-  it("a newer database: the program before works on it, an older one no longer", async () => {
+  it("a newer database: the previous program works with it, an older one does not", async () => {
     const { url } = await makeEmptyDatabase();
     await migrate(url, { migrations: [FIRST, SECOND] });
     expect(await kindsOf(url, [FIRST])).toEqual(["newer"]);
@@ -118,7 +118,7 @@ describe("what is not as this program expects is told, and stops what would make
     });
   });
 
-  it("one that runs, and one that was ended before it was whole", TIMEOUT, async () => {
+  it("a running migration, and one that was interrupted", TIMEOUT, async () => {
     const { url, query } = await makeEmptyDatabase();
     await migrate(url, { migrations: [FIRST] });
     const blocker = new pg.Client(url);
@@ -165,13 +165,13 @@ describe("what is not as this program expects is told, and stops what would make
   );
 });
 
-it("reads a file alike whatever its line ends, and the oldest program that it names", async () => {
+it("reads a migration with its checksum and its oldest compatible program", async () => {
   const [first] = await readMigrations();
   expect(first).toMatchObject({ name: "0001_mirror", oldestProgram: null });
   expect(first?.checksum).toMatch(/^[0-9a-f]{64}$/);
 });
 
-it("explains every table of the mirror in the catalogue", async () => {
+it("comments every table of the mirror in the catalogue", async () => {
   const client = new pg.Client(withDatabase(findTestServer(), "order_mirror_template"));
   await client.connect();
   const { rows } = await client.query<{ name: string }>(

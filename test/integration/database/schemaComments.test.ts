@@ -29,8 +29,8 @@ describe("the schemas mirror and reporting", () => {
     expect(rows.map(({ name }) => name)).toEqual([]);
   });
 
-  // Run with -u to write the file again after a table or a comment has changed.
-  it("have the tables that docs/tables.md lists", async () => {
+  // Run with -u to update the file after a table or a comment has changed.
+  it("match docs/tables.md", async () => {
     const { rows } = await database.pool.query<{ name: string; comment: string }>(
       `select c.relname as name, obj_description(c.oid, 'pg_class') as comment
        from pg_class c where c.relnamespace = 'mirror'::regnamespace and c.relkind in ('r', 'p', 'v') order by 1`,

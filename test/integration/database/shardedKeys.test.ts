@@ -3,7 +3,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 
 const SMALL = "small, and written by people or once per window: whole on every server";
-/** Tables whose keys lack the source, each with the reason why they do not stand in the way of spreading by source. */
+/** Tables whose keys lack the source, each with the reason why it does not prevent sharding by source. */
 const EXCEPTIONS: Readonly<Record<string, string>> = {
   alerts: "a row per condition that holds; its subject is a source, or what all sources share",
   period_requests: SMALL,
@@ -24,7 +24,7 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-it("every unique key has the source in it, so that the mirror can be spread over servers by source", async () => {
+it("every unique key contains the source, so that the mirror can be sharded by source", async () => {
   const { rows } = await database.pool.query<{ name: string; columns: string[] }>(`
     select of_table.relname as name,
       array(select attname::text from pg_attribute

@@ -4,7 +4,7 @@ import { makePool } from "../../../src/database/database.ts";
 import { inTransaction } from "../../../src/database/transaction.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 
-it("a transaction whose connection ends between two statements fails, and the process goes on", async () => {
+it("a transaction fails when its connection ends between two statements, and the process keeps running", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 1, statementTimeoutMs: 10_000 });
@@ -12,7 +12,7 @@ it("a transaction whose connection ends between two statements fails, and the pr
   const broken = inTransaction(pool, async (client) => {
     const { rows } = await client.query<{ pid: number }>("select pg_backend_pid() as pid");
     if (!(client instanceof EventEmitter)) throw new TypeError("a client of pg emits events");
-    // Not `once` of node:events: its promise rejects at the connection's error, which comes first.
+    // `once` of node:events would reject at the connection's error, which comes first.
     const ended = new Promise<void>((resolve) => {
       client.once("end", () => resolve());
     });

@@ -19,7 +19,7 @@ let database: TestDatabase;
 let url: string;
 let answer = 200;
 let received: AlertMessage[] = [];
-/** Verifies with a library that is not ours. */
+/** Verifies with an independent library. */
 const server = createServer((req, res) => {
   void buffer(req).then((body) => {
     const headers = req.headers as Record<string, string>;
@@ -45,7 +45,7 @@ beforeEach(async () => {
 
 const well = makeFacts();
 const quarantined = (count: number) => makeFacts({ quarantined: count, oldestQuarantinedAt: ago(60) });
-/** A new one each time, as after a restart. */
+/** Creates a new alerter each time, as after a restart. */
 const run = (facts: Facts) =>
   makeAlerter({
     pool: database.pool,
@@ -55,7 +55,7 @@ const run = (facts: Facts) =>
 const told = () => received.map(({ type, data }) => `${type} ${data.name} ${data.subject}`);
 const stored = async () => (await database.pool.query("select name from mirror.alerts")).rows.length;
 
-it("tells once that something is wrong, signed, with what to do, and once that it is over", async () => {
+it("sends one signed alert with a fix when a condition begins, and one when it is over", async () => {
   await run(quarantined(3));
   expect(told()).toEqual(["alert.firing OrderMirrorQuarantine live"]);
   expect(received[0]?.data).toMatchObject({
@@ -72,17 +72,17 @@ it("tells once that something is wrong, signed, with what to do, and once that i
   expect(await stored()).toBe(0);
 });
 
-it("tells the beginning that the condition has, not that of the look", async () => {
+it("reports when the condition began, not when it was checked", async () => {
   await run(makeFacts({ pending: 1, oldestPendingAt: ago(500) }));
   expect(received[0]?.data).toMatchObject({ since: new Date((LOOKED_AT - 500) * 1_000).toISOString() });
 });
 
-it("neither begins nor ends what it cannot know", async () => {
+it("neither starts nor ends an alert whose facts are unknown", async () => {
   const problems = [{ problem: "Redis does not answer.", fix: "Start it." }];
   const queues = [{ name: "apply", problems, newestDeadAt: null }];
   await run(makeFacts({}, { queues }));
   expect(received[0]?.data).toMatchObject({ subject: "apply", source: null, fix: "Start it." });
-  // As a poller, which has no queue, takes the turn.
+  // As when a poller, which has no queue, runs the check.
   await run(makeFacts({}, { queues: null }));
   expect(await stored()).toBe(1);
   await run(well);
@@ -92,7 +92,7 @@ it("neither begins nor ends what it cannot know", async () => {
   ]);
 });
 
-it("sends again what was not accepted, under the same id", async () => {
+it("resends a refused alert under the same id", async () => {
   answer = 500;
   await run(quarantined(1));
   answer = 200;
@@ -106,7 +106,7 @@ it("sends again what was not accepted, under the same id", async () => {
   expect(await stored()).toBe(0);
 });
 
-it("goes on with an alert that comes back before its end was told", async () => {
+it("continues an alert that recurs before its end was delivered", async () => {
   await run(quarantined(1));
   answer = 500;
   await run(well);
@@ -116,7 +116,7 @@ it("goes on with an alert that comes back before its end was told", async () => 
   expect(await stored()).toBe(1);
 });
 
-it("keeps the sources apart, and stops trying where nobody accepts", async () => {
+it("alerts per source, and stops after the first refusal", async () => {
   answer = 500;
   const fault = { quarantined: 1, oldestQuarantinedAt: ago(60) };
   const sources = [makeSourceFacts(fault), makeSourceFacts({ ...fault, sourceId: "test" })];

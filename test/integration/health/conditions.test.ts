@@ -16,7 +16,7 @@ const OTHER_SECRET = `whsec_${Buffer.from("another secret of the same length").t
 let database: TestDatabase;
 let env: Record<string, string>;
 let surfaces: Surfaces;
-/** Refuses at once: one that is away would be asked four times, with pauses, whenever the doctor looks. */
+/** Refuses immediately: doctor would ask an unreachable one four times, with pauses. */
 let provider: ScriptedProvider;
 
 beforeAll(async () => {
@@ -44,7 +44,7 @@ const run = (statement: string) => database.pool.query(statement);
 const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
 const MINUTE = 60_000_000_000n;
 
-/** A source that is polled, led, complete up to a minute ago and told of everything. */
+/** A source with a leader and polling, complete up to a minute ago, that has received every event. */
 const WELL = `
   truncate mirror.inbox, mirror.pending, mirror.history, mirror.coverage_breaches, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
     mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
@@ -177,14 +177,14 @@ it.each(FAULTS)(
   },
 );
 
-it("says up to when the mirror is complete while nothing is wrong", async () => {
+it("shows until when the mirror is complete while nothing is wrong", async () => {
   expect(await surfaces.look()).toEqual(everywhere());
   expect(await surfaces.readPage()).toMatch(
     /✔ All good\. Complete up to \d\d:\d\d UTC \(1&nbsp;min|✔ All good\. Complete up to \d\d:\d\d UTC \(1.min/,
   );
 });
 
-it("says of webhooks that are all refused so everywhere, while polling finds what they told of", async () => {
+it("reports everywhere that all webhooks are refused while polling finds their changes", async () => {
   const url = `${surfaces.url}/webhooks/live`;
   const order = { reference: "R1", status: "assigned", updatedAt: secondsAgo(5) };
   const body = makeEventBody({ id: "evt_1", order });
@@ -195,7 +195,7 @@ it("says of webhooks that are all refused so everywhere, while polling finds wha
       calls: number;
     }[];
   await expect.poll(counted, WAIT).toEqual([{ calls: 4 }]);
-  // As it is two minutes later.
+  // The state two minutes later.
   await run(
     `update mirror.webhook_calls set minute = minute - interval '3 minutes';
     update mirror.announced_statuses set last_at = now() - interval '10 minutes';` + lost(1, "1 minute"),
@@ -209,7 +209,7 @@ it("says of webhooks that are all refused so everywhere, while polling finds wha
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
-it("tells strangers who forge calls from a wrong secret", async () => {
+it("distinguishes forged calls by strangers from a wrong secret", async () => {
   await run(
     "update mirror.announced_statuses set last_at = now() - interval '10 minutes';" +
       calls("wrong_signature", 5),
@@ -217,7 +217,7 @@ it("tells strangers who forge calls from a wrong secret", async () => {
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
-it("says of a Redis that is away that the queue is, everywhere", async () => {
+it("reports everywhere that the queue is unreachable when Redis is", async () => {
   const away = await openSurfaces({ ...env, REDIS_URL: `redis://127.0.0.1:${await findFreePort()}` });
   onTestFinished(() => away.close());
   const condition = "warning OrderMirrorQueueAway";
@@ -225,7 +225,7 @@ it("says of a Redis that is away that the queue is, everywhere", async () => {
   expect(await away.tell()).toEqual([`alert.firing ${condition}`]);
 });
 
-it("names the transaction that readers of the feed wait for, everywhere", async () => {
+it("reports everywhere the transaction that readers of the feed wait for", async () => {
   const client = await database.pool.connect();
   await client.query("begin");
   await client.query(
@@ -242,7 +242,7 @@ it("names the transaction that readers of the feed wait for, everywhere", async 
   expect(await surfaces.look()).toEqual(everywhere());
 });
 
-it("says of a replica that is behind that it is, everywhere", async () => {
+it("reports everywhere that a replica is behind", async () => {
   const replica = await makeTestDatabase();
   onTestFinished(() => replica.drop());
   await addSource(replica.pool, "live");

@@ -54,7 +54,7 @@ const decision: Decision = {
 };
 
 describe("the registry", () => {
-  it("tells what was decided, how late, and no id of anything", async () => {
+  it("counts decisions and their lag, without ids", async () => {
     const forwarded: Decision[] = [];
     const onDecisions = meterDecisions(metrics, systemClock, (all) => forwarded.push(...all));
     onDecisions([decision, { ...decision, verdict: "stale" }, { ...decision, via: "backfill" }]);
@@ -70,7 +70,7 @@ describe("the registry", () => {
     expect(lines.join("\n")).not.toMatch(/secret/i);
   });
 
-  it("shows the figures of the database, and moments instead of ages", async () => {
+  it("shows the database's figures, with instants instead of ages", async () => {
     await putIntoInbox(database.pool, [{ eventId: "e1", body: Buffer.from("{}") }]);
     await database.pool.query(
       "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
@@ -84,7 +84,7 @@ describe("the registry", () => {
     expect(Math.abs(Number(oldest?.split(" ")[1]) - Date.now() / 1_000)).toBeLessThan(60);
   });
 
-  it("shows nothing any more of what was only so at an earlier look", async () => {
+  it("drops a value that the latest reading no longer has", async () => {
     let value: number | undefined = 7;
     metrics.observe((observe) => {
       if (value !== undefined)
@@ -100,7 +100,7 @@ describe("the registry", () => {
     expect(beside).toContain('order_mirror_pending_events{source="live"} 0');
   });
 
-  it("asks the database once however many ask, and says when it is away", async () => {
+  it("queries the database once for concurrent readings, and reports when it is unreachable", async () => {
     const pool = makePool({ url: database.url, purpose: "test", max: 1, statementTimeoutMs: 1_000 });
     let asked = 0;
     const query = pool.query.bind(pool) as (...args: unknown[]) => unknown;
@@ -137,7 +137,7 @@ describe("the registry", () => {
     }
   });
 
-  it("counts the provider's answers by endpoint and status, and no reference", async () => {
+  it("counts the provider's answers by endpoint and status, without references", async () => {
     const onAnswer = meterAnswers(metrics);
     onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
     onAnswer({ endpoint: "GET /v1/orders/{reference}", status: 200 });
@@ -148,7 +148,7 @@ describe("the registry", () => {
     expect(lines).toContain(`${name}{endpoint="GET /v1/orders",code="none"} 1`);
   });
 
-  it("tells when a rate window ends, for as long as it lasts", async () => {
+  it("shows when a rate window ends while it lasts", async () => {
     const budget = makeBudget({ clock: systemClock });
     meterBudget(metrics, systemClock, budget, { organization: "shop", mode: "live" });
     const name = "order_mirror_provider_ratelimit_reset_timestamp_seconds";
@@ -161,14 +161,14 @@ describe("the registry", () => {
     expect(inSeconds).toBeLessThanOrEqual(60);
   });
 
-  it("takes down how long a job took, also one that failed", async () => {
+  it("records the duration of each job, including failed ones", async () => {
     const watched = { metrics, clock: systemClock, queue: "apply" };
     await meterJob(watched, () => Promise.resolve());
     await expect(meterJob(watched, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
     expect(await read()).toContain('order_mirror_job_duration_seconds_count{queue="apply"} 2');
   });
 
-  it("counts hints, those that failed by themselves", async () => {
+  it("counts hints, with failed ones separate", async () => {
     await meterHint(metrics, () => Promise.resolve());
     await expect(meterHint(metrics, () => Promise.reject(new Error("away")))).rejects.toThrow("away");
     const lines = await read();
@@ -176,7 +176,7 @@ describe("the registry", () => {
     expect(lines).toContain('order_mirror_hints_total{outcome="failed"} 1');
   });
 
-  it("writes only metrics of its table, each with its type and help", async () => {
+  it("renders only the metrics of its table, each with type and help", async () => {
     meterHealth(metrics, readerOf(database.pool));
     meterDecisions(metrics, systemClock)([decision]);
     const lines = await read();
@@ -209,7 +209,7 @@ describe("GET /metrics", () => {
   }
   const remote = { "x-forwarded-for": "203.0.113.9" };
 
-  it("answers programs on this machine where it is trusted", async () => {
+  it("answers local programs when this machine is trusted", async () => {
     expect((await ask(null, {}, false)).status).toBe(401);
     const { status, type, text } = await ask(null, {});
     expect(status).toBe(200);
@@ -217,7 +217,7 @@ describe("GET /metrics", () => {
     expect(text).toContain('order_mirror_build_info{version="1.2.3"} 1');
   });
 
-  it("answers others only with the token, and never without one configured", async () => {
+  it("answers others only with the token, and not at all when none is configured", async () => {
     const bearer = { authorization: `Bearer ${TOKEN}` };
     expect((await ask(TOKEN, remote)).status).toBe(401);
     expect((await ask(TOKEN, { ...remote, authorization: "Bearer wrong" })).status).toBe(401);

@@ -78,7 +78,7 @@ describe("readiness", () => {
     });
   });
 
-  it("leaves nothing behind in the database", async () => {
+  it("leaves nothing in the database", async () => {
     const get = await start();
     await get("/readyz");
     const { rows } = await database.pool.query(
@@ -101,7 +101,7 @@ describe("readiness", () => {
     expect((await get("/livez")).status).toBe(200);
   });
 
-  it("is 503 while the database lacks a migration, and 200 once it has it", async () => {
+  it("is 503 while the database lacks a migration, and 200 once it has run", async () => {
     let nowMs = 0;
     const get = await start({ clock: { ...systemClock, monotonicMs: () => nowMs } });
     const { rows } = await database.pool.query<{ name: string }>(
@@ -121,7 +121,7 @@ describe("readiness", () => {
     expect((await get("/readyz")).status).toBe(200);
   });
 
-  it("is 503 when the database only reads", async () => {
+  it("is 503 when the database is read-only", async () => {
     const reading = new URL(database.url);
     reading.searchParams.set("options", "-c default_transaction_read_only=on");
     const get = await start({ pool: openPool(reading.href) });
@@ -146,7 +146,7 @@ describe("readiness", () => {
     await database.pool.query("drop owned by health_reader; drop role health_reader");
   });
 
-  it("is 503 when the database is away, and 200 again when it is back", async () => {
+  it("is 503 when the database is unreachable, and 200 again when it is back", async () => {
     const name = new URL(database.url).pathname.slice(1);
     const get = await start();
     expect((await get("/readyz")).status).toBe(200);
@@ -166,7 +166,7 @@ describe("readiness", () => {
     await admin.end();
   });
 
-  it("is 503 in about two seconds when the database accepts and never answers", async () => {
+  it("is 503 within about two seconds when the database accepts connections but never answers", async () => {
     const sockets: Socket[] = [];
     const frozen = createServer((socket) => void sockets.push(socket));
     await new Promise<void>((resolve) => frozen.listen(0, "127.0.0.1", resolve));
@@ -179,7 +179,7 @@ describe("readiness", () => {
     await new Promise((resolve) => frozen.close(resolve));
   });
 
-  it("asks the database once for any number of probes at a time", async () => {
+  it("queries the database once for concurrent probes", async () => {
     let queries = 0;
     const counting = {
       query: (...query: Parameters<Pool["query"]>) => {
@@ -193,7 +193,7 @@ describe("readiness", () => {
     expect(queries).toBe(1);
   });
 
-  it("shows the conditions that hold by name and severity, and is ready anyway", async () => {
+  it("lists current conditions by name and severity, and stays ready", async () => {
     await addSource(database.pool, "live");
     await database.pool.query("update mirror.sources set paused_at = now()");
     const get = await start({ health: makeHealthReader({ pool, clock: systemClock, sources: () => [] }) });
