@@ -109,6 +109,7 @@ comment on column mirror.history.source_id is 'The source; references sources.';
 comment on column mirror.history.status is 'Status that the observation shows; null when it contains no order.';
 create index history_by_order on mirror.history (source_id, reference, version);
 create index history_by_inbox on mirror.history (inbox_seq) where inbox_seq is not null;
+create index corrections on mirror.history (source_id, reference) where verdict = 'corrected';
 create index refuted_claims on mirror.history (source_id, seen_at)
   where via = 'webhook' and (refuted or verdict = 'refuted');
 

@@ -1,4 +1,7 @@
 import type { Pool, Queryable } from "./database.ts";
+import { sqlState } from "./databaseErrors.ts";
+
+const QUERY_CANCELED = "57014";
 
 /**
  * Runs `work` on one connection of the pool. A statement that is refused still holds its locks for a moment after its
@@ -36,6 +39,26 @@ export function inTransaction<Result>(
     await client.query("commit");
     return result;
   });
+}
+
+/**
+ * Runs `work` in a transaction that may only read; undefined if one of its statements takes longer than `milliseconds`.
+ * Rejects with any other error.
+ */
+export async function readWithin<Result>(
+  pool: Pool,
+  milliseconds: number,
+  work: (client: Queryable) => Promise<Result>,
+): Promise<Result | undefined> {
+  try {
+    return await inTransaction(pool, async (client) => {
+      await client.query(`set transaction read only; set local statement_timeout = ${milliseconds}`);
+      return work(client);
+    });
+  } catch (error) {
+    if (sqlState(error) === QUERY_CANCELED) return undefined;
+    throw error;
+  }
 }
 
 /** Runs `work` inside a transaction; if it fails, only its own writes are undone. Rejects with its error. */

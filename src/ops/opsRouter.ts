@@ -18,6 +18,7 @@ import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
 import { makeSessions } from "./auth/sessions.ts";
 import { mayActOn, viewerOf } from "./auth/viewer.ts";
+import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
@@ -44,8 +45,6 @@ export interface OpsDeps {
   readonly notify?: (seqs: readonly number[]) => void;
   /** The process's health reader; without it the pages have their own. */
   readonly health?: HealthReader;
-  /** Aborted when the process starts to shut down; open streams then end. */
-  readonly signal?: AbortSignal;
 }
 
 /** Spec, "Limits": order-list. */
@@ -71,7 +70,7 @@ const BOARD_POLICY = [
 /** The pages under `/ops`, behind the login: the overview, and the queues in bull-board. */
 export function makeOpsRouter(deps: OpsDeps): Router {
   const { pool, queue, outgoingQueue, config, logger, clock = systemClock } = deps;
-  const { signal = new AbortController().signal, listRate = LIST_RATE } = deps;
+  const { listRate = LIST_RATE } = deps;
   const queues = outgoingQueue === undefined ? [queue] : [queue, outgoingQueue];
   const { opsPassword, opsViewerPassword, localTrust, signOn = null } = config;
   const { loginCode } = deps;
@@ -89,14 +88,15 @@ export function makeOpsRouter(deps: OpsDeps): Router {
     makeOverviewRoutes({
       pool,
       clock,
-      logger,
       health,
       listRate,
-      signal,
-      findOpenSessions: (asked) => sessions.findOpen(asked),
     }),
   );
-  ops.use(makeOrderRoutes(pool));
+  // People of the business look for orders, people on call for trouble.
+  ops.get("/start", (_request, response) => {
+    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
+  });
+  ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
     const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
@@ -119,6 +119,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   );
   ops.use(answerNotFound, makeErrorPage(logger));
   const router = Router();
+  router.get("/", (_request, response) => response.redirect(303, "/ops/start"));
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;

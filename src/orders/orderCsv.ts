@@ -44,6 +44,17 @@ export function writeCsvRows(
   return writeLines(cells, separator);
 }
 
+/** Lines of any table; texts are protected like those of orders, numbers are written as they are. */
+export function writeCsvTable(rows: readonly (readonly (string | number | null)[])[]): string {
+  return writeLines(
+    rows.map((row) =>
+      row.map((cell) =>
+        writeCell(cell, { type: typeof cell === "number" ? "number" : "text", excel: false }),
+      ),
+    ),
+  );
+}
+
 /** RFC 4180: CRLF between lines, quotes where needed. */
 function writeLines(rows: string[][], separator: CsvSeparator = "comma"): string {
   return stringify(rows, {

@@ -31,6 +31,12 @@ export type Bind = (value: unknown) => string;
  * updatedAt is compared to the nanosecond; other times are stored, and therefore compared, to the microsecond.
  */
 export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
+  // An order that the provider no longer has is kept but not served.
+  return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...writeFieldFilter(filter, bind)];
+}
+
+/** The same without the source: for statements that read several sources. */
+export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bind): string[] {
   const { externalOrderIdPrefix: prefix } = filter;
   const conditions: readonly [string, string | undefined][] = [
     ["version >=", filter.updatedSince?.toString()],
@@ -46,11 +52,9 @@ export function writeOrderFilter(filter: OrderFilter, bind: Bind): string[] {
     ["schedule_mode =", filter.scheduleMode],
     ["external_order_id like", prefix === undefined ? undefined : `${escapePattern(prefix)}%`],
   ];
-  const given = conditions.flatMap(([comparison, value]) =>
+  return conditions.flatMap(([comparison, value]) =>
     value === undefined ? [] : [`${comparison} ${bind(value)}`],
   );
-  // An order that the provider no longer has is kept but not served.
-  return [`source_id = ${bind(filter.sourceId)}`, "gone_at is null", ...given];
 }
 
 /** Truncated to the microsecond, like stored times: Postgres itself would round. */

@@ -201,12 +201,9 @@ function composeApp(
   app.use(makeMetricsRouter({ ...config, metrics: deps.metrics, logger }));
   app.use(makeDocsRouter(describeApi()));
   const outgoingQueue = deps.outgoingQueue?.bull;
-  const { signal } = shutdown;
   const { bull, notify } = queue;
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const queues = { queue: bull, outgoingQueue, notify };
-  app.use(
-    makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health, signal }),
-  );
+  app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health }));
   return app;
 }

@@ -40,11 +40,11 @@ export interface FoundSession extends SessionOwner {
 
 /**
  * The session that one of the keys opens; undefined if none does, or if it has expired or been idle for `idleSeconds`.
- * Its use is recorded once a minute, so that not every page view is a write.
+ * With `isUse` its use is recorded once a minute, so that not every page view is a write.
  */
 export async function findSession(
   pool: Pool,
-  { keys, idleSeconds }: { keys: readonly SessionKey[]; idleSeconds: number },
+  { keys, isUse, idleSeconds }: { keys: readonly SessionKey[]; isUse: boolean; idleSeconds: number },
 ): Promise<FoundSession | undefined> {
   const { rows } = await pool.query<FoundSession>(
     `with found as (
@@ -55,27 +55,13 @@ export async function findSession(
          and s.last_seen_at > clock_timestamp() - make_interval(secs => $3)
      ), noted as (
        update mirror.ops_sessions s set last_seen_at = clock_timestamp()
-       from found where s.token_hash = found.token_hash
+       from found where s.token_hash = found.token_hash and $4
          and found.last_seen_at < clock_timestamp() - interval '1 minute'
      )
      select role, person, sources, token_hash as "tokenHash" from found`,
-    [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash), idleSeconds],
+    [keys.map(({ role }) => role), keys.map(({ tokenHash }) => tokenHash), idleSeconds, isUse],
   );
   return rows[0];
-}
-
-/** Which of the sessions are still valid, in hexadecimal; this check does not count as use. */
-export async function findOpenSessions(
-  pool: Pool,
-  { hashes, idleSeconds }: { hashes: readonly string[]; idleSeconds: number },
-): Promise<Set<string>> {
-  const { rows } = await pool.query<{ hash: string }>(
-    `select encode(token_hash, 'hex') as hash from mirror.ops_sessions
-     where token_hash in (select decode(hash, 'hex') from unnest($1::text[]) as asked (hash))
-       and expires_at > clock_timestamp() and last_seen_at > clock_timestamp() - make_interval(secs => $2)`,
-    [hashes, idleSeconds],
-  );
-  return new Set(rows.map(({ hash }) => hash));
 }
 
 /**

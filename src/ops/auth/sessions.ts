@@ -1,7 +1,7 @@
 import { createHmac, randomBytes } from "node:crypto";
 import type { CookieOptions, Request, Response } from "express";
 import type { Pool } from "../../database/database.ts";
-import { deleteSession, findOpenSessions, findSession, insertSession } from "./opsSessions.sql.ts";
+import { deleteSession, findSession, insertSession } from "./opsSessions.sql.ts";
 import type { SessionKey, SessionOwner } from "./opsSessions.sql.ts";
 import { OPS_ROLES } from "./passwords.ts";
 import type { PasswordByRole, Role } from "./passwords.ts";
@@ -13,8 +13,6 @@ export interface Sessions {
   /** Starts a session under a new token and ends the browser's previous one: a token planted beforehand is useless. */
   begin(request: Request, response: Response, owner: SessionOwner): Promise<void>;
   find(request: Request): Promise<Viewer | undefined>;
-  /** Which of these sessions are still valid. */
-  findOpen(sessions: readonly string[]): Promise<ReadonlySet<string>>;
   end(request: Request, response: Response): Promise<void>;
 }
 
@@ -72,12 +70,13 @@ export function makeSessions({ pool, passwords, clientSecret }: SessionsDeps): S
     async find(request) {
       const keys = readKeys(request);
       if (keys.length === 0) return undefined;
-      const found = await findSession(pool, { keys, idleSeconds: IDLE_SECONDS });
+      // A page that keeps itself up to date is not a person's use.
+      const isUse = request.headers["sec-fetch-dest"] !== "empty";
+      const found = await findSession(pool, { keys, isUse, idleSeconds: IDLE_SECONDS });
       if (found === undefined) return undefined;
       const { role, person, sources, tokenHash } = found;
       return { role, person, sources, session: tokenHash.toString("hex") };
     },
-    findOpen: (hashes) => findOpenSessions(pool, { hashes, idleSeconds: IDLE_SECONDS }),
     async end(request, response) {
       await deleteSession(pool, readKeys(request));
       response.clearCookie(SECURE_COOKIE, { ...COOKIE, secure: true }).clearCookie(PLAIN_COOKIE, COOKIE);

@@ -1,6 +1,14 @@
-import { CHART_ASSET, CHART_STYLE_ASSET, OVERVIEW_SCRIPT_ASSET, STYLE_ASSET } from "./assets.ts";
+import {
+  CHART_ASSET,
+  CHART_SCRIPT_ASSET,
+  CHART_STYLE_ASSET,
+  LIVE_SCRIPT_ASSET,
+  STYLE_ASSET,
+} from "./assets.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import type { Viewer } from "../auth/viewer.ts";
 
 /** Our pages load styles and scripts only from this host; nothing is inline. */
@@ -15,68 +23,111 @@ export const PAGE_POLICY = [
   "frame-ancestors 'none'",
 ].join("; ");
 
+/** The entries of the navigation, by their addresses. */
+const SECTIONS = {
+  orders: ["/ops/orders", "Orders"],
+  overview: ["/ops", "Overview"],
+  quarantine: ["/ops/quarantine", "Quarantine"],
+  queues: ["/ops/queues", "Queues"],
+  actions: ["/ops/actions", "Audit log"],
+} as const;
+export type Section = keyof typeof SECTIONS;
+
+/** What the tab's icon says. */
+export type Mood = "good" | "warning" | "critical";
+
 export interface PageParts {
   readonly title: string;
   readonly body: Html;
   /** Absent on pages before the login, which have neither search nor navigation. */
   readonly viewer?: Viewer;
-  /** The search text. */
-  readonly query?: string;
-  /** The page keeps itself up to date and draws charts. */
-  readonly updates?: boolean;
+  readonly section?: Section;
+  /** Its parts with `data-live` are kept up to date. */
+  readonly live?: boolean;
+  /** The page draws charts. */
+  readonly charts?: boolean;
+  readonly mood?: Mood;
 }
 
-/** A whole document. The empty icon keeps browsers from requesting one. */
-export function renderPage({ title, body, viewer, query = "", updates = false }: PageParts): string {
+/** A whole document. Its times are UTC; the script shows local ones to readers who prefer that. */
+export function renderPage(page: PageParts): string {
+  const { title, body, viewer, section, live = false, charts = false, mood } = page;
   return html`<!doctype html>
     <html lang="en">
       <head>
         <meta charset="utf-8" />
         <meta name="viewport" content="width=device-width, initial-scale=1" />
         <meta name="robots" content="noindex" />
-        <link rel="icon" href="data:," />
+        <link rel="icon" href="${mood === undefined ? "data:," : drawIcon(mood)}" />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
-        ${updates ? OVERVIEW_HEAD : html``}
+        ${charts ? CHART_HEAD : html``}
+        ${viewer === undefined ? html`` : html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
         <title>${title} · order-mirror</title>
       </head>
-      <body>
-        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, query)}
-        <main id="main">${body}</main>
+      <body ${live ? html`data-updates` : html``}>
+        ${viewer === undefined ? html`<header class="top"><span class="name">order-mirror</span></header>` : renderTop(viewer, section)}
+        <main id="main">${viewer === undefined ? html`` : renderTimeLine(live)}${body}</main>
       </body>
     </html> `.markup;
 }
 
-const OVERVIEW_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
+const CHART_HEAD = html`<link rel="stylesheet" href="${CHART_STYLE_ASSET.path}" />
   <script src="${CHART_ASSET.path}" defer></script>
-  <script src="${OVERVIEW_SCRIPT_ASSET.path}" defer></script>`;
+  <script src="${CHART_SCRIPT_ASSET.path}" defer></script>`;
 
-function renderTop({ role, person, session }: Viewer, query: string): Html {
+/** The time of the page and its zone, also for print; without the script it stands still and says so. */
+function renderTimeLine(live: boolean): Html {
+  const asOf = formatInstant(systemClock.now(), 0);
+  const time = html`<time datetime="${asOf}">${asOf.replace("T", " ").replace("Z", "")}</time>`;
+  return html`<p class="as-of">
+    <span id="updates-word">As of ${time}</span> · times in <span data-zone>UTC</span>
+    <button type="button" class="plain" id="zone" hidden></button>
+    ${live ? html`<button type="button" class="plain" id="pause" aria-pressed="false" hidden>Pause</button>` : html``}
+  </p>`;
+}
+
+/** A dot that says in a background tab how things are; its shape differs, too. */
+function drawIcon(mood: Mood): string {
+  const [colour, shape] = {
+    good: ["#1c6b34", "<circle cx='8' cy='8' r='7'/>"],
+    warning: ["#b98a1d", "<path d='M8 1 15 15H1z'/>"],
+    critical: ["#c2371c", "<path d='M1 1h14v14H1z'/>"],
+  }[mood] as [string, string];
+  const image = `<svg xmlns='http://www.w3.org/2000/svg' viewBox='0 0 16 16' fill='${colour}'>${shape}</svg>`;
+  return `data:image/svg+xml,${encodeURIComponent(image)}`;
+}
+
+function renderTop({ role, person, session }: Viewer, section: Section | undefined): Html {
   const who = (role === "viewer" ? "viewer (read-only)" : role) + (person === null ? "" : `, ${person}`);
   return html`<a class="skip" href="#main">Skip to content</a>
     <header class="top">
-      <a class="name" href="/ops">order-mirror</a>
+      <a class="name" href="/ops/start">order-mirror</a>
       <nav aria-label="Pages">
         <ul>
-          <li><a href="/ops">Overview</a></li>
-          <li><a href="/ops/quarantine">Quarantine</a></li>
-          <li><a href="/ops/queues">Queues</a></li>
-          <li><a href="/ops/actions">Audit log</a></li>
+          ${Object.entries(SECTIONS).map(
+            ([name, [address, title]]) =>
+              html`<li>
+                <a href="${address}" ${name === section ? html`aria-current="page"` : html``}>${title}</a>
+              </li> `,
+          )}
         </ul>
       </nav>
-      <form class="search" role="search" action="/ops/search">
-        <input
-          type="search"
-          name="q"
-          value="${query}"
-          required
-          maxlength="512"
-          autocomplete="off"
-          aria-label="Order reference, external id or event id"
-          placeholder="Order, external id or event id"
-        />
-        <button>Search</button>
-      </form>
-      <span class="dim">${who}</span>
+      ${section === "orders" ? html`` : SEARCH}
+      <span class="who">${who}</span>
       ${session !== undefined ? html`<form method="post" action="/ops/logout"><button class="plain">Log out</button></form>` : ""}
     </header>`;
 }
+
+/** The list of orders has its own field. */
+const SEARCH = html`<form class="search" role="search" action="/ops/search">
+  <input
+    type="search"
+    name="q"
+    required
+    maxlength="512"
+    autocomplete="off"
+    aria-label="Order reference, external id or event id"
+    placeholder="Order, external id or event id"
+  />
+  <button>Search</button>
+</form>`;

@@ -10,8 +10,9 @@ export function renderActions(actions: readonly RecordedAction[], viewer: Viewer
   const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
   return renderList({
     title: "Audit log",
+    section: "actions",
     note: "All actions on these pages and by commands. Each is recorded before it is carried out.",
-    columns: ["When, UTC", "Who", "As", "Action", "Source", "What", "How many", "Said"],
+    columns: ["When", "Person", "Role", "Action", "Source", "What", "How many", "Note"],
     rows: actions.map((action) => [
       renderInstant(action.at),
       action.person ?? "–",

@@ -52,7 +52,7 @@ export const LISTS: Readonly<Record<string, (pool: Pool) => RequestHandler>> = {
   "/lost": serve({
     title: "Lost events, last 24 h",
     note: "Changes found by a read without an event. Lost: the event did not arrive within the grace period, although the provider announces that status. Waiting: the event may still arrive.",
-    columns: ["Order", "Source", "Status", "Event", "Found by", "Found, UTC", "After the change"],
+    columns: ["Order", "Source", "Status", "Event", "Found by", "Found", "After the change"],
     cells: (event) => [
       linkOrder(event),
       event.sourceId,
@@ -67,7 +67,7 @@ export const LISTS: Readonly<Record<string, (pool: Pool) => RequestHandler>> = {
   "/slow": serve({
     title: "Slowest events, last hour",
     note: "Events among the latest decisions that changed an order, sorted by the time from the change to the decision.",
-    columns: ["Order", "Source", "Event", "Type", "Decided, UTC", "After the change"],
+    columns: ["Order", "Source", "Event", "Type", "Decided", "After the change"],
     cells: ({ sourceId, reference, eventId, eventType, seenAt, lagSeconds }) => [
       reference === null ? "–" : linkOrder({ sourceId, reference }),
       sourceId,
@@ -102,7 +102,7 @@ export const LISTS: Readonly<Record<string, (pool: Pool) => RequestHandler>> = {
   "/requests": serve({
     title: "Requests to the provider, last two days",
     note: "Requests of all processes, by the minute in which they were recorded. Each also counts towards the policy sustained.",
-    columns: ["Minute, UTC", "Source", "Rate policy", "For", "Requests"],
+    columns: ["Minute", "Source", "Rate policy", "For", "Requests"],
     cells: ({ minute, sourceId, policy, purpose, requests }) => [
       new Date(minute * 1_000).toISOString().slice(5, 16).replace("T", " "),
       sourceId,

@@ -72,8 +72,9 @@ export function renderQuarantine(page: {
   const reasons = Object.keys(REASONS);
   return renderList({
     title: `Quarantine, ${view.state}`,
+    section: "quarantine",
     note: "Authenticated input that could not be applied. It is kept in full; nothing is lost.",
-    columns: ["Number", "When, UTC", "Source", "Order", "Seen by", "Why", "Detail"],
+    columns: ["Number", "When", "Source", "Order", "Via", "Why", "Detail"],
     rows: rows.map(listRow),
     context: { viewer, sourceId: view.sourceId },
     before: html`<form class="row" action="/ops/quarantine" aria-label="Filter of the quarantine">
@@ -112,9 +113,9 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
     ${renderFacts({
       Source: sourceId,
       Order: order,
-      "Seen by": via,
+      Via: via,
       Event: eventId ?? "none: it came from a read",
-      "Since, UTC": renderInstant(quarantinedAt),
+      Since: renderInstant(quarantinedAt),
     })}
     <h2>Why</h2>
     <p>
@@ -127,12 +128,12 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
     <p>
       <a href="/ops/quarantine${writeView({ state: input.state, sourceId, reason })}">All of this kind</a>
     </p>`;
-  return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer });
+  return renderPage({ title: `Quarantine ${quarantineId}`, body, viewer, section: "quarantine" });
 }
 
 function renderEnd({ state, dismissedAt, dismissedBecause }: QuarantinedInput): Html {
   if (state === "open") return html``;
-  return html`<p>Dismissed ${renderInstant(dismissedAt)} UTC. Reason: ${dismissedBecause ?? "–"}</p>`;
+  return html`<p>Dismissed ${renderInstant(dismissedAt)}. Reason: ${dismissedBecause ?? "–"}</p>`;
 }
 
 function renderDeeds({ quarantineId, reference, eventId }: QuarantinedInput): Html {
@@ -209,7 +210,7 @@ export function renderConfirmation(page: {
     </p>
     ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
     ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;
-  return renderPage({ title: "Quarantine, all of these", body, viewer });
+  return renderPage({ title: "Quarantine, all of these", body, viewer, section: "quarantine" });
 }
 
 function renderHidden(fields: Readonly<Record<string, string>>): Html {

@@ -102,7 +102,7 @@ export function renderCoverage(coverage: CoverageDay): Html {
 function renderBreach({ sourceId, since, until, reference, detail, foundAt, reprovedAt }: Breach): Html {
   return html`<li>
     ${renderAlert("Proof withdrawn")} ${renderTime(formatInstant(since, 0))} to
-    ${renderTime(formatInstant(until, 0))}, found ${renderInstant(foundAt)} UTC by
+    ${renderTime(formatInstant(until, 0))}, found ${renderInstant(foundAt)} by
     <a href="${orderAddress({ sourceId, reference })}">${reference}</a>: ${detail}
     ${reprovedAt === null ? "It is read again automatically." : "It has been read again and proved."}
   </li> `;

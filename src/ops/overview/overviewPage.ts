@@ -2,14 +2,12 @@ import { VERDICTS } from "../../apply/batchRow.sql.ts";
 import type { Overview } from "./readOverview.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { TAIL_DECISIONS } from "./overviewUpdates.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { renderChoice } from "../html/choice.ts";
-import { renderAlert, renderTime } from "./phrases.ts";
+import { renderAlert } from "./phrases.ts";
 import { renderState } from "./statePanel.ts";
 import { VIAS } from "../../domain/order/observation.ts";
-import { writeTailFilter } from "./tailLine.ts";
 import type { TailFilter } from "./tailLine.ts";
 import { renderTrends } from "./trends.ts";
 
@@ -18,30 +16,24 @@ export interface OverviewPage {
   /** Lines of the latest decisions, newest first. */
   readonly lines: readonly Html[];
   readonly filter: TailFilter;
-  /** ISO 8601 in UTC, to the second. */
-  readonly asOf: string;
   readonly viewer: Viewer;
 }
 
+/** The latest decisions are chosen from this many. */
+export const TAIL_DECISIONS = 200;
+
 /** One screen: fresh? lost? stuck? budget? with details, and the current decisions. */
-export function renderOverview({ overview, lines, filter, asOf, viewer }: OverviewPage): string {
+export function renderOverview({ overview, lines, filter, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
-    <p class="dim">
-      <span id="updates-word" data-updates="/ops/updates${writeTailFilter(filter)}"
-        >as of ${renderTime(asOf)}</span
-      >
-      ·
-      <a href="/ops${writeTailFilter(filter)}">Refresh</a>
-    </p>
-    <div id="state">${renderState(overview)}</div>
+    <div id="state" data-live>${renderState(overview)}</div>
     <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
-    <div id="trends">${renderTrends(overview)}</div>
+    <div id="trends" data-live>${renderTrends(overview)}</div>
     ${renderTail({ lines, filter, sources: overview.sources.map(({ standing }) => standing.sourceId) })}
     <p class="dim">
       Ages use the database's clock; safe through and the poll watermark use the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
-  return renderPage({ title: "Overview", body, viewer, updates: true });
+  return renderPage({ title: "Overview", body, viewer, section: "overview", live: true, charts: true });
 }
 
 function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {
@@ -54,13 +46,16 @@ function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources:
       ${renderChoice({ label: "Via", name: "via", words: VIAS, chosen: filter.via, any: true })}
       ${renderChoice({ label: "Decision", name: "verdict", words: VERDICTS, chosen: filter.verdict, any: true })}
       <button>Show</button>
-      <button type="button" id="pause" aria-pressed="false" hidden>Pause</button>
-      <span id="held" class="dim" role="status"></span>
     </form>
-    <ol class="tail" id="tail" aria-labelledby="tail-title">
-      ${lines}
-    </ol>
-    <p class="dim" id="tail-empty" ${lines.length === 0 ? html`` : html`hidden`}>No match.</p>`;
+    <div id="tail" data-live>
+      ${
+        lines.length === 0
+          ? html`<p class="dim">No match.</p>`
+          : html`<ol class="tail">
+              ${lines}
+            </ol>`
+      }
+    </div>`;
 }
 
 /** The page shown when the database does not answer. */

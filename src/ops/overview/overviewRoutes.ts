@@ -1,41 +1,40 @@
 import { Router } from "express";
+import { readLastDecisions } from "../../changes/changeTail.sql.ts";
 import type { RateRule } from "../../domain/window/budget.ts";
-import { formatInstant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 import type { HealthReader } from "../../health/health.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
-import type { Logger } from "../../runtime/telemetry/logger.ts";
+import { shareReading } from "../../runtime/lifecycle/shareReading.ts";
 import { makeOverviewReader } from "./readOverview.ts";
 import { LISTS } from "../lists/listPages.ts";
-import { makeOverviewUpdates } from "./overviewUpdates.ts";
-import type { Sessions } from "../auth/sessions.ts";
 import { viewerOf } from "../auth/viewer.ts";
-import { renderOverview } from "./overviewPage.ts";
-import { parseTailFilter } from "./tailLine.ts";
+import { renderOverview, TAIL_DECISIONS } from "./overviewPage.ts";
+import { fitsTail, parseTailFilter, renderTailLine } from "./tailLine.ts";
 
-/** The overview, its live updates, and the lists behind its figures. */
+const LINES_SHOWN = 40;
+const RECENT_HELD_MS = 500;
+
+/** The overview and the lists behind its figures. */
 export function makeOverviewRoutes(deps: {
   pool: Pool;
   clock: Clock;
-  logger: Logger;
   health: HealthReader;
   listRate: RateRule;
-  signal: AbortSignal;
-  findOpenSessions: Sessions["findOpen"];
 }): Router {
   const { pool, clock } = deps;
   const readOverview = makeOverviewReader(deps);
-  const feed = makeOverviewUpdates({ ...deps, readOverview });
+  const readRecent = shareReading(
+    () => readLastDecisions(pool, { sourceId: null, reference: null, limit: TAIL_DECISIONS }),
+    { clock, holdMs: RECENT_HELD_MS },
+  );
   const router = Router();
   router.get("/", async (request, response) => {
     const filter = parseTailFilter(request.query);
     const overview = await readOverview();
-    const lines = await feed.begin(filter);
-    const asOf = formatInstant(clock.now(), 0);
-    const viewer = viewerOf(response);
-    response.type("html").send(renderOverview({ overview, lines, filter, asOf, viewer }));
+    const fitting = (await readRecent()).filter((row) => fitsTail(filter, row));
+    const lines = fitting.toReversed().slice(0, LINES_SHOWN).map(renderTailLine);
+    response.type("html").send(renderOverview({ overview, lines, filter, viewer: viewerOf(response) }));
   });
-  router.get("/updates", feed.stream);
   for (const [path, serve] of Object.entries(LISTS)) router.get(path, serve(pool));
   return router;
 }

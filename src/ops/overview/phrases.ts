@@ -25,16 +25,28 @@ export const VERDICT_CLASS: Partial<Record<Verdict, string>> = {
   quarantined: "alert",
 };
 
-/** An ISO 8601 time in UTC, to the second. */
+/**
+ * A time in UTC as 2026-11-22 14:32:07, from its ISO 8601 text. The page says that its times are UTC; its script shows
+ * them in local time if the reader prefers that, with as many digits.
+ */
 export function renderTime(text: string): Html {
-  return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", " UTC")}</time>`;
+  return html`<time datetime="${text}">${text.replace("T", " ").replace("Z", "")}</time>`;
 }
 
-/** Month, day and time in UTC to the millisecond; the markup has the whole instant. */
+/** The same to the millisecond; the markup has the whole instant. */
 export function renderInstant(instant: Instant | null): Html {
+  return renderDigits(instant, "2026-11-22T14:32:07.123".length);
+}
+
+/** The same to the minute. */
+export function renderMinute(instant: Instant | null): Html {
+  return renderDigits(instant, "2026-11-22T14:32".length);
+}
+
+function renderDigits(instant: Instant | null, length: number): Html {
   if (instant === null) return html`<span class="dim">–</span>`;
   const exact = formatInstant(instant);
-  const short = formatInstant(instant, 3).slice(5, -1).replace("T", " ");
+  const short = formatInstant(instant, 3).slice(0, length).replace("T", " ");
   return html`<time datetime="${exact}" title="${exact}">${short}</time>`;
 }
 

@@ -45,7 +45,7 @@ function renderSummary({ sources, holding, now }: Overview): Html {
       return html`<li class="${severity}" data-condition="${condition.name}">
         ${sentence} <a href="${address}">Details</a>
         <span class="dim"
-          >Since ${renderInstant(since)} UTC (${describeSpan(secondsSince(now, since) ?? 0)}).
+          >Since ${renderInstant(since)} (${describeSpan(secondsSince(now, since) ?? 0)}).
           ${renderSentence(remedy)}</span
         >
       </li> `;

@@ -41,13 +41,13 @@ export function fitsTail({ source, via, verdict }: TailFilter, decision: Decisio
 
 /** One decision in one line. */
 export function renderTailLine(decision: DecisionRow): Html {
-  const { historyId, sourceId, reference, via, verdict, conflict, eventType, version, seenAt } = decision;
+  const { sourceId, reference, via, verdict, conflict, eventType, version, seenAt } = decision;
   const order =
     reference === null
       ? html`<span>–</span>`
       : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`;
   const lag = version === null ? "" : describeDelay(Number(seenAt - version) / NANOS_PER_SECOND);
-  return html`<li data-id="${String(historyId)}">
+  return html`<li>
     ${renderInstant(seenAt)} <span class="via">${via}</span> <span class="order">${order}</span>
     <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict}${conflict ? " (conflict)" : ""}</span>
     <span>${describeMove(decision)}</span>

@@ -28,7 +28,7 @@ function renderTrend({ standing, hours }: SourceView): Html {
         <table>
           <thead>
             <tr>
-              ${["Hour, UTC", "On time", "Late", "Lost", "Lost, %", "95 % within, s"].map((name) => html`<th scope="col">${name}</th>`)}
+              ${["Hour", "On time", "Late", "Lost", "Lost, %", "95 % within, s"].map((name) => html`<th scope="col">${name}</th>`)}
             </tr>
           </thead>
           <tbody>

@@ -1,7 +1,5 @@
 import type { Pool } from "../../database/database.ts";
-
-/** Statuses of the spec that are not final; for others that is unknown. */
-const OPEN_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery"];
+import { OPEN_STATUSES } from "../../domain/order/order.ts";
 
 /**
  * Requests re-reads of open orders whose last change and planned delivery are both more than `unchangedHours` ago, but

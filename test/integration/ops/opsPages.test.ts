@@ -131,20 +131,30 @@ describe.skipIf(chromium === undefined)("in a browser (not run: no chromium foun
     try {
       const { page, troubles } = await openTab(browser, server.url);
       await page.goto("/ops");
-      await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● updated");
-      await database.pool.query(`
-        insert into mirror.history (source_id, reference, via, verdict, status)
-        values ('live', 'ORD-LIVE', 'webhook', 'applied', 'created')`);
+      await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● Updated");
+      const decide = (reference: string) =>
+        database.pool.query(
+          `insert into mirror.history (source_id, reference, via, verdict, status)
+           values ('live', $1, 'webhook', 'applied', 'created')`,
+          [reference],
+        );
+      await decide("ORD-LIVE");
       await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LIVE");
       await page.getByRole("button", { name: "Pause" }).click();
-      await database.pool.query(`
-        insert into mirror.history (source_id, reference, via, verdict, status)
-        values ('live', 'ORD-HELD', 'webhook', 'applied', 'created')`);
-      await expect.poll(() => page.locator("#held").textContent(), PATIENCE).toContain("1 new");
-      expect(await page.locator("#tail").textContent()).not.toContain("ORD-HELD");
+      await expect
+        .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
+        .toContain("paused by you");
       await page.getByRole("button", { name: "Pause" }).click();
-      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-HELD");
-      expect(troubles).toEqual([]);
+      // A proxy in front is ill for a while, with any status.
+      await page.route("**/ops", (route) => route.fulfill({ status: 502, body: "Bad gateway" }));
+      await expect
+        .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
+        .toContain("Not updating: the server answers 502");
+      await page.unroute("**/ops");
+      await decide("ORD-LATER");
+      await expect.poll(() => page.locator("#tail").textContent(), PATIENCE).toContain("ORD-LATER");
+      await expect.poll(() => page.locator("#updates-word").textContent(), PATIENCE).toContain("● Updated");
+      expect(troubles.filter((trouble) => !trouble.includes("status of 502"))).toEqual([]);
     } finally {
       await browser.close();
     }

@@ -201,7 +201,7 @@ describe("OpenID Connect", () => {
     expect(form.body).toContain("/ops/login/oidc?next=%2Fops%2Fsearch%3Fq%3DR1");
     expect(form.body).not.toContain('type="password"');
     const page = await browser.follow(`${url}/ops/login/oidc?next=%2Fops%2Fsearch%3Fq%3DR1`);
-    expect([page.at, page.status]).toEqual([`${url}/ops/search?q=R1`, 200]);
+    expect([page.at, page.status]).toEqual([`${url}/ops/orders?q=R1`, 200]);
     expect(page.body).toContain("operator, grace@business.example");
     expect(await readActions()).toEqual([
       { role: "operator", person: "grace@business.example", action: "log_in", source_id: null },

@@ -24,7 +24,6 @@ export async function serveOpsPages() {
     queue: board.queue,
     config,
     logger: silentLogger,
-    signal: ending.signal,
   });
   const server = await serve(setAnswerHeaders, router);
   const close = async () => {

@@ -46,7 +46,7 @@ describe("the state of a source", () => {
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
     });
     expect(text).toContain(
-      "Fresh? 12 s ago every change before this is here (safe through): 2025-11-20 10:00:17 UTC",
+      "Fresh? 12 s ago every change before this is here (safe through): 2025-11-20 10:00:17",
     );
     expect(text).toContain("Last event, all time 1 min 15 s ago");
     expect(text).toContain("410 ms / 2.1 s of 1,234 events");
@@ -139,10 +139,10 @@ describe("the state of a source", () => {
     const text = read(markup);
     expect(text).not.toContain("All good");
     expect(text).toMatch(
-      /✖ No poller runs for live\. Details Since 11-20 09:57:30\.000 UTC \(3 min 0 s\)\. Start order-mirror poller/,
+      /✖ No poller runs for live\. Details Since 2025-11-20 09:57:30\.000 \(3 min 0 s\)\. Start order-mirror poller/,
     );
     expect(text).toMatch(
-      /▲ 2 events of live could not be processed\. Details Since 11-20 09:00:30\.000 UTC \(1 h 0 min\)/,
+      /▲ 2 events of live could not be processed\. Details Since 2025-11-20 09:00:30\.000 \(1 h 0 min\)/,
     );
     expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
     expect(markup).toContain('href="/ops/quarantine?source=live"');
@@ -162,7 +162,6 @@ describe("the overview", () => {
       overview: collect({ standing: { lastError } }),
       lines: [],
       filter: { source: null, via: null, verdict: null },
-      asOf: "2026-11-20T14:32:07Z",
       viewer: { role: "viewer", person: null, sources: null },
     });
 

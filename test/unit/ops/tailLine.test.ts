@@ -56,7 +56,6 @@ describe("a line", () => {
       "webhook ORD-1 applied created → picked_up live order.picked_up · 800 ms after the change",
     );
     expect(renderTailLine(DECISION).markup).toContain('href="/ops/orders/live/ORD-1"');
-    expect(renderTailLine(DECISION).markup).toContain('data-id="7"');
   });
 
   it("shows what a provider sends as text, and an event that names no order without a link", () => {

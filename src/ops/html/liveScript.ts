@@ -1,0 +1,139 @@
+/**
+ * The script of our pages. They are complete without it; it keeps them up to date, and shows their times in local time
+ * to readers who prefer that. Plain JavaScript in a string: browsers run it unchanged, so it needs no build step.
+ *
+ * A page is loaded again every few seconds, and its parts with `data-live` are replaced. A stream of changes was
+ * rejected: it needs a second way to render each part, limits, and care for every way in which it ends, while any
+ * answer of a server or proxy is only one missed load here.
+ */
+export const LIVE_SCRIPT = `
+"use strict";
+(() => {
+  const INTERVAL_MS = 4000;
+  const word = document.getElementById("updates-word");
+  const pause = document.getElementById("pause");
+  const zone = document.getElementById("zone");
+  const isLive = document.body.hasAttribute("data-updates");
+
+  /* Times. The address and the forms always use UTC. */
+  const readZone = () => { try { return localStorage.getItem("zone"); } catch { return null; } };
+  let isLocal = readZone() === "local";
+  const shift = (time) => {
+    if (!time.dataset.utc) time.dataset.utc = time.textContent;
+    const at = Date.parse(time.dateTime);
+    const length = time.dataset.utc.length;
+    if (!isLocal || Number.isNaN(at)) { time.textContent = time.dataset.utc; return; }
+    const local = new Date(at - new Date(at).getTimezoneOffset() * 60000).toISOString().replace("T", " ");
+    time.textContent = length < 16 ? local.slice(11, 11 + length) : local.slice(0, length);
+  };
+  const here = Intl.DateTimeFormat().resolvedOptions().timeZone || "local time";
+  const showZone = (root) => {
+    root.querySelectorAll("time").forEach(shift);
+    root.querySelectorAll("[data-zone]").forEach((each) => { each.textContent = isLocal ? here : "UTC"; });
+  };
+  const move = (field, sign) => {
+    if (!field.value || !isLocal) return;
+    const at = Date.parse(field.value + "Z");
+    field.value = new Date(at - sign * new Date(at).getTimezoneOffset() * 60000).toISOString().slice(0, 16);
+  };
+  const minutes = [...document.querySelectorAll("input[type=datetime-local]")];
+  const nameZone = () => { zone.textContent = isLocal ? "Use UTC" : "Use local time"; };
+  zone.hidden = false;
+  zone.addEventListener("click", () => {
+    minutes.forEach((field) => move(field, -1));
+    isLocal = !isLocal;
+    minutes.forEach((field) => move(field, 1));
+    try { localStorage.setItem("zone", isLocal ? "local" : "utc"); } catch { /* Not kept. */ }
+    nameZone();
+    showZone(document);
+  });
+  nameZone();
+  showZone(document);
+  minutes.forEach((field) => {
+    move(field, 1);
+    field.form.addEventListener("formdata", (event) => {
+      const at = Date.parse(field.value);
+      if (isLocal && !Number.isNaN(at)) event.formData.set(field.name, new Date(at).toISOString().slice(0, 16));
+    });
+  });
+  /* Empty fields would only lengthen the address. */
+  document.querySelectorAll("form.filter").forEach((form) => form.addEventListener("formdata", ({ formData }) => {
+    for (const [name, value] of [...formData]) if (value === "") formData.delete(name);
+  }));
+  addEventListener("keydown", (event) => {
+    if (event.key !== "/" || event.ctrlKey || event.metaKey || event.altKey) return;
+    if (event.target.closest("input, select, textarea")) return;
+    event.preventDefault();
+    document.querySelector("input[type=search]")?.focus();
+  });
+  if (!isLive) return;
+
+  /* Replaces the content of an element and keeps the focus and what is unfolded. */
+  const STOPS = "a, summary, button, [tabindex]";
+  const nameOf = (element) => element.getAttribute("href") || element.textContent;
+  const was = new WeakMap();
+  const replace = (element, fresh) => {
+    if (was.get(element) === fresh.innerHTML) return;
+    const active = element.contains(document.activeElement) ? document.activeElement : null;
+    const open = [...element.querySelectorAll("details")].map((details) => details.open);
+    const left = element.querySelector(".wide")?.scrollLeft;
+    was.set(element, fresh.innerHTML);
+    element.innerHTML = fresh.innerHTML;
+    showZone(element);
+    element.querySelectorAll("details").forEach((details, index) => { details.open = open[index] ?? details.open; });
+    if (left) element.querySelector(".wide")?.scrollTo({ left });
+    const stops = [...element.querySelectorAll(STOPS)];
+    if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
+  };
+  const isSelecting = () => {
+    const selection = document.getSelection();
+    return selection && !selection.isCollapsed && selection.anchorNode?.parentElement?.closest("[data-live]");
+  };
+
+  let updatedAt = Date.now();
+  let trouble = "";
+  let isPaused = false;
+  const tell = () => {
+    const seconds = Math.round((Date.now() - updatedAt) / 1000);
+    const why = isPaused ? "paused by you" : isSelecting() ? "paused while text is selected" : trouble;
+    word.className = trouble && !isPaused ? "alert" : "";
+    word.textContent = why ? "Not updating: " + why + "; as of " + seconds + " s ago" : "\\u25cf Updated " + seconds + " s ago";
+  };
+  const load = async () => {
+    const response = await fetch(location.href, { headers: { Accept: "text/html" }, cache: "no-store", signal: AbortSignal.timeout(15000) });
+    if (new URL(response.url).pathname.startsWith("/ops/login")) throw new Error("your login has ended: reload the page");
+    if (!response.ok && response.status !== 404) throw new Error("the server answers " + response.status + ", trying again");
+    const fresh = new DOMParser().parseFromString(await response.text(), "text/html");
+    if (isPaused || isSelecting()) return;
+    for (const element of document.querySelectorAll("[data-live]")) {
+      const other = fresh.getElementById(element.id);
+      if (other) replace(element, other);
+    }
+    document.title = fresh.title;
+    const icon = fresh.querySelector("link[rel=icon]");
+    if (icon) document.querySelector("link[rel=icon]").href = icon.href;
+    updatedAt = Date.now();
+    trouble = "";
+    document.dispatchEvent(new Event("live"));
+  };
+  const run = async () => {
+    const begun = Date.now();
+    if (!document.hidden && !isPaused && !isSelecting()) {
+      await load().catch((error) => {
+        trouble = error instanceof TypeError || error.name === "TimeoutError" ? "the server cannot be reached, trying again" : error.message;
+      });
+    }
+    /* A page that is slow to make is loaded less often. */
+    setTimeout(run, Math.max(INTERVAL_MS, 10 * (Date.now() - begun)));
+  };
+  pause.hidden = false;
+  pause.addEventListener("click", () => {
+    isPaused = !isPaused;
+    pause.setAttribute("aria-pressed", String(isPaused));
+    tell();
+  });
+  document.addEventListener("visibilitychange", () => { if (!document.hidden && !isPaused) load().catch(() => undefined); });
+  setInterval(tell, 1000);
+  setTimeout(run, INTERVAL_MS);
+})();
+`;

@@ -1,0 +1,274 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderPage } from "../html/page.ts";
+import { renderTable } from "../html/table.ts";
+import { describeCount } from "../overview/phrases.ts";
+import { COLUMN_NAMES, describeStatus, findColumn } from "./orderColumns.ts";
+import type { ColumnName } from "./orderColumns.ts";
+import type { FilterWords, ListedOrder, OrderMark } from "./orderList.sql.ts";
+import { ORDER_MARKS } from "./orderList.sql.ts";
+import { PERIODS_OF, TEXT_LENGTH_MAX, WITHIN, writeMinute, writeOrderList } from "./orderListQuery.ts";
+import type { OrderListQuery } from "./orderListQuery.ts";
+import type { SearchHit } from "./opsSearch.sql.ts";
+
+export interface OrderListPage {
+  readonly query: OrderListQuery;
+  readonly words: FilterWords;
+  /** Undefined if the statement took too long. */
+  readonly orders: readonly ListedOrder[] | undefined;
+  readonly hasMore: boolean;
+  /** Up to COUNTED_MAX + 1; undefined if counting took too long. */
+  readonly count: number | undefined;
+  /** Event ids were not searched completely. */
+  readonly eventsCut: boolean;
+  /** Events with exactly this id that name no order. */
+  readonly strayEvents: readonly SearchHit[];
+  readonly now: Instant;
+  readonly viewer: Viewer;
+}
+
+export const COUNTED_MAX = 10_000;
+export const CSV_MAX = 10_000;
+
+const MARK_WORDS: Readonly<Record<OrderMark, string>> = {
+  open: "Open",
+  late: "Late by 5 min or more",
+  unverified: "Not yet verified",
+  corrected: "Corrected",
+};
+const VIEWS: readonly (readonly [string, readonly OrderMark[]])[] = [
+  ["All", []],
+  ["Open", ["open"]],
+  ["Late", ["late"]],
+  ["Open and late", ["open", "late"]],
+  ["Not yet verified", ["unverified"]],
+  ["Corrected", ["corrected"]],
+];
+const PERIOD_WORDS: Readonly<Record<(typeof PERIODS_OF)[number], string>> = {
+  updated: "Last update",
+  pickup: "Planned pickup",
+  delivery: "Planned delivery",
+};
+const WITHIN_WORDS: Readonly<Record<string, string>> = {
+  "1h": "1 hour",
+  "24h": "24 hours",
+  "7d": "7 days",
+  "30d": "30 days",
+};
+
+/** The orders that a filter selects. All of the filter is in the address, so a link or a bookmark keeps the view. */
+export function renderOrderList(page: OrderListPage): string {
+  const { query, viewer } = page;
+  const body = html`<h1>Orders</h1>
+    <nav class="views" aria-label="Views">
+      <ul>
+        ${VIEWS.map(([name, marks]) => renderView(query, name, marks))}
+      </ul>
+    </nav>
+    ${renderForm(page)}
+    <div id="orders" data-live>${renderResults(page)}</div>
+    <p class="dim">
+      The address of this page contains the filter, the columns and the sorting: save or send it to keep this
+      view. Orders that the provider no longer has are not listed.
+    </p>`;
+  return renderPage({ title: "Orders", body, viewer, section: "orders", live: query.after === null });
+}
+
+function renderView(query: OrderListQuery, name: string, marks: readonly OrderMark[]): Html {
+  const isCurrent = query.marks.join() === marks.join();
+  return html`<li>
+    <a href="/ops/orders${writeOrderList(query, { marks })}" ${isCurrent ? html`aria-current="page"` : html``}
+      >${name}</a
+    >
+  </li> `;
+}
+
+function renderForm({ query, words }: OrderListPage): Html {
+  const used = [query.source, query.status, query.branch, query.fleet, query.within, query.from, query.until];
+  const count = used.filter((value) => value !== "" && value !== null).length;
+  return html`<form action="/ops/orders" class="filter" role="search">
+    <div class="row">
+      <label class="grow"
+        >Reference, external id or event id
+        <input
+          type="search"
+          name="q"
+          value="${query.text}"
+          maxlength="${TEXT_LENGTH_MAX}"
+          autocomplete="off"
+          placeholder="Any part, in any case"
+        />
+      </label>
+      <button class="main">Search</button>
+      ${count + query.marks.length + query.text.length > 0 ? html`<a class="button" href="/ops/orders">Clear</a>` : html``}
+    </div>
+    <details ${count > 0 ? html`open` : html``}>
+      <summary>Filter${count > 0 ? ` (${count})` : ""}, period and columns</summary>
+      <div class="row">
+        ${renderSelect("Source", "source", query.source, [["", "any"], ...words.sources.map(same)])}
+        ${renderSelect("Status", "status", query.status, [["", "any"], ...words.statuses.map((each) => [each, describeStatus(each)] as const)])}
+        ${renderSelect("Branch", "branch", query.branch, [["", "any"], ...words.branches.map(({ id, name }) => [id, name] as const)])}
+        ${renderSelect("Fleet", "fleet", query.fleet, [["", "any"], ...words.fleets.map(same)])}
+      </div>
+      <div class="row">
+        ${renderSelect(
+          "Period of",
+          "of",
+          query.periodOf,
+          PERIODS_OF.map((each) => [each, PERIOD_WORDS[each]] as const),
+        )}
+        ${renderSelect("Within", "within", query.within, [["", "any time"], ...Object.keys(WITHIN).map((each) => [each, WITHIN_WORDS[each] ?? each] as const)])}
+        ${renderMinuteField("From", "from", writeMinute(query.from))}
+        ${renderMinuteField("Until", "until", writeMinute(query.until))}
+      </div>
+      ${renderChecks(
+        "Only",
+        "is",
+        ORDER_MARKS.map((mark) => [mark, MARK_WORDS[mark]]),
+        query.marks,
+      )}
+      ${renderChecks(
+        "Columns",
+        "col",
+        COLUMN_NAMES.map((name) => [name, findColumn(name).title]),
+        query.columns,
+      )}
+      <input type="hidden" name="sort" value="${query.sort}" />
+      ${query.ascending ? html`<input type="hidden" name="dir" value="up" />` : html``}
+      <button>Show</button>
+    </details>
+  </form>`;
+}
+
+const same = (word: string) => [word, word] as const;
+
+function renderSelect(
+  label: string,
+  name: string,
+  chosen: string,
+  options: readonly (readonly [string, string])[],
+): Html {
+  // A link may name what no order has any more.
+  const known = options.some(([value]) => value === chosen) ? options : [...options, same(chosen)];
+  return html`<label
+    >${label}
+    <select name="${name}">
+      ${known.map(([value, word]) => html`<option value="${value}" ${value === chosen ? html`selected` : html``}>${word}</option>`)}
+    </select>
+  </label>`;
+}
+
+function renderMinuteField(label: string, name: string, value: string): Html {
+  return html`<label
+    >${label}, <span data-zone>UTC</span>
+    <input type="datetime-local" name="${name}" value="${value}" />
+  </label>`;
+}
+
+function renderChecks(
+  legend: string,
+  name: string,
+  options: readonly (readonly [string, string])[],
+  checked: readonly string[],
+): Html {
+  return html`<fieldset>
+    <legend>${legend}</legend>
+    ${options.map(
+      ([value, word]) =>
+        html`<label class="check"
+          ><input
+            type="checkbox"
+            name="${name}"
+            value="${value}"
+            ${checked.includes(value) ? html`checked` : html``}
+          />
+          ${word}</label
+        > `,
+    )}
+  </fieldset>`;
+}
+
+function renderResults(page: OrderListPage): Html {
+  const { query, orders, hasMore, now, eventsCut, strayEvents } = page;
+  if (orders === undefined)
+    return html`<p class="warn" role="status">
+      This took longer than allowed and was stopped. Choose a source, a branch, a status or a period, or enter
+      more of the name.
+    </p>`;
+  const cut = eventsCut
+    ? html`<p class="warn">
+        Not all event ids were searched, because there are too many: enter the complete id.
+      </p>`
+    : html``;
+  return html`${strayEvents.map(renderStray)}${cut}
+    <div class="above">
+      <p id="count">${describeMatches(page)}</p>
+      ${orders.length === 0 ? html`` : html`<a href="/ops/orders.csv${writeOrderList(query)}" download>${describeFile(page)}</a>`}
+    </div>
+    ${
+      orders.length === 0
+        ? html`<p class="empty">No order matches. Remove a filter, or search for less of the name.</p>`
+        : renderTable({
+            title: "Orders",
+            columns: query.columns.map((name) => renderHeading(query, name)),
+            labels: query.columns.map((name) => findColumn(name).title),
+            rows: orders.map((order) => query.columns.map((name) => findColumn(name).show(order, now))),
+          })
+    }
+    ${renderPaging(page, hasMore)}`;
+}
+
+function renderStray({ eventId, quarantineId, sourceId }: SearchHit): Html {
+  const where =
+    quarantineId === null
+      ? html`names no order`
+      : html`is in <a href="/ops/quarantine/${quarantineId}">quarantine, number ${quarantineId}</a>`;
+  return html`<p>Event <span class="mono">${eventId}</span> of ${sourceId} ${where}.</p>`;
+}
+
+function describeMatches({ count, orders, query }: OrderListPage): string {
+  const shown = orders?.length ?? 0;
+  const missing = SORT_NEEDS[query.sort];
+  const placed = missing === undefined ? "" : `, of those with a ${missing}`;
+  if (count === undefined) return `${shown} shown; there are too many to count`;
+  const orders_ = count === 1 ? "order" : "orders";
+  const many = count > COUNTED_MAX ? `${describeCount(COUNTED_MAX)}+` : describeCount(count);
+  return `${many} ${orders_}; ${shown} shown${placed}`;
+}
+
+/** Orders without this time are not in a list sorted by it. */
+const SORT_NEEDS: Partial<Record<string, string>> = {
+  pickup: "planned pickup",
+  delivery: "planned delivery",
+};
+
+function describeFile({ count }: OrderListPage): string {
+  return count === undefined || count > CSV_MAX
+    ? `Download CSV (first ${describeCount(CSV_MAX)})`
+    : "Download CSV";
+}
+
+/** A column's title; as a link if the list can be sorted by it. A second use turns the order. */
+function renderHeading(query: OrderListQuery, name: ColumnName): Html | string {
+  const { title, sort } = findColumn(name);
+  if (sort === undefined) return title;
+  const isCurrent = query.sort === sort;
+  const ascending = isCurrent && !query.ascending;
+  const arrow = query.ascending ? "↑" : "↓";
+  const order = query.ascending ? "oldest first" : "newest first";
+  return html`<a href="/ops/orders${writeOrderList(query, { sort, ascending })}"
+    >${title}${isCurrent ? html` <span aria-hidden="true">${arrow}</span><span class="hidden-text">, ${order}</span>` : html``}</a
+  >`;
+}
+
+function renderPaging({ query, orders }: OrderListPage, hasMore: boolean): Html {
+  const last = orders?.at(-1);
+  const next = hasMore && last !== undefined ? writeOrderList(query, { after: last.position }) : null;
+  if (next === null && query.after === null) return html``;
+  return html`<nav class="paging" aria-label="Pages of the list">
+    ${query.after === null ? html`` : html`<a class="button" href="/ops/orders${writeOrderList(query)}" rel="first">First page</a>`}
+    ${next === null ? html`` : html`<a class="button" href="/ops/orders${next}" rel="next">Next page</a>`}
+  </nav>`;
+}

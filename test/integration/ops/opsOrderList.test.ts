@@ -1,0 +1,136 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { readWithin } from "../../../src/database/transaction.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
+  await fillMirror(database.pool);
+  // 120 orders of another source, ten minutes apart, each second one late by an hour, each third one of branch b1.
+  await database.pool.query(
+    "insert into mirror.sources (source_id, mode, base_url) values ('test', 'test', '')",
+  );
+  await database.pool.query(`
+    insert into mirror.branches (source_id, branch_id, reference, name, raw)
+    values ('test', 'b1', 'centre', 'Centre', '{}')`);
+  await database.pool.query(`
+    insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, external_order_id,
+      status, fleet_name, branch_id, branch_reference, pickup_time, delivery_time, real_delivery_time, updated_at, raw,
+      history_id, first_seen_via)
+    select 'test', 'T-' || lpad(n::text, 3, '0'), mirror.nanos_of(t), n % 5 <> 0, mirror.nanos_of(t), 5,
+      sha256(n::text::bytea), case when n = 7 then '=1+1' else 'Shop/' || n end,
+      'delivered', 'Fleet ' || n % 2, case when n % 3 = 0 then 'b1' end, case when n % 3 = 0 then 'centre' end,
+      t - interval '30 min', t, t + n % 2 * interval '1 h', t, '{}', n, 'poll'
+    from (select n, clock_timestamp() - n * interval '10 min' - interval '1 h' as t from generate_series(1, 120) n) s`);
+  await database.pool.query(`
+    insert into mirror.history (source_id, reference, via, verdict, status)
+    values ('test', 'T-004', 'refetch', 'corrected', 'delivered')`);
+  board = await openBoardQueue(database.url, "list");
+  const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const HEADERS = { Authorization: `Basic ${btoa("viewer:look")}` };
+
+const read = async (address: string) => {
+  const response = await fetch(server.url + address, { redirect: "manual", headers: HEADERS });
+  const page = await response.text();
+  const references = [...page.matchAll(/<a class="name" href="\/ops\/orders\/[^"]+">([^<]+)</g)].map(
+    ([, name]) => name,
+  );
+  const count = /id="count">([^<]*)</.exec(page)?.[1];
+  const next = /href="([^"]+)" rel="next"/.exec(page)?.[1]?.replaceAll("&amp;", "&");
+  return { status: response.status, headers: response.headers, page, references, count, next };
+};
+
+describe("the list of orders", () => {
+  it("is the first page for a viewer", async () => {
+    expect((await read("/")).headers.get("location")).toBe("/ops/start");
+    expect((await read("/ops/start")).headers.get("location")).toBe("/ops/orders");
+  });
+
+  it.each([
+    ["", 141],
+    ["?source=test", 120],
+    ["?source=test&fleet=Fleet+1", 60],
+    ["?branch=b1", 40],
+    ["?status=created", 20],
+    ["?is=late&source=test", 60],
+    ["?is=late&branch=b1", 20],
+    ["?is=unverified&source=test", 24],
+    ["?is=corrected", 1],
+    ["?is=open&source=test", 0],
+    ["?within=24h&source=test", 120],
+    ["?from=2020-01-01T00%3A00&until=2020-01-02T00%3A00", 0],
+    ["?of=delivery&within=1h&source=test", 0],
+    ["?q=t-00", 9],
+    ["?q=SHOP%2F11", 11],
+    ["?q=%3D1%2B", 1],
+    ["?q=EVT_30", 1],
+    ["?q=nobody", 0],
+    ["?source=nowhere", 0],
+    ["?status[]=x&sort=worst&dir=sideways&col=none&after=~&within=never", 141],
+  ])("counts what %s selects: %i", async (address, expected) => {
+    const { status, count } = await read(`/ops/orders${address}`);
+    expect({ status, count }).toEqual({ status: 200, count: expect.stringMatching(`^${expected} order`) });
+  });
+
+  it.each(["", "sort=updated&dir=up", "sort=pickup", "sort=delivery&dir=up"])(
+    "has each order once on the pages sorted by %s",
+    async (sorting) => {
+      const all: string[] = [];
+      let address: string | undefined = `/ops/orders?source=test&${sorting}`;
+      let pages = 0;
+      for (; address !== undefined; pages += 1) {
+        const page = await read(address);
+        all.push(...(page.references as string[]));
+        address = page.next;
+      }
+      expect(pages).toBe(3);
+      expect(new Set(all).size).toBe(120);
+      const sorted = sorting.includes("dir=up") ? all : all.toReversed();
+      expect(sorted).toEqual(all.toSorted().toReversed());
+    },
+  );
+
+  it("gives the chosen columns as a file that no spreadsheet runs", async () => {
+    const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1&col=order&col=external&col=punctual");
+    expect(headers.get("content-type")).toContain("text/csv");
+    expect(headers.get("content-disposition")).toMatch(/^attachment; filename=orders-\d{4}-\d\d-\d\d\.csv$/);
+    expect(page).toBe("Order,External id,On time\r\nT-007,'=1+1,3600\r\n");
+  });
+
+  it("names an event that belongs to no order", async () => {
+    expect((await read("/ops/orders?q=evt_bad")).page).toMatch(/Event[^]*evt_bad[^]*quarantine, number/);
+  });
+
+  it("ends a statement that takes too long, and nothing else", async () => {
+    const slow = (db: Pick<Pool, "query">) => db.query("select pg_sleep(20)");
+    expect(await readWithin(pool, 50, slow)).toBeUndefined();
+    await expect(readWithin(pool, 50, (db) => db.query("select 1/0"))).rejects.toThrow("division by zero");
+    await expect(readWithin(pool, 500, (db) => db.query("delete from mirror.orders"))).rejects.toThrow(
+      "read-only",
+    );
+    expect(await readWithin(pool, 500, async () => "in time")).toBe("in time");
+  });
+});

@@ -1,0 +1,38 @@
+import type { Page } from "playwright-core";
+
+/**
+ * Words that a line ends inside of: each word is compared with the boxes that it is drawn in. Names of unknown length
+ * may break, and so may words that are longer than the window.
+ */
+export function brokenWords(page: Page): Promise<string[]> {
+  return page.evaluate(`(() => {
+    const broken = [];
+    const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
+    for (let node = walker.nextNode(); node; node = walker.nextNode()) {
+      const parent = node.parentElement;
+      if (!parent.checkVisibility() || parent.closest("script, option, .hidden-text")) continue;
+      for (const { 0: word, index } of node.data.matchAll(/[\\p{L}\\p{N}_.:]+/gu)) {
+        if (word.length > 30) continue;
+        const range = document.createRange();
+        range.setStart(node, index);
+        range.setEnd(node, index + word.length);
+        const lines = new Set([...range.getClientRects()].map(({ top }) => Math.round(top)));
+        if (lines.size > 1) broken.push(word);
+      }
+    }
+    return broken;
+  })()`);
+}
+
+/** Controls smaller than 24 by 24 px (WCAG 2.2, 2.5.8); links within a sentence are exempt. */
+export function smallControls(page: Page): Promise<string[]> {
+  return page.evaluate(`[...document.querySelectorAll("a, button, input, select, textarea, summary")]
+    .filter((control) => control.checkVisibility() && control.type !== "hidden" && !control.matches(".skip"))
+    .filter((control) => !(control.matches("a") && getComputedStyle(control).display === "inline"))
+    .filter((control) => {
+      const target = (control.type === "checkbox" && control.closest("label")) || control;
+      const { width, height } = target.getBoundingClientRect();
+      return width < 23.5 || height < 23.5;
+    })
+    .map((control) => control.outerHTML.slice(0, 100))`);
+}
