@@ -16,9 +16,9 @@ export interface Shutdown {
    */
   readonly run: (reason: string) => Promise<void>;
   /**
-   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the
-   * parent sees the true cause (130, 143 in a shell). A second signal ends the process immediately. An uncaught error
-   * is logged and ends the process with code 1.
+   * From now on SIGINT and SIGTERM shut down gracefully and then end the process by that signal, so that the parent sees
+   * the true cause (130, 143 in a shell). A further signal, a second or more later, ends the process immediately. An
+   * uncaught error is logged and ends the process with code 1.
    */
   readonly listen: () => void;
 }
@@ -44,8 +44,11 @@ export interface ShutdownHost {
 const DEADLINE_MS = 10_000;
 const SIGNAL_NUMBERS = { SIGINT: 2, SIGTERM: 15 } as const;
 type EndSignal = keyof typeof SIGNAL_NUMBERS;
-/** npm forwards the Ctrl-C that the terminal has already sent to this process: within this time, two count as one. */
-const SAME_SIGNAL_MS = 300;
+/**
+ * Package managers forward the Ctrl-C that the terminal has already sent to this process, npm as SIGINT, pnpm as SIGTERM.
+ * Within this time, two signals count as one.
+ */
+const SAME_SIGNAL_MS = 1_000;
 /** Process 1 of a container ignores a signal that it sends to itself; it then exits with the shell's code. */
 const IGNORED_SIGNAL_MS = 500;
 
@@ -121,7 +124,7 @@ function listenForTheEnd(deps: {
       void run(signal).then(() => endBySignal(signal));
       return;
     }
-    if (signal === first.signal && atMs - first.atMs < SAME_SIGNAL_MS) return;
+    if (atMs - first.atMs < SAME_SIGNAL_MS) return;
     logger.warn({ reason: signal, name: current() }, "second signal; ending at once");
     endBySignal(signal);
   };

@@ -146,23 +146,22 @@ it("ends at once at a second signal", () => {
   onShutdown("server", makeGate().close);
   listen();
   send("SIGINT");
-  pass(300);
+  pass(1_000);
   send("SIGINT");
   expect(ended).toEqual(["killed by SIGINT"]);
 });
 
-it("takes the Ctrl-C that npm forwards a moment after the terminal's own for the same one", () => {
+it("takes the Ctrl-C that npm and pnpm forward a moment after the terminal's own for the same one", () => {
   const { host, ended, send } = makeHost();
   const { clock, pass } = makeTime();
   const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
   onShutdown("server", makeGate().close);
   listen();
   send("SIGINT");
-  pass(299);
+  pass(999);
   send("SIGINT");
-  expect(ended).toEqual([]);
   send("SIGTERM");
-  expect(ended).toEqual(["killed by SIGTERM"]);
+  expect(ended).toEqual([]);
 });
 
 it("logs an error that nobody caught and ends with 1", () => {
