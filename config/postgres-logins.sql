@@ -36,6 +36,8 @@ alter role order_mirror_reader set idle_in_transaction_session_timeout = '60s';
 alter role order_mirror_reader set search_path = reporting;
 
 create database order_mirror owner order_mirror_owner;
+-- For connections through a pooler, which cannot set it: compiling a plan takes longer than running it.
+alter database order_mirror set jit = off;
 \connect order_mirror
 
 -- Other roles of this server cannot connect. Only administrators can create large objects. Temporary tables, advisory locks

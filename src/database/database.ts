@@ -41,6 +41,13 @@ const FROZEN_SERVER_MARGIN_MS = 1_000;
 
 const PLANS_KEPT_MS = 15_000;
 
+/**
+ * Servers with LLVM, such as Debian's, compile each plan whose estimated cost is high: up to ten seconds on a busy machine
+ * for statements that run for milliseconds. Estimates are high while tables have no statistics, and with `keepsPlans` on
+ * servers older than 18, where avoiding a scan is a matter of cost.
+ */
+const NEVER_COMPILED = "-c jit=off";
+
 const TIMESTAMPTZ_OID = 1184;
 const DATE_OID = 1082;
 const asText = (text: string) => text;
@@ -56,6 +63,7 @@ export function makePool(options: PoolOptions): Pool {
   const { url, purpose, max, statementTimeoutMs, connectTimeoutMs = CONNECT_TIMEOUT_MS } = options;
   const { pooled = false, keepsPlans = false, plansForAnyValues = false } = options;
   const planning = [
+    NEVER_COMPILED,
     ...(keepsPlans ? ["-c enable_seqscan=off"] : []),
     ...(plansForAnyValues ? ["-c plan_cache_mode=force_generic_plan"] : []),
   ];
@@ -75,7 +83,7 @@ export function makePool(options: PoolOptions): Pool {
       : {
           statement_timeout: statementTimeoutMs,
           idle_in_transaction_session_timeout: statementTimeoutMs,
-          ...(planning.length > 0 ? { options: planning.join(" ") } : {}),
+          options: planning.join(" "),
         }),
   });
   if (pooled) forgetNames(pool);
