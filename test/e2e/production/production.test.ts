@@ -13,6 +13,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { hasDebianPostgres, startDebianPostgres } from "../../support/servers/debianPostgres.ts";
 import type { DebianPostgres } from "../../support/servers/debianPostgres.ts";
 import { findProgram, ROOT, startProgram, stopPrograms } from "../../support/programs/program.ts";
+import { readProductionPage } from "../../support/servers/productionPage.ts";
 import { canStartRedis, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
@@ -40,21 +41,13 @@ for (const [program, what] of [
   if (!has(program)) console.warn(`NOT RUN: ${what}; install ${program}.`);
 }
 
-let page: string;
 let home: string;
 
 beforeAll(async () => {
-  page = await readFile(path.join(ROOT, "docs/production.md"), "utf8");
   home = await mkdtemp(path.join(tmpdir(), "order-mirror-production-"));
 });
 afterAll(() => rm(home, { recursive: true, force: true }));
 afterEach(stopPrograms);
-
-/** The blocks of the page in one language, as they stand. */
-const blocksOf = (language: string) =>
-  [...page.matchAll(/^```([^\n]+)\n([\s\S]*?)^```$/gm)].flatMap(([, tag, text = ""]) =>
-    tag === language ? [text] : [],
-  );
 
 describe.runIf(canRun)("the page's commands, from top to bottom", () => {
   let postgres: DebianPostgres;
@@ -103,7 +96,7 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
   });
 
   it("run without an error, and the processes start by their units' own commands", LONG, async () => {
-    const commands = blocksOf("sh run");
+    const commands = readProductionPage("sh run");
     expect(commands.length).toBeGreaterThan(4);
     await run("bash", ["-euo", "pipefail", "-c", commands.join("\n")], { cwd: ROOT, env });
     const ports = { web: await findFreePort(), worker: await findFreePort(), poller: await findFreePort() };
@@ -168,7 +161,7 @@ describe.runIf(has("systemd-analyze"))("the systemd units", () => {
   it("are understood by systemd, and expose less than 2.0", LONG, async () => {
     const units = path.join(home, "units");
     await cp(UNITS, units, { recursive: true });
-    const [capture = ""] = blocksOf("ini systemd");
+    const [capture = ""] = readProductionPage("ini systemd");
     expect(capture).toContain("CAPTURE_REFUSED=10");
     await writeFile(path.join(units, "order-mirror@web.service.d/capture.conf"), capture);
     const names = (await readdir(units)).filter((name) => name.endsWith(".service"));
@@ -218,7 +211,7 @@ describe.runIf(has("nginx"))("nginx", () => {
   it("serves /webhooks with the page's configuration", LONG, async () => {
     const { key, certificate } = await makeCertificate();
     const [port, backend] = [await findFreePort(), await findFreePort()];
-    const [given = ""] = blocksOf("nginx");
+    const [given = ""] = readProductionPage("nginx");
     const server = given
       .replaceAll("127.0.0.1:3000", `127.0.0.1:${backend}`)
       .replace("443", `127.0.0.1:${port}`)
@@ -270,7 +263,7 @@ http { access_log off; ${places.join(" ")} ${server} }`,
 
 it.runIf(has("caddy"))("Caddy understands the page's configuration", LONG, async () => {
   const file = path.join(home, "Caddyfile");
-  await writeFile(file, blocksOf("caddyfile").join("\n"));
+  await writeFile(file, readProductionPage("caddyfile").join("\n"));
   const { stdout } = await run("caddy", ["adapt", "--validate", "--config", file, "--adapter", "caddyfile"], {
     env: { ...process.env, HOME: home },
   });

@@ -13,6 +13,13 @@ const [newest] = existsSync(VERSIONS)
 
 /** Whether the system's own Postgres is installed, with its client programs. */
 export const hasDebianPostgres = newest !== undefined;
+/** The folder of its programs. */
+export const debianPostgresPrograms = path.join(VERSIONS, newest ?? "", "bin");
+
+/** The account to run its server with, because Postgres refuses root; undefined when the tests do not run as root. */
+export function debianPostgresAccount(): { uid: number; gid: number } | undefined {
+  return process.getuid?.() === 0 ? findAccount("postgres") : undefined;
+}
 
 export interface DebianPostgres {
   /** Connection string of the database `postgres`, as administrator. */
@@ -23,13 +30,16 @@ export interface DebianPostgres {
 
 /** A server of the system's own Postgres, in a separate folder. */
 export async function startDebianPostgres(): Promise<DebianPostgres> {
-  const bin = path.join(VERSIONS, newest ?? "", "bin");
   const home = mkdtempSync(path.join(tmpdir(), "order-mirror-debian-postgres-"));
-  const account = process.getuid?.() === 0 ? findAccount("postgres") : undefined;
+  const account = debianPostgresAccount();
   if (account !== undefined) chownSync(home, account.uid, account.gid);
   chmodSync(home, 0o700);
   const run = (program: string, args: readonly string[]) =>
-    execFileSync(path.join(bin, program), args, { ...account, cwd: home, stdio: "ignore" });
+    execFileSync(path.join(debianPostgresPrograms, program), args, {
+      ...account,
+      cwd: home,
+      stdio: "ignore",
+    });
   const cluster = path.join(home, "cluster");
   const port = await findFreePort();
   run("initdb", ["--pgdata", cluster, "--username", "postgres", "--auth", "trust", "--no-sync"]);

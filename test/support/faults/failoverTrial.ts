@@ -1,0 +1,144 @@
+import { expect, vi } from "vitest";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { startEventRelay } from "./eventRelay.ts";
+import { noteFigures, seed } from "./extent.ts";
+import { startFaultProvider } from "../providers/faultProvider.ts";
+import { followFeed } from "../mirror/feedFollower.ts";
+import { makeMirrorAudit } from "./mirrorAudit.ts";
+import { startProgram, stopPrograms } from "../programs/program.ts";
+import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
+
+/** So long events and readers of the feed may be held up. */
+export const RESUMES_WITHIN_MS = 30_000;
+const PATIENCE = { timeout: 120_000, interval: 100 };
+
+/** The built program's processes under load, on a database whose primary fails over. */
+export interface FailoverTrial {
+  /** Resolves when the proof goes on and more events were acknowledged; checks the mirror. */
+  runQuietly(): Promise<void>;
+  /**
+   * Call it when the new primary can be reached: waits until events, readers and the proof have gone on, notes how many
+   * milliseconds after `sinceMs` each did, and resolves with the later of the first two.
+   */
+  goesOn(sinceMs: number, figures: Readonly<Record<string, number>>): Promise<number>;
+  /** Ends the load and compares mirror, events and feed with the provider; notes the figures under the matrix' row. */
+  expectNothingLost(row: string): Promise<void>;
+  close(): Promise<void>;
+}
+
+/** `databaseUrl` is the address that leads to the primary; the schema must be current. */
+export async function startFailoverTrial(databaseUrl: string): Promise<FailoverTrial> {
+  const provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 600, retryBaseMs: 500 });
+  const audit = makeMirrorAudit(databaseUrl);
+  const port = await findFreePort();
+  const env = {
+    ...provider.env,
+    DATABASE_URL: databaseUrl,
+    HOST: "127.0.0.1",
+    PORT: String(port),
+    DELIVERY_LIVE_API_KEY: "dos_live_sandbox",
+    DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
+    LOG_FORMAT: "json",
+  };
+  const programs = ["web", "worker", "poller"].map((role) => startProgram([role], env));
+  await Promise.all(programs.map((program) => program.waitFor(/(?:web|worker|poller) is ready/)));
+  const relay = await startEventRelay(`http://127.0.0.1:${port}/webhooks/live`);
+  await provider.sendEventsTo(relay.url);
+  const follower = followFeed(`http://127.0.0.1:${port}`);
+  await vi.waitUntil(() => follower.changes.length > 0, PATIENCE);
+  const took: Record<string, number>[] = [];
+
+  /** Up to where the mirror vouches for every change; 0 while it is away. */
+  async function readSafeThrough(): Promise<bigint> {
+    const { rows } = await audit.pool
+      .query<{ safe_through: string | null }>("select safe_through from mirror.poll_state")
+      .catch(() => ({ rows: [] }));
+    return BigInt(rows[0]?.safe_through ?? 0);
+  }
+
+  /** How many milliseconds after `sinceMs` it has happened. */
+  async function waitFor(hasHappened: () => boolean | Promise<boolean>, sinceMs: number): Promise<number> {
+    await expect.poll(hasHappened, PATIENCE).toBe(true);
+    return Math.round(performance.now() - sinceMs);
+  }
+
+  /** The reader got each change under the number that it has now, and was never told to begin again. */
+  async function expectNothingMissed(): Promise<void> {
+    const nameOf = (change: { number: string; reference: string; revision: number }) =>
+      `${change.number} ${change.reference} ${change.revision}`;
+    const { rows: kept } = await audit.pool.query<{ number: string; reference: string; revision: number }>(
+      "select position as number, reference, revision from mirror.changes order by position",
+    );
+    const missed = () => {
+      const seen = new Set(follower.changes.map(nameOf));
+      return kept.map(nameOf).filter((name) => !seen.has(name));
+    };
+    await expect.poll(missed, PATIENCE).toEqual([]);
+    expect(follower.refusals).toEqual([]);
+    const keptNames = new Set(kept.map(nameOf));
+    const received = follower.changes.map(nameOf);
+    noteFigures("the reader", {
+      changes: keptNames.size,
+      "shown and lost": received.filter((name) => !keptNames.has(name)).length,
+      "shown again": received.length - new Set(received).size,
+      reconnects: follower.reconnects,
+    });
+  }
+
+  return {
+    async runQuietly() {
+      const before = { events: relay.acknowledged.size, safeThrough: await readSafeThrough() };
+      await vi.waitUntil(() => relay.acknowledged.size >= before.events + 20, PATIENCE);
+      await expect.poll(async () => (await readSafeThrough()) > before.safeThrough, PATIENCE).toBe(true);
+      expect(await audit.look(provider.readVersions)).toBe(true);
+    },
+    async goesOn(sinceMs, figures) {
+      const acknowledged = relay.acknowledged.size;
+      const followed = follower.changes.length;
+      const safeThrough = await readSafeThrough();
+      const [eventMs, changeMs, proofMs] = await Promise.all([
+        waitFor(() => relay.acknowledged.size > acknowledged, sinceMs),
+        waitFor(() => follower.changes.length > followed, sinceMs),
+        waitFor(async () => (await readSafeThrough()) > safeThrough, sinceMs),
+      ]);
+      took.push({ ...figures, eventMs, changeMs, proofMs });
+      noteFigures("a failover", { ...figures, eventMs, changeMs, proofMs });
+      await audit.look(provider.readVersions);
+      expect(audit.violations).toEqual([]);
+      return Math.max(eventMs, changeMs);
+    },
+    async expectNothingLost(row) {
+      await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+      const quietAt = provider.sandbox.now();
+      await audit.expectEqual(provider.readTruth);
+      await audit.expectSafe(quietAt);
+      await audit.expectDecided(relay.acknowledged);
+      await audit.expectWholeFeed();
+      expect(await audit.look(provider.readVersions)).toBe(true);
+      expect(audit.violations).toEqual([]);
+      expect(await provider.countAnswers(429)).toBe(0);
+      expect(programs.map(({ child }) => [child.exitCode, child.signalCode])).toEqual(
+        programs.map(() => [null, null]),
+      );
+      await expectNothingMissed();
+      const slowest = Object.keys(took[0] ?? {}).map((name) => [
+        name,
+        Math.max(...took.map((one) => one[name] ?? 0)),
+      ]);
+      noteFigures(row, {
+        failovers: took.length,
+        acknowledged: relay.acknowledged.size,
+        ...relay.counts,
+        lost: 0,
+        ...(Object.fromEntries(slowest) as Record<string, number>),
+      });
+    },
+    async close() {
+      await follower.stop();
+      await stopPrograms();
+      await audit.close();
+      await relay.close();
+      await provider.close();
+    },
+  };
+}
