@@ -7,7 +7,7 @@ interface Failure {
   /** `Postgres at HOST`, or `Postgres` if the address is not known. */
   readonly server: string;
   readonly database: string;
-  /** SQLSTATE, or the error code of the system or of TLS. */
+  /** SQLSTATE, the error code of the system or of TLS, or the driver's message. */
   readonly code: string;
   /** The message of Postgres or the system. */
   readonly text: string;
@@ -20,7 +20,9 @@ interface Explanation {
   readonly passes?: true;
 }
 
-const ENCODE = "In a password, write @ as %40, : as %3A, / as %2F and # as %23.";
+const ENCODE = "In a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25.";
+/** The driver's message, which has no code. */
+const NO_TLS = "The server does not support SSL connections";
 
 const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> = {
   "3D000": ({ server, database }) => ({
@@ -57,6 +59,10 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
     fix: "Try again in a moment.",
     passes: true,
   }),
+  [NO_TLS]: ({ server }) => ({
+    sentence: `${server} does not encrypt connections, and the sslmode in DATABASE_URL asks for it.`,
+    fix: "Set ssl = on in its postgresql.conf, with a certificate, or remove sslmode from DATABASE_URL.",
+  }),
   ENOTFOUND: explainName,
   EAI_AGAIN: explainName,
   DEPTH_ZERO_SELF_SIGNED_CERT: explainCertificate,
@@ -73,13 +79,15 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
  */
 export function explainDatabaseError(error: unknown, url?: string): OrderMirrorError | undefined {
   const address = url === undefined ? undefined : new URL(url);
-  const code = sqlState(error) ?? (address ? String((error as { code?: unknown } | undefined)?.code) : "");
+  const text = error instanceof Error ? error.message : "";
+  const code =
+    sqlState(error) ?? (address ? String((error as { code?: unknown } | undefined)?.code ?? text) : "");
   if (!Object.hasOwn(EXPLANATIONS, code)) return undefined;
   const explanation = EXPLANATIONS[code]?.({
     server: address ? `Postgres at ${address.host}` : "Postgres",
     database: address?.pathname.slice(1) || "of that name",
     code,
-    text: error instanceof Error ? error.message : "",
+    text,
   });
   if (explanation === undefined) return undefined;
   const { sentence, fix, passes } = explanation;

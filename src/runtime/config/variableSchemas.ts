@@ -65,7 +65,7 @@ const isUrl = (value: string, protocols: readonly string[]) =>
 export const databaseUrl = text
   .refine(
     (value) => isUrl(value, POSTGRES_PROTOCOLS),
-    "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F and # as %23",
+    "must look like postgres://user:password@host:5432/database; in a password, write @ as %40, : as %3A, / as %2F, # as %23 and % as %25",
   )
   .transform(nameVerification);
 

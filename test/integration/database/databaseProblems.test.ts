@@ -75,6 +75,15 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(told.code).toBe(75);
   });
 
+  it("a server without encryption, where the address asks for it", TIMEOUT, async () => {
+    const told = await migrate(`${database.url}?sslmode=require`);
+    expect(told.sentence).toMatch(
+      /does not encrypt connections, and the sslmode in DATABASE_URL asks for it\.$/,
+    );
+    expect(told.fix).toContain("remove sslmode");
+    expect(told.code).toBe(2);
+  });
+
   it.runIf(canStartPgBouncer)("a pooler in transaction mode", TIMEOUT, async () => {
     const pooler = await startPgBouncer(database.url);
     const told = await migrate(pooler.url);
