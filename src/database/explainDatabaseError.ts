@@ -80,8 +80,7 @@ const EXPLANATIONS: Readonly<Record<string, (failure: Failure) => Explanation>> 
 export function explainDatabaseError(error: unknown, url?: string): OrderMirrorError | undefined {
   const address = url === undefined ? undefined : new URL(url);
   const text = error instanceof Error ? error.message : "";
-  const code =
-    sqlState(error) ?? (address ? String((error as { code?: unknown } | undefined)?.code ?? text) : "");
+  const code = sqlState(error) ?? (address ? (systemCode(error) ?? text) : "");
   if (!Object.hasOwn(EXPLANATIONS, code)) return undefined;
   const explanation = EXPLANATIONS[code]?.({
     server: address ? `Postgres at ${address.host}` : "Postgres",
@@ -93,6 +92,11 @@ export function explainDatabaseError(error: unknown, url?: string): OrderMirrorE
   const { sentence, fix, passes } = explanation;
   const Kind = passes ? UnavailableError : ConfigurationError;
   return new Kind(sentence, { cause: error, fix });
+}
+
+function systemCode(error: unknown): string | undefined {
+  const code = (error as { code?: unknown } | undefined)?.code;
+  return typeof code === "string" ? code : undefined;
 }
 
 function explainLogin({ server }: Failure): Explanation {
