@@ -14,6 +14,7 @@ create table mirror.sources (
   provider   text,
   branch_ids text[] not null default '{}',
   refused_branches text,
+  branches_read_at timestamptz,
   paused_at  timestamptz
 );
 comment on table  mirror.sources            is 'One row per source: an organization of the provider in one mode. Everything stored is keyed by it.';
@@ -23,6 +24,7 @@ comment on column mirror.sources.base_url   is 'Base address of the provider whe
 comment on column mirror.sources.created_at is 'When the source was first configured here.';
 comment on column mirror.sources.provider   is 'Identity of the provider that the orders come from: its normalized address, or a mark for the sandbox of the demo. Null until a process has started with the source. A different provider is refused.';
 comment on column mirror.sources.branch_ids is 'Ids of all branches that the provider ever listed for the source. They identify the organization: another organization has none of them.';
+comment on column mirror.sources.branches_read_at is 'The list of branches is as the provider had it at this time, by the database''s clock: before it was requested. Null until it was first read.';
 comment on column mirror.sources.refused_branches is 'The branches, in words, that the configured key lists when it belongs to another organization; null while the key belongs to the organization of the source.';
 comment on column mirror.sources.paused_at is 'When a person paused polling of the source; null while it is polled. Events are received in either case.';
 

@@ -32,6 +32,9 @@ create index orders_by_changed on mirror.orders (changed_at);
 -- small branch, fleet or mode, or of new orders reads the whole table.
 create index orders_by_status     on mirror.orders (source_id, status, version);
 create index orders_by_branch     on mirror.orders (source_id, branch_id, version);
+-- Only of a provider whose orders name their branch without an id.
+create index orders_by_branch_name on mirror.orders (source_id, branch_reference, version)
+  where branch_id is null and branch_reference is not null;
 create index orders_by_fleet      on mirror.orders (source_id, fleet_name, version);
 create index orders_by_mode       on mirror.orders (source_id, schedule_mode, version) where schedule_mode <> 'asap';
 create index orders_by_first_seen on mirror.orders (source_id, first_seen_at, reference);
@@ -51,6 +54,7 @@ create table mirror.branches (
   zone_code       text,
   zone_name       text,
   connected_zones jsonb not null default '[]',
+  position        integer not null default 0,
   raw             json not null,
   first_seen_at   timestamptz not null default clock_timestamp(),
   last_seen_at    timestamptz not null default clock_timestamp(),
@@ -62,6 +66,7 @@ comment on column mirror.branches.branch_id       is 'The provider''s id of the 
 comment on column mirror.branches.reference       is 'Code set in the provider''s dashboard; null until set.';
 comment on column mirror.branches.fleet_name      is 'Fleet of the primary connection (routesTo); null when there is none.';
 comment on column mirror.branches.connected_zones is 'All connections: code, name, isPrimary.';
+comment on column mirror.branches.position        is 'Place in the provider''s list when it last listed the branch, from 1.';
 comment on column mirror.branches.raw             is 'The branch object exactly as the provider sent it.';
 comment on column mirror.branches.last_seen_at    is 'When the provider last listed it, by the database''s clock.';
 comment on column mirror.branches.closed_at       is 'When it was first missing from the provider''s list; null while it is listed.';
@@ -146,7 +151,11 @@ select
   o.updated_at, o.version, o.settled, mirror.instant_at(o.horizon) as verified_through, o.gone_at,
   o.revision, o.first_seen_via, o.first_seen_at, o.changed_at
 from mirror.orders o
-left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id;
+left join mirror.branches b on b.source_id = o.source_id
+  and b.branch_id = coalesce(o.branch_id, (
+    select n.branch_id from mirror.branches n
+    where n.source_id = o.source_id and n.reference = o.branch_reference
+    order by n.closed_at desc nulls first, n.branch_id limit 1));
 comment on view   reporting.orders                        is 'One row per order: its latest known state. Filter by source_id and a time: pickup_time, delivery_time, updated_at and changed_at have indexes. Join the other views by source_id and reference.';
 comment on column reporting.orders.source_id              is 'Organization and mode that the order belongs to, as configured: "live" or "test" unless named otherwise.';
 comment on column reporting.orders.reference              is 'The provider''s order reference. Unique within a source.';
@@ -313,7 +322,11 @@ select
   extract(epoch from o.real_delivery_time - o.delivery_time)::double precision as delivery_delay_seconds,
   extract(epoch from o.real_delivery_time - o.real_pickup_time)::double precision as transit_seconds
 from mirror.orders o
-left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
+left join mirror.branches b on b.source_id = o.source_id
+  and b.branch_id = coalesce(o.branch_id, (
+    select n.branch_id from mirror.branches n
+    where n.source_id = o.source_id and n.reference = o.branch_reference
+    order by n.closed_at desc nulls first, n.branch_id limit 1))
 where o.real_pickup_time is not null or o.real_delivery_time is not null;
 comment on view   reporting.fleet_punctuality                        is 'One row per order that was picked up or delivered: actual times compared with planned ones. Filter by source_id and pickup_time or delivery_time; average per fleet, branch or day.';
 comment on column reporting.fleet_punctuality.source_id              is 'Source of the order.';
@@ -395,7 +408,7 @@ select
   mirror.instant_at(p.safe_through) as safe_through,
   extract(epoch from now() - mirror.instant_at(p.safe_through))::double precision as safe_through_age_seconds,
   mirror.instant_at(p.polled_through) as polled_through,
-  p.last_cycle_started_at, p.last_cycle_ended_at, p.last_error, p.last_error_at,
+  p.last_cycle_started_at, p.last_cycle_ended_at, p.last_error, p.last_error_at, s.branches_read_at,
   (select mirror.instant_at(o.version) from mirror.orders o
     where o.source_id = s.source_id order by o.version desc, o.reference desc limit 1) as newest_updated_at,
   (select count(*) from mirror.pending w where w.source_id = s.source_id) as pending_event_count,
@@ -415,6 +428,7 @@ comment on column reporting.sync_status.last_cycle_started_at    is 'Start of th
 comment on column reporting.sync_status.last_cycle_ended_at      is 'End of the last poll.';
 comment on column reporting.sync_status.last_error               is 'Why the last poll failed; null when it did not fail.';
 comment on column reporting.sync_status.last_error_at            is 'When a poll last failed.';
+comment on column reporting.sync_status.branches_read_at         is 'The branches are as the provider had them at this time. Null until they were first read.';
 comment on column reporting.sync_status.newest_updated_at        is 'Latest updatedAt of all orders in the mirror.';
 comment on column reporting.sync_status.pending_event_count      is 'Events received and not yet applied.';
 comment on column reporting.sync_status.quarantined_count        is 'Input that could not be applied and waits for a person.';

@@ -5,7 +5,7 @@ import {
   RateLimitedError,
 } from "../provider/errors.ts";
 import type { RawAnswer } from "../provider/errors.ts";
-import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 
 const UNAUTHORIZED = 401;
 const BAD_GATEWAY = 502;

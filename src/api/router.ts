@@ -9,12 +9,13 @@ import { makeListBranches } from "../orders/branchRoutes.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
 import { makeListChanges } from "../changes/changeRoutes.ts";
 import { makeStreamChanges } from "../changes/changeStream.ts";
-import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
+import { NO_SUCH_ADDRESS, refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { makeExportOrders } from "../orders/exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
-import { makeWriteThrough } from "./writeThrough.ts";
+import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
 export interface ReportDeps {
@@ -50,8 +51,10 @@ export function makeReportRouter(deps: ReportDeps): Router {
   const authenticate = makeAuthenticate(deps);
   const routeDeps = { ...deps, authenticate };
   const feedDeps = { ...routeDeps, pool: deps.feedPool ?? deps.pool };
-  const v1 = Router();
+  const refuseAddress = makeRefuseAddress({ authenticate, writes: writes !== undefined });
+  const v1 = Router({ caseSensitive: true, strict: true });
   v1.use(stampAnswer);
+  v1.use(refuseUndecodable(refuseAddress));
   v1.get("/orders", makeListOrders(routeDeps));
   v1.get("/orders.csv", makeExportOrders("csv", routeDeps));
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
@@ -59,7 +62,7 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/branches", makeListBranches(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
-  v1.use(makeReadRefusal(authenticate));
+  v1.use(refuseAddress);
   if (writes === undefined) v1.use(refuseWrite);
   else
     v1.use(
@@ -70,8 +73,10 @@ export function makeReportRouter(deps: ReportDeps): Router {
       }),
     );
   v1.use(makeErrorAnswer(logger));
-  const router = Router();
+  const router = Router({ caseSensitive: true });
   router.use("/v1", v1);
+  // Other versions, and /V1: unknown at the provider, too.
+  router.use(/^\/v\d+(?=\/|$)/i, stampAnswer, refuseAddress, makeErrorAnswer(logger));
   return router;
 }
 
@@ -82,13 +87,47 @@ const READ_ONLY = {
   headers: { Allow: "GET, HEAD" },
 };
 
-/** Other reads under /v1. */
-function makeReadRefusal(authenticate: Authenticate): RequestHandler {
+/** All addresses: the provider's, and our own. */
+const ADDRESSES = [
+  ...CONTRACT_ENDPOINTS,
+  ...["orders.csv", "orders.ndjson", "changes", "changes/stream"].map((path) => ({
+    method: "GET",
+    path: `/v1/${path}`,
+  })),
+];
+
+/**
+ * Refuses what no route has answered as the provider does: 401 without a token, 404 for an unknown path, 405 for another
+ * method. Lets the writes of the contract through, and all others while writes are forwarded: WRITE_THROUGH_PATHS may
+ * contain them.
+ */
+function makeRefuseAddress(deps: { authenticate: Authenticate; writes: boolean }): RequestHandler {
   return (request, _response, next) => {
-    authenticate(request);
-    if (request.method === "GET" || request.method === "HEAD") throw new RefusedRequestError(NO_SUCH_ADDRESS);
-    next();
+    deps.authenticate(request);
+    const { method } = request;
+    const found = matchEndpoint(ADDRESSES, method, readTarget(request.originalUrl).path);
+    const isWrite = WRITE_METHODS.includes(method);
+    if (isWrite && (deps.writes || found.endpoint !== undefined)) next();
+    else
+      throw found.methods.length > 0 ? refuseMethod(found.methods) : new RefusedRequestError(NO_SUCH_ADDRESS);
   };
+}
+
+/** Express would answer 400 to an address that cannot be decoded, before it asks for a token. */
+function refuseUndecodable(refuseAddress: RequestHandler): RequestHandler {
+  return (request, response, next) => {
+    if (request.path.includes("%") && !isDecodable(request.path)) void refuseAddress(request, response, next);
+    else next();
+  };
+}
+
+function isDecodable(path: string): boolean {
+  try {
+    decodeURIComponent(path);
+    return true;
+  } catch {
+    return false;
+  }
 }
 
 const refuseWrite: RequestHandler = () => {

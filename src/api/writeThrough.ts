@@ -1,7 +1,7 @@
 import { HORIZON_SECONDS_MIN } from "../domain/order/observation.ts";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import express from "express";
-import type { RequestHandler, Response } from "express";
+import type { Request, RequestHandler, Response } from "express";
 import type { Apply } from "../apply/apply.ts";
 import { OrderMirrorError, UnreadableSnapshotError } from "../domain/errors.ts";
 import type { Snapshot } from "../domain/order/order.ts";
@@ -11,7 +11,8 @@ import { makePathGate } from "../runtime/http/forwardedPaths.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readOrderResponse } from "../wire/order.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { NO_SUCH_ADDRESS, RefusedRequestError } from "../http/errors.ts";
+import { CONTRACT_ENDPOINTS, matchEndpoint, readTarget } from "../wire/endpoints.ts";
+import { refuseMethod, RefusedRequestError } from "../wire/refusal.ts";
 import { refuseForProvider } from "./providerRefusal.ts";
 
 export interface WriteThroughDeps {
@@ -29,7 +30,12 @@ export interface WriteThroughDeps {
 /** The spec shows no limit; a larger body would only fill the memory. */
 const BODY_BYTES_MAX = 1024 * 1024;
 
-const METHODS: readonly string[] = ["POST", "PUT", "PATCH", "DELETE"] satisfies ForwardedRequest["method"][];
+export const WRITE_METHODS: readonly string[] = [
+  "POST",
+  "PUT",
+  "PATCH",
+  "DELETE",
+] satisfies ForwardedRequest["method"][];
 
 const NOT_FORWARDED = {
   status: 404,
@@ -60,8 +66,7 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
   const isForwarded = makePathGate(morePaths);
   return async (request, response) => {
     const sourceId = authorizeWrite(request);
-    if (!METHODS.includes(request.method)) throw new RefusedRequestError(NO_SUCH_ADDRESS);
-    if (!isForwarded(request.method, request.originalUrl)) throw new RefusedRequestError(NOT_FORWARDED);
+    if (!isForwarded(request.method, request.originalUrl)) throw refuseForwarding(request);
     const bytes = await readBytes(request, response);
     const gone = new AbortController();
     response.on("close", () => gone.abort(new Error("the client is gone")));
@@ -81,6 +86,14 @@ export function makeWriteThrough(deps: WriteThroughDeps): RequestHandler {
     if (!(await mirror(deps, { sourceId, answer }))) response.set("X-Mirrored", "later");
     sendAsItCame(response, answer);
   };
+}
+
+/** A method that the contract's path does not have; or another path, with what the operator can do about it. */
+function refuseForwarding({ method, originalUrl }: Request): RefusedRequestError {
+  const { endpoint, methods } = matchEndpoint(CONTRACT_ENDPOINTS, method, readTarget(originalUrl).path);
+  return endpoint === undefined && methods.length > 0
+    ? refuseMethod(methods)
+    : new RefusedRequestError(NOT_FORWARDED);
 }
 
 const readRaw = express.raw({ type: () => true, limit: BODY_BYTES_MAX });

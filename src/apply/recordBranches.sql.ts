@@ -17,7 +17,7 @@ const DESCRIBED = `array_to_string((array_agg(format('%s (%s)', coalesce(name, '
   || case when count(*) > 2 then format(' and %s more', count(*) - 2) else '' end`;
 
 const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
-   select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch ->> 'name' as name, branch, raw::json as raw
+   select distinct on (branch ->> 'id') branch ->> 'id' as branch_id, branch ->> 'name' as name, branch, raw::json as raw, place
    from unnest($5::text[]) with ordinality as given (raw, place)
    cross join lateral (select mirror.readable_json(raw::json) as branch) readable
    order by branch ->> 'id', place desc
@@ -29,16 +29,17 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    where s.source_id = $4 and (s.branch_ids = '{}' or shown.ids = '{}' or s.branch_ids && shown.ids)
  ), recorded as (
    insert into mirror.branches as known (source_id, branch_id, reference, name, street, city, postcode,
-     fleet_name, zone_code, zone_name, connected_zones, raw)
+     fleet_name, zone_code, zone_name, connected_zones, position, raw)
    select source_id, branch_id, branch ->> 'reference', name, branch #>> '{address,street}',
      branch #>> '{address,city}', branch #>> '{address,postcode}', branch #>> '{routesTo,fleet,name}',
      branch #>> '{routesTo,zone,code}', branch #>> '{routesTo,zone,name}',
-     (branch -> 'connectedZones')::jsonb, raw
+     (branch -> 'connectedZones')::jsonb, place, raw
    from listed, ours order by branch_id
    on conflict (source_id, branch_id) do update set
      reference = excluded.reference, name = excluded.name, street = excluded.street, city = excluded.city,
      postcode = excluded.postcode, fleet_name = excluded.fleet_name, zone_code = excluded.zone_code,
-     zone_name = excluded.zone_name, connected_zones = excluded.connected_zones, raw = excluded.raw,
+     zone_name = excluded.zone_name, connected_zones = excluded.connected_zones,
+     position = excluded.position, raw = excluded.raw,
      last_seen_at = clock_timestamp(), closed_at = null
  ), closed as (
    update mirror.branches b set closed_at = clock_timestamp()
@@ -46,10 +47,9 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    where b.source_id = ours.source_id and closed_at is null and branch_id not in (select branch_id from listed)
    returning 1
  ), identified as (
-   update mirror.sources s set branch_ids = ours.branch_ids, refused_branches = null
+   update mirror.sources s set branch_ids = ours.branch_ids, refused_branches = null, branches_read_at = $6
    from ours
    where s.source_id = ours.source_id
-     and (s.branch_ids <> ours.branch_ids or s.refused_branches is not null)
  ), refused as (
    update mirror.sources s set refused_branches = (select ${DESCRIBED} from listed)
    from held
@@ -62,7 +62,7 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
    (select ${DESCRIBED} from listed) as listed`;
 
 /**
- * Records all branches that the provider lists, as their exact JSON texts, and closes those that are no longer listed.
+ * Records all branches that the provider lists, as their exact JSON texts and as of `readAt`, and closes those that are no longer listed.
  * Throws LeaseLostError.
  *
  * Branch ids are unique across organizations, so a list that has branches, but none that was ever listed for the source,
@@ -71,7 +71,7 @@ const RECORD_BRANCHES = `with ${HELD}, listed as materialized (
 export async function recordBranches(
   pool: Pool,
   lease: Lease,
-  { sourceId, raws }: { sourceId: string; raws: readonly string[] },
+  { sourceId, raws, readAt }: { sourceId: string; raws: readonly string[]; readAt: string },
 ): Promise<RecordedBranches> {
   const { rows } = await pool.query<{
     held: boolean;
@@ -79,7 +79,7 @@ export async function recordBranches(
     closed: number;
     known: string;
     listed: string;
-  }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws]);
+  }>(RECORD_BRANCHES, [...leaseValues(lease), sourceId, raws, readAt]);
   const [row] = rows;
   if (row?.held !== true) throw makeLeaseLostError(lease);
   const { ours, closed, known, listed } = row;

@@ -1,9 +1,9 @@
 import { z } from "zod";
-import { refuseParameter } from "../http/errors.ts";
+import { refuseParameter } from "../wire/refusal.ts";
 import { FEED_BEGINNING } from "./changeFeed.sql.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { readFeedCursor } from "./feedCursor.ts";
-import { parseParameters, wholeNumber } from "../http/parameters.ts";
+import { parseParameters, wholeNumber } from "../wire/listParameters.ts";
 
 const LIMIT_MAX = 500;
 const LIMIT_DEFAULT = 100;

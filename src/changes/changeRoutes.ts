@@ -6,7 +6,7 @@ import type { FeedQuery } from "./changeQuery.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import type { FeedCursor } from "./changeFeed.sql.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
-import { readParameters } from "../http/parameters.ts";
+import { readTarget } from "../wire/endpoints.ts";
 import { sendJson } from "../http/respond.ts";
 
 /**
@@ -19,7 +19,7 @@ export function makeListChanges(deps: { pool: Pool; authenticate: Authenticate }
   const { pool, authenticate } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const { after, limit } = parseFeedQuery(readParameters(request.url));
+    const { after, limit } = parseFeedQuery(readTarget(request.url).query);
     const section = await readFeed(pool, {
       sourceId,
       after: await findStart(pool, { sourceId, after }),

@@ -9,12 +9,12 @@ import type { Authenticate } from "../http/authenticate.ts";
 import type { ChangeHub } from "./changeHub.ts";
 import { parseFeedQuery } from "./changeQuery.ts";
 import { findStart } from "./changeRoutes.ts";
-import { RefusedRequestError } from "../http/errors.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import { readFeed } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
-import { readParameters } from "../http/parameters.ts";
+import { readTarget } from "../wire/endpoints.ts";
 
 /** Streams per process; each costs a socket and its unsent content. */
 const STREAMS_MAX = 200;
@@ -64,7 +64,7 @@ export function makeStreamChanges(deps: StreamDeps): RequestHandler {
   const open = new Map<string, number>();
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const { after } = parseFeedQuery(readParameters(request.url), readLastEventId(request));
+    const { after } = parseFeedQuery(readTarget(request.url).query, readLastEventId(request));
     const from = await findStart(pool, { sourceId, after });
     // Refuses a position that does not hold while the status can still say so.
     const { start } = await readFeed(pool, { sourceId, after: from, limit: 1 });

@@ -3,7 +3,7 @@ import type { Change, FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
 import { beginFeedEpoch } from "./feedEpoch.sql.ts";
 import { writeChange } from "./changeJson.ts";
-import { RefusedRequestError } from "../http/errors.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
 import { writeFeedCursor } from "./feedCursor.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 

@@ -1,6 +1,6 @@
 import type { FeedCursor, WrittenCursor } from "./changeFeed.sql.ts";
 import type { Pool } from "../database/database.ts";
-import { RefusedRequestError } from "../http/errors.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
 import { readFeed, readFeedTail } from "./feedReader.ts";
 import type { FeedEntry } from "./feedReader.ts";
 import { makeNews } from "./news.ts";

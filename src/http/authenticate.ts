@@ -6,7 +6,7 @@ import { makeFailureThrottle } from "../runtime/http/failureThrottle.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLogSampler } from "../runtime/telemetry/logSampler.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { RefusedRequestError } from "./errors.ts";
+import { INVALID_API_KEY, RefusedRequestError } from "../wire/refusal.ts";
 
 /** Returns the id of the source that the request may read, or throws RefusedRequestError. */
 export type Authenticate = (request: IncomingMessage) => string;
@@ -84,7 +84,7 @@ function makeTokenGuard({ clock, logger }: Pick<AuthenticateDeps, "clock" | "log
         "an API token was refused",
       );
     }
-    throw refuseKey("The API token is missing or unknown.");
+    throw new RefusedRequestError(INVALID_API_KEY);
   };
 }
 
@@ -121,11 +121,6 @@ function readSourceHeader(request: IncomingMessage): string | undefined {
   return Array.isArray(value) ? value.join(",") : value;
 }
 
-function refuseKey(message: string): RefusedRequestError {
-  const headers = { "WWW-Authenticate": 'Bearer realm="order-mirror"' };
-  return new RefusedRequestError({ status: 401, code: "invalid_api_key", message, headers });
-}
-
 function refuseFlood(waitSeconds: number): RefusedRequestError {
   const headers = { "Retry-After": String(waitSeconds) };
   const message = "Too many wrong API tokens came from this address.";
@@ -133,9 +128,9 @@ function refuseFlood(waitSeconds: number): RefusedRequestError {
 }
 
 function refuseStranger(): RefusedRequestError {
-  return refuseKey(
-    "No API token is configured, so only direct requests from this machine with LOCAL_TRUST are answered.",
-  );
+  const message =
+    "No API token is configured, so only direct requests from this machine with LOCAL_TRUST are answered.";
+  return new RefusedRequestError({ ...INVALID_API_KEY, message });
 }
 
 function refuseSource(message: string): RefusedRequestError {

@@ -1,9 +1,9 @@
-import { createHash, randomUUID } from "node:crypto";
+import { createHash, randomBytes } from "node:crypto";
 import type { ErrorRequestHandler, RequestHandler, Response } from "express";
 import { OrderMirrorError, UnavailableError } from "../domain/errors.ts";
 import { classifyDatabaseError } from "../database/databaseErrors.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { RefusedRequestError } from "./errors.ts";
+import { NO_SUCH_ADDRESS, RefusedRequestError } from "../wire/refusal.ts";
 import { withRequestId } from "./requestId.ts";
 
 const REQUEST_ID_HEADER = "X-Request-Id";
@@ -17,12 +17,17 @@ const RETRY_AFTER_SECONDS = 5;
  */
 export const stampAnswer: RequestHandler = (_request, response, next) => {
   response.set({
-    [REQUEST_ID_HEADER]: `req_${randomUUID()}`,
+    [REQUEST_ID_HEADER]: `req_${randomBytes(12).toString("hex")}`,
     "Cache-Control": "private, no-cache",
     Vary: "Authorization, X-Source",
     "X-Content-Type-Options": "nosniff",
   });
   next();
+};
+
+/** Last of all routes. */
+export const refuseAnyAddress: RequestHandler = () => {
+  throw new RefusedRequestError(NO_SUCH_ADDRESS);
 };
 
 /**
@@ -49,7 +54,7 @@ export async function readOrUnavailable<Result>(read: Promise<Result>): Promise<
 export function makeErrorAnswer(logger: Logger): ErrorRequestHandler {
   return (error: unknown, request, response, _next) => {
     const refusal = toRefusal(error);
-    if (refusal.status >= 500) {
+    if (refusal.status >= 500 && refusal !== error) {
       logger.error(
         { err: error, request_id: requestId(response), method: request.method },
         "read API failed",

@@ -5,14 +5,15 @@ import type { Clock } from "../runtime/lifecycle/clock.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { formatInstant } from "../domain/order/instant.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { resolveBranch } from "./branchFilter.ts";
+import { resolveFilter } from "./resolveFilter.ts";
 import { exportOrders } from "./exportOrders.ts";
 import type { ExportFormat } from "./exportOrders.ts";
 import { stampFreshness } from "./freshness.ts";
 import { CSV_SEPARATORS } from "./orderCsv.ts";
 import type { CsvOptions, CsvSeparator } from "./orderCsv.ts";
 import { parseOrderFilter } from "./orderQuery.ts";
-import { parseParameters, readParameters } from "../http/parameters.ts";
+import { readTarget } from "../wire/endpoints.ts";
+import { parseParameters } from "../wire/listParameters.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** A client that accepts nothing for this long is disconnected, and its database connection released. */
@@ -57,12 +58,12 @@ export function makeExportOrders(format: ExportFormat, deps: ExportRouteDeps): R
   const { pool, exportPool, authenticate, clock, logger } = deps;
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const parameters = readParameters(request.url);
+    const parameters = readTarget(request.url).query;
     const asked = parseOrderFilter(parameters);
     const { excel, separator } = parseParameters(exportOptionsSchema, parameters);
     const options: CsvOptions = { excel: excel === "1", separator };
     await stampFreshness(response, { pool, sourceId });
-    const filter = await resolveBranch(pool, { sourceId, asked });
+    const filter = await resolveFilter(pool, { sourceId, asked });
     const day = formatInstant(clock.now(), 0).slice(0, 10);
     response.type(CONTENT_TYPES[format]);
     response.set("Content-Disposition", `attachment; filename="orders-${sourceId}-${day}.${format}"`);

@@ -1,4 +1,4 @@
-import { formatInstant } from "../domain/order/instant.ts";
+import { ceilTo, formatInstant } from "../domain/order/instant.ts";
 import type { Instant } from "../domain/order/instant.ts";
 
 /**
@@ -14,6 +14,8 @@ export interface OrderFilter {
   readonly deliveryUntil?: Instant | undefined;
   readonly status?: string | undefined;
   readonly branchId?: string | undefined;
+  /** Orders that name their branch by this reference, and without an id. */
+  readonly branchReference?: string | undefined;
   readonly fleet?: string | undefined;
   readonly scheduleMode?: string | undefined;
   /** Orders whose externalOrderId begins with this text, case-sensitive. */
@@ -21,6 +23,8 @@ export interface OrderFilter {
   /** When the order was first seen here, by the database's clock. */
   readonly firstSeenSince?: Instant | undefined;
 }
+
+const NANOS_PER_MICRO = 1_000n;
 
 /** Adds a value to the statement and returns its placeholder. */
 export type Bind = (value: unknown) => string;
@@ -48,6 +52,7 @@ export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bi
     ["first_seen_at >=", toTimestamp(filter.firstSeenSince)],
     ["status =", filter.status],
     ["branch_id =", filter.branchId],
+    ["branch_id is null and branch_reference =", filter.branchReference],
     ["fleet_name =", filter.fleet],
     ["schedule_mode =", filter.scheduleMode],
     ["external_order_id like", prefix === undefined ? undefined : `${escapePattern(prefix)}%`],
@@ -57,11 +62,11 @@ export function writeFieldFilter(filter: Omit<OrderFilter, "sourceId">, bind: Bi
   );
 }
 
-/** Truncated to the microsecond, like stored times: Postgres itself would round. */
+/** The first microsecond that is not before `instant`: stored times have none in between, and Postgres itself would round. */
 export function toTimestamp(instant: Instant): string;
 export function toTimestamp(instant: Instant | undefined): string | undefined;
 export function toTimestamp(instant: Instant | undefined): string | undefined {
-  return instant === undefined ? undefined : formatInstant(instant, 6);
+  return instant === undefined ? undefined : formatInstant(ceilTo(instant, NANOS_PER_MICRO), 6);
 }
 
 function escapePattern(text: string): string {

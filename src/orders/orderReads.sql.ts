@@ -85,6 +85,18 @@ export async function selectOrders(pool: Pool, query: OrdersQuery): Promise<List
   }));
 }
 
+/** Whether any order of the source has this status. */
+export async function hasStatus(
+  pool: Pool,
+  { sourceId, status }: { sourceId: string; status: string },
+): Promise<boolean> {
+  const { rows } = await pool.query<{ found: boolean }>(
+    `select exists (select from mirror.orders where source_id = $1 and status = $2) as found`,
+    [sourceId, status],
+  );
+  return rows[0]?.found === true;
+}
+
 export interface Freshness {
   /** The mirror has every change of the source with an earlier updatedAt. */
   readonly safeThrough: Instant;

@@ -4,14 +4,15 @@ import type { Pool } from "../database/database.ts";
 import { selectOrder, selectOrders } from "./orderReads.sql.ts";
 import type { AwaitedOrder, OrdersQuery } from "./orderReads.sql.ts";
 import type { Authenticate } from "../http/authenticate.ts";
-import { resolveBranch } from "./branchFilter.ts";
+import { resolveFilter } from "./resolveFilter.ts";
 import { writeCursor } from "./cursor.ts";
-import { RefusedRequestError } from "../http/errors.ts";
+import { ORDER_NOT_FOUND, RefusedRequestError } from "../wire/refusal.ts";
 import { stampFreshness, writeFreshness } from "./freshness.ts";
 import { writePage } from "./orderJson.ts";
-import { parseOrderQuery, time } from "./orderQuery.ts";
+import { parseOrderQuery } from "./orderQuery.ts";
 import type { OrderWait } from "./orderWait.ts";
-import { parseParameters, readParameters, wholeNumber } from "../http/parameters.ts";
+import { readTarget } from "../wire/endpoints.ts";
+import { parseParameters, timeParameter, wholeNumber } from "../wire/listParameters.ts";
 import { readOrUnavailable, sendJson } from "../http/respond.ts";
 
 export interface OrderRouteDeps {
@@ -24,13 +25,11 @@ export interface OrderRouteDeps {
 const WAIT_MAX_SECONDS = 30;
 
 export const waitSchema = z.object({
-  updatedAfter: time.optional().describe("Waits until the order has a later updatedAt."),
+  updatedAfter: timeParameter.optional().describe("Waits until the order has a later updatedAt."),
   wait: wholeNumber({ min: 0, max: WAIT_MAX_SECONDS })
     .default(0)
     .describe("How long to wait at most, in seconds. Default 0."),
 });
-
-const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No such order." };
 
 /**
  * GET /v1/orders (spec, "list orders"). Sorted ascending by updatedAt or pickupTime and then by reference: the spec
@@ -43,10 +42,10 @@ const ORDER_NOT_FOUND = { status: 404, code: "order_not_found", message: "No suc
 export function makeListOrders({ pool, authenticate }: Omit<OrderRouteDeps, "orderWait">): RequestHandler {
   return async (request, response) => {
     const sourceId = authenticate(request);
-    const parameters = readParameters(request.url);
+    const parameters = readTarget(request.url).query;
     const { sort, after, limit, offset, revisions, ...asked } = parseOrderQuery(parameters);
     await stampFreshness(response, { pool, sourceId });
-    const filter = await resolveBranch(pool, { sourceId, asked });
+    const filter = await resolveFilter(pool, { sourceId, asked });
     const page = await readOrUnavailable(readPage(pool, { ...filter, sort, after, limit, offset }));
     const last = page.orders.at(-1);
     if (page.hasMore && last !== undefined) {
@@ -71,7 +70,7 @@ export function makeGetOrder(deps: OrderRouteDeps): RequestHandler<{ reference: 
     const { reference } = request.params;
     // Postgres' text cannot hold NUL; the statement would fail.
     if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
-    const { updatedAfter, wait } = parseParameters(waitSchema, readParameters(request.url));
+    const { updatedAfter, wait } = parseParameters(waitSchema, readTarget(request.url).query);
     if (updatedAfter !== undefined) {
       const awaited = { sourceId, reference, after: updatedAfter };
       const newer = await waitFor(deps, { awaited, timeoutMs: wait * 1_000, response });

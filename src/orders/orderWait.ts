@@ -3,7 +3,7 @@ import type { AwaitedOrder } from "./orderReads.sql.ts";
 import type { Pool } from "../database/database.ts";
 import type { Clock } from "../runtime/lifecycle/clock.ts";
 import { makeLoop } from "../runtime/lifecycle/loop.ts";
-import { RefusedRequestError } from "../http/errors.ts";
+import { RefusedRequestError } from "../wire/refusal.ts";
 import { readOrUnavailable } from "../http/respond.ts";
 
 /** One statement per interval answers all waiting requests. */

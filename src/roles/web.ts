@@ -17,6 +17,7 @@ import { listenForAnnouncements } from "../changes/announcements.ts";
 import { makeChangeHub } from "../changes/changeHub.ts";
 import type { ChangeHub } from "../changes/changeHub.ts";
 import { describeApi } from "../api/openapi.ts";
+import { makeErrorAnswer, refuseAnyAddress, stampAnswer } from "../http/respond.ts";
 import { makeOrderWait } from "../orders/orderWait.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeReportRouter } from "../api/router.ts";
@@ -205,5 +206,6 @@ function composeApp(
   const listRate = takeShare(SPEC_LIMITS["order-list"], config.rateShare);
   const queues = { queue: bull, outgoingQueue, notify };
   app.use(makeOpsRouter({ pool: opsPool, config, loginCode, ...queues, listRate, logger, clock, health }));
+  app.use(stampAnswer, refuseAnyAddress, makeErrorAnswer(logger));
   return app;
 }

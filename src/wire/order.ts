@@ -30,7 +30,7 @@ export const orderSchema = z.looseObject({
   realDeliveryTime: z.string().nullish(),
   updatedAt: z.string(),
   /** Assumed: the spec lists orders by branch but does not show the branch in the order. */
-  branch: z.looseObject({ id: z.string(), reference: z.string().nullish() }).nullish(),
+  branch: z.looseObject({ id: z.string().nullish(), reference: z.string().nullish() }).nullish(),
 });
 export type WireOrder = z.infer<typeof orderSchema>;
 

@@ -29,6 +29,14 @@ const DAYS_IN_MONTH = [31, 29, 31, 30, 31, 30, 31, 31, 30, 31, 30, 31];
  * time zone, a date that does not exist, or a year outside 1678 to 2261.
  */
 export function parseInstant(text: string): Instant {
+  const instant = parseAnyYear(text);
+  if (instant < INSTANT_MIN || instant > INSTANT_MAX) {
+    throw new InvalidInstantError(`outside the years 1678 to 2261: ${quote(text)}`);
+  }
+  return instant;
+}
+
+function parseAnyYear(text: string): bigint {
   const parts = ISO_8601.exec(text);
   if (!parts) throw new InvalidInstantError(`not an ISO 8601 date-time with a time zone: ${quote(text)}`);
   const [, year, month, day, hour, minute, second = "0", fraction = "", , sign, offsetHour, offsetMinute] =
@@ -42,18 +50,25 @@ export function parseInstant(text: string): Instant {
   const days = daysSinceEpoch(date);
   const offsetSeconds = (offset.hour * 3600 + offset.minute * 60) * (sign === "-" ? -1 : 1);
   const seconds = days * 86_400 + time.hour * 3600 + time.minute * 60 + time.second - offsetSeconds;
-  const instant = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));
-  if (instant < INSTANT_MIN || instant > INSTANT_MAX) {
-    throw new InvalidInstantError(`outside the years 1678 to 2261: ${quote(text)}`);
-  }
-  return instant;
+  return BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));
 }
 
 /** Parses `text`; undefined where parseInstant would throw. */
 export function tryParseInstant(text: unknown): Instant | undefined {
-  if (typeof text !== "string") return undefined;
+  return typeof text === "string" ? unlessInvalid(() => parseInstant(text)) : undefined;
+}
+
+/** Parses a bound of a period: a year from 0000 to 9999 outside the range becomes the nearest instant within it. */
+export function tryParseBound(text: string): Instant | undefined {
+  const instant = unlessInvalid(() => parseAnyYear(text));
+  if (instant === undefined) return undefined;
+  if (instant < INSTANT_MIN) return INSTANT_MIN;
+  return instant > INSTANT_MAX ? INSTANT_MAX : instant;
+}
+
+function unlessInvalid(parse: () => bigint): bigint | undefined {
   try {
-    return parseInstant(text);
+    return parse();
   } catch (error) {
     if (error instanceof InvalidInstantError) return undefined;
     throw error;

@@ -1,15 +1,21 @@
 import { recordBranches } from "../../apply/recordBranches.sql.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
+import { selectBranchesDue } from "../ledger/branches.sql.ts";
+import type { Term } from "../leader/leadership.ts";
 import type { LeaderTask } from "./leaderTasks.ts";
 import type { PollDeps } from "../cycle/deps.ts";
 import { WalkStalledError } from "../cycle/errors.ts";
 
-const EVERY_MS = 3_600_000;
+/** A name, an address or a connection may change without an order that shows it. */
+const EVERY_SECONDS = 180;
+/** Orders may go on naming a branch that has closed. */
+const PAUSE_SECONDS = 10;
 const PAGE_LIMIT = 200;
 const PAGES_MAX = 100;
 
 /**
- * At the start of each term and every hour, mirrors the branches that the provider lists. Costs nothing of the list rate.
+ * Mirrors the branches that the provider lists: at the start of each term, every three minutes, and after a cycle in which
+ * an order named a branch that the list does not have. Costs nothing of the list rate.
  * Throws ConfigurationError if they belong to another organization.
  */
 export function makeMirrorBranches(
@@ -17,6 +23,9 @@ export function makeMirrorBranches(
 ): LeaderTask {
   const { client, pool, logger } = deps;
   const { sourceId } = deps.source;
+
+  /** The term in which this process has read them. */
+  let led: Term | undefined;
 
   async function listAll(signal: AbortSignal): Promise<string[]> {
     const raws: string[] = [];
@@ -35,11 +44,15 @@ export function makeMirrorBranches(
 
   return {
     name: "mirror branches",
-    everyMs: EVERY_MS,
+    everyMs: 0,
     opensTerm: true,
     async run({ term, signal }) {
+      const pace = { everySeconds: EVERY_SECONDS, pauseSeconds: PAUSE_SECONDS };
+      const { due, now } = await selectBranchesDue(pool, { sourceId, ...pace });
+      if (!due && led === term) return;
       const raws = await listAll(signal);
-      const recorded = await recordBranches(pool, term.lease, { sourceId, raws });
+      const recorded = await recordBranches(pool, term.lease, { sourceId, raws, readAt: now });
+      led = term;
       if (recorded.kind === "refused") throw refuseOrganization(sourceId, recorded);
       const { closed } = recorded;
       if (closed > 0) logger.info({ closed }, "branches are no longer listed by the provider");

@@ -1,12 +1,13 @@
 import type { IncomingMessage } from "node:http";
 import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
-import { matchEndpoint } from "../events/endpoints.ts";
-import { SandboxRefusalError } from "./errors.ts";
+import { matchEndpoint } from "../../wire/endpoints.ts";
 import { readBody } from "../http/readBody.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
 import type { Allowance, Policy, RateLimiter } from "./rateLimits.ts";
 import type { Caller } from "../world/directory.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
+import { refused } from "./errors.ts";
+import { INVALID_API_KEY, NO_SUCH_ADDRESS, RefusedRequestError, refuseMethod } from "../../wire/refusal.ts";
 
 /** The details of a request for the journal, known when its answer is ready. */
 export interface ApiOutcome {
@@ -27,20 +28,17 @@ export async function answerApi(options: {
   endpoints: readonly Endpoint[];
   limiter: RateLimiter;
   request: IncomingMessage;
-  url: URL;
+  path: string;
+  query: URLSearchParams;
   interfere: (endpoint: string) => ApiAnswer | undefined;
 }): Promise<ApiOutcome> {
-  const { state, endpoints, limiter, request, url, interfere } = options;
-  const { endpoint, reference, methods } = matchEndpoint(endpoints, request.method ?? "GET", url.pathname);
+  const { state, endpoints, limiter, request, path, query, interfere } = options;
+  const { endpoint, reference, methods } = matchEndpoint(endpoints, request.method ?? "GET", path);
   const name = endpoint?.name ?? "unknown";
   const policies = endpoint?.policies ?? SUSTAINED;
   const caller = findCaller(state, request.headers.authorization);
   if (!caller) {
-    const answer = refuse(
-      new SandboxRefusalError(401, "invalid_api_key", "The API key is missing or unknown.", {
-        "WWW-Authenticate": "Bearer",
-      }),
-    );
+    const answer = refuse(new RefusedRequestError(INVALID_API_KEY));
     return { answer: withHeaders(answer, untouchedHeaders(policies)), endpoint: name, caller };
   }
   const allowance = limiter.take(accountOf(caller), policies);
@@ -55,7 +53,7 @@ export async function answerApi(options: {
       if (endpoint.sells) assertSubscribed(caller);
       assertPlan(caller);
       const body = endpoint.readsBody ? await readBody(request) : undefined;
-      return endpoint.answer({ caller, reference, query: url.searchParams, body });
+      return endpoint.answer({ caller, reference, query, body });
     },
   });
   return { answer: withHeaders(answer, headers), endpoint: name, caller };
@@ -67,7 +65,7 @@ function accountOf({ organization, livemode }: Caller): string {
 }
 
 /** The body of a refusal. Assumed: the spec does not show its shape. */
-export function refuse(error: SandboxRefusalError): ApiAnswer {
+export function refuse(error: RefusedRequestError): ApiAnswer {
   const { status, code, message, headers } = error;
   return { status, body: { error: { code, message } }, headers };
 }
@@ -81,38 +79,34 @@ async function answerAllowed(options: {
     if (refusal) throw refuseRate(refusal);
     return await options.respond();
   } catch (error) {
-    if (error instanceof SandboxRefusalError) return refuse(error);
+    if (error instanceof RefusedRequestError) return refuse(error);
     throw error;
   }
 }
 
-function refuseRate(refusal: NonNullable<Allowance["refusal"]>): SandboxRefusalError {
+function refuseRate(refusal: NonNullable<Allowance["refusal"]>): RefusedRequestError {
   const { policy, retryAfterSeconds } = refusal;
   const message = `Rate limit of the policy "${policy}" exceeded; retry after ${retryAfterSeconds} s.`;
-  return new SandboxRefusalError(429, "rate_limit_exceeded", message, {
+  return refused(429, "rate_limit_exceeded", message, {
     "Retry-After": String(retryAfterSeconds),
   });
 }
 
-function refusePath(methods: readonly string[]): SandboxRefusalError {
-  // Assumed: both codes; the spec shows no error for an unknown path or method.
-  if (methods.length === 0) return new SandboxRefusalError(404, "not_found", "There is no such endpoint.");
-  return new SandboxRefusalError(405, "method_not_allowed", "The endpoint has no such method.", {
-    Allow: methods.join(", "),
-  });
+function refusePath(methods: readonly string[]): RefusedRequestError {
+  return methods.length === 0 ? new RefusedRequestError(NO_SUCH_ADDRESS) : refuseMethod(methods);
 }
 
 /** Only endpoints that create orders need a paid subscription (spec, "Limits"). */
 function assertSubscribed({ organization }: Caller): void {
   const { subscription } = organization;
   if (subscription === "active" || subscription === "past_due") return;
-  throw new SandboxRefusalError(402, "subscription_inactive", `The subscription is ${subscription}.`);
+  throw refused(402, "subscription_inactive", `The subscription is ${subscription}.`);
 }
 
 /** Assumed: an organization without either plan may call nothing. */
 function assertPlan({ organization }: Caller): void {
   if (organization.plan !== "none") return;
-  throw new SandboxRefusalError(403, "feature_not_available", "The organization's plan has no API.");
+  throw refused(403, "feature_not_available", "The organization's plan has no API.");
 }
 
 /** Assumed: keys have no expiry and no scopes; a revoked key is unknown. */

@@ -1,5 +1,5 @@
 import type { Caller } from "../world/directory.ts";
-import type { EndpointName } from "../control/faults.ts";
+import type { EndpointName } from "../../wire/endpoints.ts";
 import type { Policy } from "./rateLimits.ts";
 
 /** A request with a known key and budget left. */

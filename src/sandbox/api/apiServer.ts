@@ -5,9 +5,8 @@ import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
 import { answerApi, refuse } from "./answerApi.ts";
 import type { ApiOutcome } from "./answerApi.ts";
-import { matchEndpoint } from "../events/endpoints.ts";
+import { matchEndpoint, readTarget } from "../../wire/endpoints.ts";
 import type { ApiAnswer, Endpoint } from "./apiRequest.ts";
-import { SandboxRefusalError } from "./errors.ts";
 import type { Journal } from "../control/journal.ts";
 import { MARK } from "../world/mark.ts";
 import { untouchedHeaders } from "./rateLimits.ts";
@@ -17,6 +16,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import { chance } from "../world/chance.ts";
 import { hitsEndpoint } from "../control/faults.ts";
 import type { Faults } from "../control/faults.ts";
+import { refused } from "./errors.ts";
 
 export interface ApiServerDeps {
   readonly state: SandboxState;
@@ -28,16 +28,18 @@ export interface ApiServerDeps {
   readonly signal: AbortSignal;
 }
 
-type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL) => Promise<void>;
+type AnswerHttp = (request: IncomingMessage, response: ServerResponse) => Promise<void>;
 
 /** Makes the handler of everything under /v1. */
 export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
   const { state, endpoints, journal, systemClock, signal } = deps;
-  return async (request, response, url) => {
+  return async (request, response) => {
+    const target = request.url ?? "/";
+    const { path } = readTarget(target);
     const requestNumber = journal.next();
     const startedMs = systemClock.monotonicMs();
     const requestId = `req_${randomBytes(12).toString("hex")}`;
-    const { endpoint } = matchEndpoint(endpoints, request.method ?? "GET", url.pathname);
+    const { endpoint } = matchEndpoint(endpoints, request.method ?? "GET", path);
     const plan = planRequestFaults({
       faults: state.faults.current(),
       seed: state.dials.seed,
@@ -45,7 +47,7 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
       endpoint: endpoint?.name ?? "unknown",
     });
     if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
-    const outcome = plan.dropBefore ? undefined : await answerOrFail(deps, { request, url, plan });
+    const outcome = plan.dropBefore ? undefined : await answerOrFail(deps, { request, plan });
     const dropped = plan.dropBefore || plan.dropAfter;
     if (outcome && !dropped) {
       send({ state, request, response, answer: outcome.answer, requestId, truncate: plan.truncate });
@@ -57,8 +59,8 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
       organizationId: caller?.organization.organizationId ?? null,
       mode: caller ? modeOf(caller.livemode) : null,
       method: request.method ?? "",
-      path: url.pathname,
-      query: url.search,
+      path,
+      query: target.slice(path.length),
       endpoint: endpoint?.name ?? "unknown",
       status: dropped ? 0 : (answer?.status ?? 0),
       code: answer ? codeOf(answer) : null,
@@ -81,17 +83,18 @@ function showDate(state: SandboxState): string {
 
 async function answerOrFail(
   deps: ApiServerDeps,
-  asked: { request: IncomingMessage; url: URL; plan: RequestFaults },
+  asked: { request: IncomingMessage; plan: RequestFaults },
 ): Promise<ApiOutcome> {
   const { state, endpoints, limiter } = deps;
-  const { request, url, plan } = asked;
+  const { request, plan } = asked;
+  const target = readTarget(request.url ?? "/");
   try {
-    return await answerApi({ state, endpoints, limiter, request, url, interfere: () => plan.forced });
+    return await answerApi({ state, endpoints, limiter, request, ...target, interfere: () => plan.forced });
   } catch (error) {
     // A client that disconnected is not our failure; nobody reads this answer.
     if (!request.socket.destroyed)
-      state.logger.error({ err: error, path: url.pathname }, "the sandbox failed");
-    const failure = new SandboxRefusalError(500, "internal_error", "The sandbox failed; see its log.");
+      state.logger.error({ err: error, path: target.path }, "the sandbox failed");
+    const failure = refused(500, "internal_error", "The sandbox failed; see its log.");
     const answer = { ...refuse(failure), headers: untouchedHeaders(["sustained"]) };
     return { answer, endpoint: "unknown", caller: undefined };
   }

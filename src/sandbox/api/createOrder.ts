@@ -1,6 +1,5 @@
 import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
 import type { Connection } from "../world/database.ts";
-import { SandboxRefusalError } from "./errors.ts";
 import { addOrders } from "./orderBook.ts";
 import { readLateOrder, readOrderByExternalId } from "./order.sql.ts";
 import { readAddress, readCreateOrder, readQuoteOrder } from "./requestBody.ts";
@@ -9,6 +8,7 @@ import type { SandboxState } from "../world/sandboxState.ts";
 import { ADDRESS_MESSAGES, searchAddress } from "../places/searchAddress.ts";
 import { describeRoute, showAnswer } from "./singleOrders.ts";
 import { formatTime } from "../world/times.ts";
+import { refused } from "./errors.ts";
 
 /**
  * POST /v1/orders. Assumed order of checks: subscription, body, duplicate, branch, zone, address, shifts; so a retry of
@@ -48,7 +48,7 @@ export async function createOrder(state: SandboxState, request: ApiRequest): Pro
 export async function quoteOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const { organization } = request.caller;
   if (organization.plan !== "advanced") {
-    throw new SandboxRefusalError(403, "feature_not_available", "The plan has no quotes.");
+    throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
   const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order);
@@ -97,6 +97,6 @@ async function assertNotDuplicate(
   const name = { ...owner, name: externalOrderId };
   const known = (await readOrderByExternalId(connection, name)) ?? (await readLateOrder(connection, name));
   if (known?.externalOrderId === externalOrderId) {
-    throw new SandboxRefusalError(409, "duplicate_external_order_id", "The externalOrderId is already used.");
+    throw refused(409, "duplicate_external_order_id", "The externalOrderId is already used.");
   }
 }

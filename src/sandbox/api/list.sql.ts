@@ -8,12 +8,12 @@ import { ORDER_FIELDS } from "./order.sql.ts";
 export interface SandboxOrderFilter {
   readonly organizationId: string;
   readonly livemode: boolean;
-  readonly updatedSince: Instant | undefined;
-  readonly updatedUntil: Instant | undefined;
-  readonly pickupFrom: Instant | undefined;
-  readonly pickupUntil: Instant | undefined;
-  readonly deliveryFrom: Instant | undefined;
-  readonly deliveryUntil: Instant | undefined;
+  readonly updatedSince?: Instant | undefined;
+  readonly updatedUntil?: Instant | undefined;
+  readonly pickupFrom?: Instant | undefined;
+  readonly pickupUntil?: Instant | undefined;
+  readonly deliveryFrom?: Instant | undefined;
+  readonly deliveryUntil?: Instant | undefined;
   readonly status: Status | undefined;
   readonly branchId: string | undefined;
   readonly sort: "updatedAt" | "pickupTime";

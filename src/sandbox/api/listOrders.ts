@@ -1,19 +1,17 @@
-import { tryParseInstant } from "../../domain/order/instant.ts";
-import type { Instant } from "../../domain/order/instant.ts";
-import { ASSUMED_CODES } from "../../wire/api.ts";
 import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
-import { makeInvalidRequest, SandboxRefusalError } from "./errors.ts";
 import { readOrders } from "./list.sql.ts";
 import type { SandboxOrderFilter } from "./list.sql.ts";
-import { showOrder, STATUSES } from "./orderRow.ts";
+import { showOrder } from "./orderRow.ts";
 import type { Status } from "./orderRow.ts";
+import {
+  assertWholePeriod,
+  listParametersSchema,
+  ORDER_STATUSES,
+  parseParameters,
+  refuseStatus,
+} from "../../wire/listParameters.ts";
+import { refuseBranch } from "../../wire/refusal.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
-
-const LIMIT_DEFAULT = 50;
-const LIMIT_MAX = 200;
-/** Assumed: the spec shows no maximum offset. */
-const OFFSET_MAX = 10_000_000;
-const DIGITS = /^\d{1,9}$/;
 
 /** GET /v1/orders. */
 export async function listOrders(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
@@ -57,89 +55,36 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
   return Promise.resolve({ status: 200, body: { data, hasMore: false } });
 }
 
-/** Reads the query. Assumed: unknown parameters are ignored; invalid or repeated ones are refused. */
+/** Reads the query. Throws RefusedRequestError. */
 function readFilter(state: SandboxState, { caller, query }: ApiRequest): SandboxOrderFilter {
-  const updatedSince = readTime(query, "updatedSince");
-  const updatedUntil = readTime(query, "updatedUntil");
-  if ((updatedSince === undefined) !== (updatedUntil === undefined)) {
-    // Assumed: the code; the spec only shows the status.
-    throw new SandboxRefusalError(
-      422,
-      ASSUMED_CODES.updatedPeriodIncomplete,
-      "updatedSince and updatedUntil must be sent together.",
-    );
-  }
+  const {
+    status,
+    branch,
+    sort = "updatedAt",
+    offset = 0,
+    ...asked
+  } = parseParameters(listParametersSchema, query);
+  assertWholePeriod(asked);
   const { organizationId } = caller.organization;
   return {
+    ...asked,
     organizationId,
     livemode: caller.livemode,
-    updatedSince,
-    updatedUntil,
-    pickupFrom: readTime(query, "pickupFrom"),
-    pickupUntil: readTime(query, "pickupUntil"),
-    deliveryFrom: readTime(query, "deliveryFrom"),
-    deliveryUntil: readTime(query, "deliveryUntil"),
-    status: readStatus(query),
-    branchId: readBranchId(state, organizationId, query),
-    sort: readSort(query),
-    limit: readCount(query, "limit", { fallback: LIMIT_DEFAULT, min: 1, max: LIMIT_MAX }),
-    offset: readCount(query, "offset", { fallback: 0, min: 0, max: OFFSET_MAX }),
+    status: status === undefined ? undefined : readStatus(status),
+    branchId: branch === undefined ? undefined : findBranchId(state, organizationId, branch),
+    sort,
+    offset,
   };
 }
 
-function readOne(query: URLSearchParams, name: string): string | undefined {
-  const values = query.getAll(name);
-  if (values.length > 1) throw makeInvalidRequest(`${name} must be sent once.`);
-  return values[0];
-}
-
-function readTime(query: URLSearchParams, name: string): Instant | undefined {
-  const text = readOne(query, name);
-  if (text === undefined) return undefined;
-  const instant = tryParseInstant(text);
-  if (instant !== undefined) return instant;
-  const hint = text.includes(" ") ? " A + in a query must be written %2B." : "";
-  throw makeInvalidRequest(`${name} must be an ISO 8601 date-time with an offset.${hint}`);
-}
-
-function readStatus(query: URLSearchParams): Status | undefined {
-  const text = readOne(query, "status");
-  if (text === undefined) return undefined;
-  const status = STATUSES.find((each) => each === text);
-  // Assumed: an unknown status is refused.
-  if (!status) throw makeInvalidRequest(`status must be one of ${STATUSES.join(", ")}.`);
+function readStatus(text: string): Status {
+  const status = ORDER_STATUSES.find((each) => each === text);
+  if (!status) throw refuseStatus();
   return status;
 }
 
-function readBranchId(
-  state: SandboxState,
-  organizationId: string,
-  query: URLSearchParams,
-): string | undefined {
-  const text = readOne(query, "branch");
-  if (text === undefined) return undefined;
-  const branch = state.directory.findBranch(organizationId, text);
-  // Assumed: the status and the code; the spec only says that it is an error.
-  if (!branch)
-    throw new SandboxRefusalError(422, ASSUMED_CODES.branchNotFound, "No branch has this reference or id.");
+function findBranchId({ directory }: SandboxState, organizationId: string, name: string): string {
+  const branch = directory.findBranch(organizationId, name);
+  if (!branch) throw refuseBranch();
   return branch.branchId;
-}
-
-function readSort(query: URLSearchParams): SandboxOrderFilter["sort"] {
-  const text = readOne(query, "sort") ?? "updatedAt";
-  if (text === "updatedAt" || text === "pickupTime") return text;
-  throw makeInvalidRequest("sort must be updatedAt or pickupTime.");
-}
-
-/** Assumed: a number outside the range is refused, not cut. */
-function readCount(
-  query: URLSearchParams,
-  name: string,
-  range: { fallback: number; min: number; max: number },
-): number {
-  const text = readOne(query, name);
-  if (text === undefined) return range.fallback;
-  const count = DIGITS.test(text) ? Number(text) : Number.NaN;
-  if (count >= range.min && count <= range.max) return count;
-  throw makeInvalidRequest(`${name} must be a whole number from ${range.min} to ${range.max}.`);
 }

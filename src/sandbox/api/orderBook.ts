@@ -4,7 +4,6 @@ import { chance } from "../world/chance.ts";
 import type { Connection } from "../world/database.ts";
 import { emitEvents } from "../events/emitEvents.ts";
 import type { DeliveryPlan } from "../events/emitEvents.ts";
-import { makeOrderNotFound } from "./errors.ts";
 import { planNextMove } from "../fleet/fleetPace.ts";
 import {
   insertCharges,
@@ -22,6 +21,7 @@ import { addMillis } from "../world/sandboxClock.ts";
 import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { cutTo } from "../world/times.ts";
+import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
 
 /** Deliberate treatment of one change, regardless of the shares in force. */
 export interface ChangePlan extends DeliveryPlan {
@@ -96,7 +96,7 @@ export async function addOrders(
 /** The order as its writer sees it, including changes that readers do not see yet. Throws order_not_found. */
 export async function findForChange(connection: Connection, order: OrderName): Promise<OrderRow> {
   const row = (await readOrder(connection, order)) ?? (await readLateOrder(connection, order));
-  if (!row) throw makeOrderNotFound();
+  if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
   return (await readLateChange(connection, row.number)) ?? row;
 }
 

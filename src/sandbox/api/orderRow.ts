@@ -1,19 +1,12 @@
 import type { Instant } from "../../domain/order/instant.ts";
+import type { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { WireOrder } from "../../wire/order.ts";
 import type { Directory } from "../world/directory.ts";
 import type { Faults, Granularity } from "../control/faults.ts";
 import { formatTime } from "../world/times.ts";
 
-/** The statuses in life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
-export const STATUSES = [
-  "created",
-  "arrived_for_pickup",
-  "picked_up",
-  "arrived_for_delivery",
-  "delivered",
-  "cancelled",
-] as const;
-export type Status = (typeof STATUSES)[number];
+/** In life-cycle order. Assumed: `delivered` is final; the spec's list is incomplete. */
+export type Status = (typeof ORDER_STATUSES)[number];
 
 const NEXT: Readonly<Partial<Record<Status, Status>>> = {
   created: "arrived_for_pickup",

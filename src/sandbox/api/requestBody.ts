@@ -1,7 +1,7 @@
 import type { z } from "zod";
 import { addressSchema, createOrderSchema, updateOrderSchema } from "../../wire/api.ts";
 import type { CreateOrderRequest, UpdateOrderRequest, WireAddress } from "../../wire/api.ts";
-import { makeInvalidRequest } from "./errors.ts";
+import { refuseParameter } from "../../wire/refusal.ts";
 
 /** Assumed: the spec shows no maximum length for any field. */
 const TEXT_LENGTH_MAX = 255;
@@ -10,7 +10,7 @@ const DEPTH_MAX = 16;
 /** Reads the body of POST /v1/orders. Throws invalid_request. */
 export function readCreateOrder(body: unknown): CreateOrderRequest {
   const order = read(createOrderSchema, body);
-  if (order.externalOrderId === "") throw makeInvalidRequest("externalOrderId must not be empty.");
+  if (order.externalOrderId === "") throw refuseParameter("externalOrderId must not be empty.");
   return order;
 }
 
@@ -32,7 +32,7 @@ export function readAddress(body: unknown): WireAddress {
 
 function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const result = schema.safeParse(body);
-  if (!result.success) throw makeInvalidRequest(describe(result.error));
+  if (!result.success) throw refuseParameter(describe(result.error));
   assertStorable(result.data, "body", 0);
   return result.data;
 }
@@ -45,13 +45,13 @@ function describe(error: z.ZodError): string {
 
 /** The database's text can hold neither NUL nor half a surrogate pair. */
 function assertStorable(value: unknown, path: string, depth: number): void {
-  if (depth > DEPTH_MAX) throw makeInvalidRequest(`${path} is nested too deeply.`);
+  if (depth > DEPTH_MAX) throw refuseParameter(`${path} is nested too deeply.`);
   if (typeof value === "string") {
     if (value.length > TEXT_LENGTH_MAX) {
-      throw makeInvalidRequest(`${path} is longer than ${TEXT_LENGTH_MAX} characters.`);
+      throw refuseParameter(`${path} is longer than ${TEXT_LENGTH_MAX} characters.`);
     }
     if (value.includes("\0") || !value.isWellFormed()) {
-      throw makeInvalidRequest(`${path} holds characters that are not text.`);
+      throw refuseParameter(`${path} holds characters that are not text.`);
     }
   } else if (typeof value === "object" && value !== null) {
     for (const [key, member] of Object.entries(value)) assertStorable(member, `${path}.${key}`, depth + 1);

@@ -1,15 +1,17 @@
 import type { WireAddress } from "../../wire/api.ts";
 import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
-import { SandboxRefusalError, makeOrderNotFound } from "./errors.ts";
 import { findForChange, moveOrders, patchOrder } from "./orderBook.ts";
 import type { OrderPatch } from "./orderBook.ts";
-import { nextStatus, showOrder, STATUSES } from "./orderRow.ts";
+import { nextStatus, showOrder } from "./orderRow.ts";
+import { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { OrderRow, Status } from "./orderRow.ts";
 import { readOrder } from "./order.sql.ts";
 import type { OrderName } from "./order.sql.ts";
 import { readUpdateOrder } from "./requestBody.ts";
 import { routeOrder } from "../places/routeOrder.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
+import { refused } from "./errors.ts";
+import { ORDER_NOT_FOUND, RefusedRequestError } from "../../wire/refusal.ts";
 
 /** The last status in which each may cancel (spec, "States and transitions"). */
 const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_for_delivery" } as const;
@@ -18,7 +20,7 @@ const CANCELLATION_LIMITS = { business: "arrived_for_pickup", fleet: "arrived_fo
 export async function getOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
   const row = await readOrder(state.pool, name);
-  if (!row) throw makeOrderNotFound();
+  if (!row) throw new RefusedRequestError(ORDER_NOT_FOUND);
   return showAnswer(state, row);
 }
 
@@ -40,10 +42,11 @@ export async function cancelOrder(state: SandboxState, request: ApiRequest): Pro
 /** Throws order_not_cancellable if `by` may no longer cancel the order. */
 export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_LIMITS): void {
   const limit = CANCELLATION_LIMITS[by];
-  if (row.status !== "cancelled" && STATUSES.indexOf(row.status) <= STATUSES.indexOf(limit)) return;
+  if (row.status !== "cancelled" && ORDER_STATUSES.indexOf(row.status) <= ORDER_STATUSES.indexOf(limit))
+    return;
   const message =
     row.status === "cancelled" ? "The order is already cancelled." : `The order is past ${limit}.`;
-  throw new SandboxRefusalError(422, "order_not_cancellable", message);
+  throw refused(422, "order_not_cancellable", message);
 }
 
 /**
@@ -52,7 +55,7 @@ export function assertCancellable(row: OrderRow, by: keyof typeof CANCELLATION_L
  */
 export async function advanceOrder(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const name = nameOrder(request);
-  if (request.caller.livemode) throw makeOrderNotFound();
+  if (request.caller.livemode) throw new RefusedRequestError(ORDER_NOT_FOUND);
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
     const [advanced] = await moveOrders(state, connection, [{ row: before, status: mustAdvance(before) }]);
@@ -67,11 +70,7 @@ export function mustAdvance(row: OrderRow): Status {
   const next = nextStatus(row.status);
   if (next) return next;
   // Assumed: the code; the spec shows none for this endpoint.
-  throw new SandboxRefusalError(
-    422,
-    "order_not_advanceable",
-    `An order in ${row.status} has no next status.`,
-  );
+  throw refused(422, "order_not_advanceable", `An order in ${row.status} has no next status.`);
 }
 
 /**
@@ -85,7 +84,7 @@ export async function updateOrder(state: SandboxState, request: ApiRequest): Pro
   const row = await state.write(async (connection) => {
     const before = await findForChange(connection, name);
     if (before.status !== "created" && before.status !== "arrived_for_pickup") {
-      throw new SandboxRefusalError(422, "order_not_changeable", `The order is ${before.status}.`);
+      throw refused(422, "order_not_changeable", `The order is ${before.status}.`);
     }
     const patch = await planPatch(state, before, update);
     return Object.keys(patch).length === 0 ? before : patchOrder(state, connection, before, patch);
@@ -150,6 +149,6 @@ export function showAnswer(state: SandboxState, row: OrderRow, status = 200): Ap
 
 function nameOrder({ caller, reference }: ApiRequest): OrderName {
   // The database's text cannot hold NUL, so no order has such a name.
-  if (reference.includes("\0")) throw makeOrderNotFound();
+  if (reference.includes("\0")) throw new RefusedRequestError(ORDER_NOT_FOUND);
   return { organizationId: caller.organization.organizationId, livemode: caller.livemode, name: reference };
 }

@@ -3,9 +3,9 @@ import { makeCode } from "../world/chance.ts";
 import { applyChange, control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { deleteKey, insertKey } from "./control.sql.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { deleteEndpoint } from "../events/event.sql.ts";
 import { setWebhook } from "../events/webhooks.ts";
+import { refused } from "../api/errors.ts";
 
 const none = z.strictObject({});
 const webhookSchema = z.strictObject({
@@ -41,18 +41,18 @@ export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
       none,
       async (_given, { endpoint = "" }) => {
         const existed = await state.write((connection) => deleteEndpoint(connection, endpoint));
-        if (!existed) throw new SandboxRefusalError(404, "not_found", "There is no such endpoint.");
+        if (!existed) throw refused(404, "not_found", "There is no such endpoint.");
         return { deleted: endpoint };
       },
     ),
     control(["POST", "/keys", "Adds an API key"], keySchema, async ({ organization, mode, apiKey }) => {
       if (!state.directory.findOrganization(organization)) {
-        throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
+        throw refused(404, "not_found", "There is no such organization.");
       }
       const made = apiKey ?? `dos_${mode}_${makeCode(16, state.dials.seed, "key", organization, mode)}`;
       const livemode = mode === "live";
       if (!made.includes(`_${mode}_`)) {
-        throw new SandboxRefusalError(422, "wrong_mode", "The key's infix must name its mode.");
+        throw refused(422, "wrong_mode", "The key's infix must name its mode.");
       }
       await applyChange(state, (connection) =>
         insertKey(connection, { apiKey: made, organizationId: organization, livemode }),
@@ -62,7 +62,7 @@ export function makeAccessControls({ state }: ControlDeps): readonly Control[] {
     control(["DELETE", "/keys/:key", "Revokes an API key"], none, async (_given, { key = "" }) => {
       await applyChange(state, async (connection) => {
         const existed = await deleteKey(connection, key);
-        if (!existed) throw new SandboxRefusalError(404, "not_found", "There is no such key.");
+        if (!existed) throw refused(404, "not_found", "There is no such key.");
       });
       return { revoked: true };
     }),

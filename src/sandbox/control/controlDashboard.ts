@@ -14,9 +14,9 @@ import type { Connection } from "../world/database.ts";
 import { isUuid } from "../world/directory.ts";
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
 import type { Branch } from "../world/directory.sql.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { geocode } from "../places/geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
+import { refused } from "../api/errors.ts";
 
 const organizationSchema = z.strictObject({
   plan: z.enum(PLANS).optional(),
@@ -51,7 +51,7 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
       async ({ plan = null, subscription = null }, { organization = "" }) => {
         await apply(async (connection) => {
           const exists = await updateOrganization(connection, organization, { plan, subscription });
-          if (!exists) throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
+          if (!exists) throw refused(404, "not_found", "There is no such organization.");
         });
         return state.directory.findOrganization(organization);
       },
@@ -110,22 +110,22 @@ function assertFreeReference(state: SandboxState, branchId: string, reference: s
   if (reference === null) return;
   // A UUID-shaped value is read as an id, so a reference must not look like one (spec, "Branch object").
   if (isUuid(reference)) {
-    throw new SandboxRefusalError(422, "invalid_request", "A branch reference cannot be a UUID.");
+    throw refused(422, "invalid_request", "A branch reference cannot be a UUID.");
   }
   const { organizationId } = state.directory.branchById(branchId);
   const owner = state.directory.findBranch(organizationId, reference);
   if (owner && owner.branchId !== branchId) {
-    throw new SandboxRefusalError(409, "reference_taken", "Another branch has this reference.");
+    throw refused(409, "reference_taken", "Another branch has this reference.");
   }
 }
 
 function findBranch(state: SandboxState, organization: string, name: string): Branch {
   const branch = state.directory.findBranch(organization, name);
-  if (!branch) throw new SandboxRefusalError(404, "branch_not_found", "There is no such branch.");
+  if (!branch) throw refused(404, "branch_not_found", "There is no such branch.");
   return branch;
 }
 
 function assertZone(state: SandboxState, code: string): void {
   if (state.directory.zones().some((zone) => zone.code === code)) return;
-  throw new SandboxRefusalError(404, "zone_not_found", "There is no such zone.");
+  throw refused(404, "zone_not_found", "There is no such zone.");
 }

@@ -2,7 +2,6 @@ import { z } from "zod";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
 import { readCharge, readEvents, readOrdersAfter } from "./control.sql.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { moveOrders } from "../api/orderBook.ts";
 import type { ChangePlan } from "../api/orderBook.ts";
 import { showOrder } from "../api/orderRow.ts";
@@ -11,6 +10,7 @@ import { readAnyOrder, readLateChange } from "../api/order.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
 import { canTakeOrders, makeOrders } from "../fleet/traffic.ts";
+import { refused } from "../api/errors.ts";
 
 const ORDERS_MADE_MAX = 100_000;
 const PAGE_MAX = 10_000;
@@ -82,7 +82,7 @@ async function orderSome(state: SandboxState, request: z.infer<typeof makeSchema
   const at = branch === undefined ? undefined : state.directory.findBranch(organization, branch);
   const choices = at ? [at] : state.directory.branchesOf(organization);
   if ((branch !== undefined && !at) || !choices.some(canTakeOrders)) {
-    throw new SandboxRefusalError(404, "branch_not_found", "No branch of that name takes orders.");
+    throw refused(404, "branch_not_found", "No branch of that name takes orders.");
   }
   const rows = await makeOrders(state, {
     organizationId: organization,
@@ -111,7 +111,7 @@ async function showTruth(state: SandboxState, given: z.infer<typeof truthSchema>
 
 async function showOne(state: SandboxState, reference: string): Promise<unknown> {
   const row = await readAnyOrder(state.pool, reference);
-  if (!row) throw new SandboxRefusalError(404, "order_not_found", "No order has this reference.");
+  if (!row) throw refused(404, "order_not_found", "No order has this reference.");
   return {
     order: show(state, row),
     charged: await readCharge(state.pool, row.number),
@@ -127,7 +127,7 @@ async function changeStatus(
 ): Promise<unknown> {
   const row = await state.write(async (connection) => {
     const seen = await readAnyOrder(connection, reference);
-    if (!seen) throw new SandboxRefusalError(404, "order_not_found", "No order has this reference.");
+    if (!seen) throw refused(404, "order_not_found", "No order has this reference.");
     const before = (await readLateChange(connection, seen.number)) ?? seen;
     const [after] = await moveOrders(state, connection, [{ row: before, status: decide(before) }], plan);
     return after ?? before;

@@ -9,12 +9,13 @@ import { makeDashboardControls } from "./controlDashboard.ts";
 import { makeEventControls } from "./controlEvents.ts";
 import { makeOrderControls } from "./controlOrders.ts";
 import { makeWorldControls } from "./controlWorld.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { MARK } from "../world/mark.ts";
 import { renderPage } from "../ui/page.ts";
 import { PAGE_STYLE } from "../ui/pageStyle.ts";
-import { matchPath } from "../world/paths.ts";
+import { matchPath } from "../../wire/endpoints.ts";
 import { readText } from "../http/readBody.ts";
+import { refused } from "../api/errors.ts";
+import { RefusedRequestError } from "../../wire/refusal.ts";
 
 const PREFIX = "/_sandbox";
 const BODY_BYTES_MAX = 1_048_576;
@@ -81,7 +82,7 @@ async function runControl(
   const hit = found.find(({ control }) => control.method === request.method);
   if (!hit) {
     const code = found.length === 0 ? "not_found" : "method_not_allowed";
-    throw new SandboxRefusalError(found.length === 0 ? 404 : 405, code, "See GET /_sandbox/help.");
+    throw refused(found.length === 0 ? 404 : 405, code, "See GET /_sandbox/help.");
   }
   const isRead = request.method === "GET";
   const given = isRead ? Object.fromEntries(url.searchParams) : parseGiven(text, isForm);
@@ -101,28 +102,24 @@ function parseGiven(text: string, isForm: boolean): unknown {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new SandboxRefusalError(400, "invalid_json", "The body is not JSON.");
+    throw refused(400, "invalid_json", "The body is not JSON.");
   }
 }
 
 /** There is no login: a proxy, or a foreign host name that resolves to this machine, would open it to everybody. */
 function assertLocal(request: IncomingMessage): void {
   if (isLocalRequest(request)) return;
-  throw new SandboxRefusalError(
-    403,
-    "not_local",
-    "The control interface only answers direct requests from this machine.",
-  );
+  throw refused(403, "not_local", "The control interface only answers direct requests from this machine.");
 }
 
 /** Browsers send `none` for an address typed by a person. */
 function assertSameSite(request: IncomingMessage): void {
   if (request.headers["sec-fetch-site"] === "none" || isSameOrigin(request)) return;
-  throw new SandboxRefusalError(403, "cross_site", "The control interface does not answer other sites.");
+  throw refused(403, "cross_site", "The control interface does not answer other sites.");
 }
 
 function explain(error: unknown): { status: number; code: string; message: string } {
-  if (error instanceof SandboxRefusalError) return error;
+  if (error instanceof RefusedRequestError) return error;
   if (error instanceof z.ZodError) {
     const issues = error.issues.map((issue) => `${issue.path.join(".") || "body"}: ${issue.message}`);
     return { status: 422, code: "invalid_request", message: issues.join("; ") };

@@ -2,13 +2,13 @@ import { z } from "zod";
 import { parseInstant } from "../../domain/order/instant.ts";
 import { control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { putEndpoint, readEndpoints } from "../events/event.sql.ts";
 import { faultsPatchSchema } from "./faults.ts";
 import { defaultPast, seedOrders } from "../seed/seedOrders.ts";
 import { setFleetSpeed } from "../fleet/fleet.ts";
 import { readOverview } from "../ui/overview.ts";
 import { createWorld, saveFleetSpeed } from "../world/world.sql.ts";
+import { refused } from "../api/errors.ts";
 
 const SEEDED_COUNT_MAX = 5_000_000;
 const none = z.strictObject({});
@@ -61,7 +61,7 @@ export function makeWorldControls(deps: ControlDeps): readonly Control[] {
       z.strictObject({ advanceMs: fields.ms }),
       async ({ advanceMs }) => {
         if (state.clock.kind === "real") {
-          throw new SandboxRefusalError(409, "real_clock", "The sandbox runs on the real clock.");
+          throw refused(409, "real_clock", "The sandbox runs on the real clock.");
         }
         await loop.advance(advanceMs);
         return readOverview(deps);
@@ -104,7 +104,7 @@ async function resetWorld(deps: ControlDeps, seed: number): Promise<void> {
 async function seedPast({ state }: ControlDeps, given: z.infer<typeof pastSchema>): Promise<unknown> {
   const { orders, organization, mode, since, until } = given;
   if (!state.directory.findOrganization(organization)) {
-    throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
+    throw refused(404, "not_found", "There is no such organization.");
   }
   const past = defaultPast(state.clock.now());
   const made = await seedOrders(state, {

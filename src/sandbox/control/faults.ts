@@ -1,18 +1,8 @@
 import { z } from "zod";
+import { CONTRACT_ENDPOINTS } from "../../wire/endpoints.ts";
 
-/** Names of the endpoints, as used by faults and journal. */
-export const ENDPOINT_NAMES = [
-  "createOrder",
-  "quoteOrder",
-  "listOrders",
-  "getOrder",
-  "updateOrder",
-  "cancelOrder",
-  "advanceOrder",
-  "validateAddress",
-  "listBranches",
-] as const;
-export type EndpointName = (typeof ENDPOINT_NAMES)[number];
+/** Names of the endpoints, as used by faults and journal. @internal */
+export const ENDPOINT_NAMES = CONTRACT_ENDPOINTS.map(({ name }) => name);
 
 /** Form values are text; an empty field counts as absent. */
 const share = z.coerce.number().min(0).max(1);

@@ -1,5 +1,4 @@
 import type { Connection } from "../world/database.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { readEvents } from "./control.sql.ts";
 import type { FaultTimer } from "./faultTimer.ts";
 import { moveOrders, patchOrder } from "../api/orderBook.ts";
@@ -11,6 +10,7 @@ import { SCENARIOS } from "./scenarios.ts";
 import type { Scenario, ScenarioOptions, ScenarioStep } from "./scenarios.ts";
 import { assertCancellable, mustAdvance } from "../api/singleOrders.ts";
 import { makeOrders } from "../fleet/traffic.ts";
+import { refused } from "../api/errors.ts";
 
 export interface ScenarioRequest {
   readonly name: string;
@@ -32,7 +32,7 @@ export interface ScenarioReport {
 }
 
 /**
- * Runs a scenario on one order. Throws SandboxRefusalError for an unknown scenario, order or option, and for an order
+ * Runs a scenario on one order. Throws RefusedRequestError for an unknown scenario, order or option, and for an order
  * with too few statuses left; then nothing has happened.
  */
 export async function runScenario(
@@ -71,7 +71,7 @@ function findScenario(name: string): Scenario {
   const scenario = SCENARIOS.find((each) => each.name === name);
   if (scenario) return scenario;
   const names = SCENARIOS.map((each) => each.name).join(", ");
-  throw new SandboxRefusalError(404, "scenario_not_found", `Unknown scenario. Known scenarios: ${names}.`);
+  throw refused(404, "scenario_not_found", `Unknown scenario. Known scenarios: ${names}.`);
 }
 
 function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>>): ScenarioOptions {
@@ -84,7 +84,7 @@ function readOptions(scenario: Scenario, given: Readonly<Record<string, unknown>
       !(number >= 0 && number <= 86_400_000)
     ) {
       const known = Object.keys(scenario.options).join(", ") || "none";
-      throw new SandboxRefusalError(
+      throw refused(
         422,
         "unknown_option",
         `The scenario ${scenario.name} takes these numeric options: ${known}.`,
@@ -109,11 +109,7 @@ async function makeSubject(state: SandboxState): Promise<string> {
 async function findSubject(connection: Connection, reference: string): Promise<OrderRow> {
   const row = await readAnyOrder(connection, reference);
   if (!row) {
-    throw new SandboxRefusalError(
-      404,
-      "order_not_found",
-      "No order that readers can see has this reference.",
-    );
+    throw refused(404, "order_not_found", "No order that readers can see has this reference.");
   }
   return (await readLateChange(connection, row.number)) ?? row;
 }

@@ -2,10 +2,10 @@ import type { Mode } from "../../domain/source/orderSource.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
-import { SandboxRefusalError } from "../api/errors.ts";
 import { putEndpoint } from "./event.sql.ts";
 import type { WebhookEndpoint } from "./event.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
+import { refused } from "../api/errors.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
 const DEFAULT_SCHEME = "standard-webhooks";
@@ -28,9 +28,9 @@ export interface WebhookRequest {
 export async function setWebhook(state: SandboxState, request: WebhookRequest): Promise<WebhookEndpoint> {
   const { organizationId, mode, url, secret, scheme = DEFAULT_SCHEME, name = "main" } = request;
   const plan = state.directory.findOrganization(organizationId)?.plan;
-  if (plan === undefined) throw new SandboxRefusalError(404, "not_found", "There is no such organization.");
+  if (plan === undefined) throw refused(404, "not_found", "There is no such organization.");
   if (plan !== "advanced") {
-    throw new SandboxRefusalError(403, "feature_not_available", "The plan has no webhooks.");
+    throw refused(403, "feature_not_available", "The plan has no webhooks.");
   }
   if (!URL.canParse(url) || !/^https?:$/.test(new URL(url).protocol)) {
     throw new ConfigurationError("A webhook's address must be an http or https URL.");

@@ -1,5 +1,5 @@
 import type { IncomingMessage } from "node:http";
-import { SandboxRefusalError } from "../api/errors.ts";
+import { refused } from "../api/errors.ts";
 
 /** Assumed: the spec shows no size limit for bodies. */
 const BODY_BYTES_MAX = 65_536;
@@ -13,7 +13,7 @@ export async function readText(request: IncomingMessage, bytesMax = BODY_BYTES_M
   for await (const chunk of body) {
     length += chunk.length;
     if (length > bytesMax) {
-      throw new SandboxRefusalError(413, "payload_too_large", `The body exceeds ${bytesMax} bytes.`, {
+      throw refused(413, "payload_too_large", `The body exceeds ${bytesMax} bytes.`, {
         Connection: "close",
       });
     }
@@ -32,6 +32,6 @@ export async function readBody(request: IncomingMessage): Promise<unknown> {
   try {
     return JSON.parse(text) as unknown;
   } catch {
-    throw new SandboxRefusalError(400, "invalid_json", "The body is not JSON.");
+    throw refused(400, "invalid_json", "The body is not JSON.");
   }
 }

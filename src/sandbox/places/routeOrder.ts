@@ -1,12 +1,13 @@
 import type { CreateOrderRequest, WireAddress } from "../../wire/api.ts";
 import type { Branch, Zone } from "../world/directory.sql.ts";
-import { makeInvalidRequest, SandboxRefusalError } from "../api/errors.ts";
 import type { Coordinates } from "./geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { shownTime } from "../world/sandboxState.ts";
 import { isCovered, measureDistance, resolveTimes } from "../fleet/schedule.ts";
 import type { ResolvedTimes } from "../fleet/schedule.ts";
 import { ADDRESS_MESSAGES, searchAddress } from "./searchAddress.ts";
+import { refused } from "../api/errors.ts";
+import { refuseParameter } from "../../wire/refusal.ts";
 
 /** The destination and times of an order; the same for a quote and the order that follows it. */
 export interface Route {
@@ -20,7 +21,7 @@ export interface Route {
 
 /**
  * Checks and routes an order (spec, "POST /v1/orders"); stores only the result of an address search. Throws
- * SandboxRefusalError with the code of the first problem.
+ * RefusedRequestError with the code of the first problem.
  */
 export async function routeOrder(
   state: SandboxState,
@@ -30,7 +31,7 @@ export async function routeOrder(
   },
 ): Promise<Route> {
   // Assumed: asap is the only mode.
-  if (order.schedule.mode !== "asap") throw makeInvalidRequest("schedule.mode must be asap.");
+  if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
   const branch = findOpenBranch(state, organizationId, order.branch);
   const zone = chooseZone(state, branch, order.zoneCode);
   const found = await locate(state, organizationId, order.customer.address);
@@ -46,7 +47,7 @@ function planTrip(
   const { utcOffsetMinutes, dials } = state;
   if (branch.coordinates === null) {
     // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
-    throw new SandboxRefusalError(422, "branch_not_located", "The branch's main address has no coordinates.");
+    throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
   }
   const distanceKm = measureDistance(branch.coordinates, coordinates);
   const times = resolveTimes({
@@ -59,7 +60,7 @@ function planTrip(
   });
   if (!isCovered(zone.shifts, times.pickupTime, utcOffsetMinutes)) {
     // Assumed: 422; the spec does not show the status.
-    throw new SandboxRefusalError(422, "no_shift_coverage", "No courier shift covers the order.");
+    throw refused(422, "no_shift_coverage", "No courier shift covers the order.");
   }
   return { distanceKm, times };
 }
@@ -75,15 +76,15 @@ async function locate(
   if (coordinates) return { address, coordinates };
   const found = await searchAddress(state, organizationId, address);
   // Assumed: 422; the spec does not show the status of the address_* codes.
-  if (!found.valid) throw new SandboxRefusalError(422, found.reason, ADDRESS_MESSAGES[found.reason]);
+  if (!found.valid) throw refused(422, found.reason, ADDRESS_MESSAGES[found.reason]);
   return { address: found.normalized, coordinates: found.coordinates };
 }
 
 function findOpenBranch(state: SandboxState, organizationId: string, name: string): Branch {
   const branch = state.directory.findBranch(organizationId, name);
   // Assumed: both codes and the status; the spec only says that a closed branch is rejected.
-  if (!branch) throw new SandboxRefusalError(422, "branch_not_found", "No branch has this reference or id.");
-  if (branch.closed) throw new SandboxRefusalError(422, "branch_closed", "The branch is closed.");
+  if (!branch) throw refused(422, "branch_not_found", "No branch has this reference or id.");
+  if (branch.closed) throw refused(422, "branch_closed", "The branch is closed.");
   return branch;
 }
 
@@ -91,12 +92,12 @@ function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | unde
   const primary = branch.connections.find((connection) => connection.isPrimary);
   // Assumed: also with a zoneCode. The spec's prerequisites require a primary connection of the branch.
   if (!primary) {
-    throw new SandboxRefusalError(422, "branch_not_connected", "The branch has no primary connection.");
+    throw refused(422, "branch_not_connected", "The branch has no primary connection.");
   }
   const code = zoneCode ?? primary.zoneCode;
   if (!branch.connections.some((connection) => connection.zoneCode === code)) {
     // Assumed: the code and the status; the spec only lists the accepted values.
-    throw new SandboxRefusalError(422, "zone_not_connected", "The branch is not connected to this zone.");
+    throw refused(422, "zone_not_connected", "The branch is not connected to this zone.");
   }
   return state.directory.zoneByCode(code);
 }

@@ -77,9 +77,9 @@ describe("order-mirror export", () => {
 
   it.each([
     [["--format", "xml"], /Allowed choices are csv, ndjson/],
-    [["--updated-since", "2026-11-20T11:00:00Z"], /must be given together/],
+    [["--updated-since", "2026-11-20T11:00:00Z"], /must be sent together/],
     [["--pickup-from", "yesterday"], /"yesterday" is neither an ISO 8601 duration nor an instant/],
-    [["--branch", "nowhere"], /--branch matches no branch/],
+    [["--branch", "nowhere"], /No branch has this reference or id/],
     [["--source", "other"], /There is no source other/],
   ])("%j is wrong usage: exit code 2, a sentence, and nothing on stdout", async (args, sentence) => {
     const { code, stdout, stderr } = await run(...args);
@@ -96,8 +96,8 @@ describe("order-mirror export", () => {
 
   it.each([
     [["--updated-since", "yesterday"], '"yesterday" is neither an ISO 8601 duration nor an instant.'],
-    [["--updated-since", "P1D"], "--updated-since and --updated-until must be given together."],
-    [["--status", ""], "--status must be a text of 1 to 255 characters."],
+    [["--updated-since", "P1D"], "--updated-since and --updated-until must be sent together."],
+    [["--fleet", ""], "--fleet must be a text of 1 to 255 characters."],
     [["--json"], "--json prints a summary, but stdout is used for the orders."],
   ])("refuses %j in the words of the command line, and as JSON", async (args, message) => {
     const output = args.includes("--json") ? [] : ["--json", "--output", path.join(folder, "none")];

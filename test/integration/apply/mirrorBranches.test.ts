@@ -14,6 +14,7 @@ import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeMemoryProvider } from "../../support/providers/memoryProvider.ts";
+import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 
@@ -99,6 +100,53 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   restart();
   await task.run(lead());
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
+});
+
+it("reads them again when an order names one that the list does not have, and every three minutes", async () => {
+  let asked = 0;
+  const listBranches = () => {
+    asked += 1;
+    const raws = [branch("a"), branch("b")];
+    return Promise.resolve({ raws, hasMore: false, data: [], request_id: "test" });
+  };
+  const task = makeMirrorBranches({
+    source: { sourceId: "live" },
+    client: { ...makeMemoryProvider(), listBranches },
+    pool,
+    logger: silentLogger,
+  });
+  // The same term each time.
+  const { term } = lead();
+  const readsAgain = async (secondsLater: number) => {
+    await pool.query(
+      "update mirror.sources set branches_read_at = clock_timestamp() - $1 * interval '1 second'",
+      [secondsLater],
+    );
+    const before = asked;
+    await task.run({ term, signal });
+    return asked > before;
+  };
+  const change = async (named: unknown, at = new Date().toISOString()) => {
+    await pool.query("truncate mirror.orders");
+    await insertOrder(pool, "live", orderText({ updatedAt: at, branch: named }));
+  };
+  await task.run({ term, signal });
+  expect(asked).toBe(1);
+  expect([await readsAgain(60), await readsAgain(181)]).toEqual([false, true]);
+  await change({ id: "a", reference: "ref-a" });
+  expect(await readsAgain(60)).toBe(false);
+  for (const named of [{ id: "c" }, { id: "a", reference: "renamed" }, { reference: "new" }]) {
+    await change(named);
+    expect([named, await readsAgain(60)]).toEqual([named, true]);
+    expect(await readsAgain(5)).toBe(false);
+  }
+  await pool.query("update mirror.branches set closed_at = now() where branch_id = 'b'");
+  await change({ id: "b", reference: "ref-b" });
+  expect(await readsAgain(60)).toBe(true);
+  // A backfill brings orders of branches that closed long ago.
+  await change({ id: "c" }, "2026-01-01T10:00:00Z");
+  expect(await readsAgain(60)).toBe(false);
+  await pool.query("truncate mirror.orders");
 });
 
 it("closes no branch because of an incomplete list", async () => {

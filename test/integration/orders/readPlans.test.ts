@@ -1,5 +1,5 @@
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { findBranchId } from "../../../src/orders/branches.sql.ts";
+import { findBranch } from "../../../src/orders/branches.sql.ts";
 import { FEED_BEGINNING, readChanges, readFeedEnd } from "../../../src/changes/changeFeed.sql.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { countExportedOrders, readOrderRows, readOrderTexts } from "../../../src/orders/orderExport.sql.ts";
@@ -216,14 +216,14 @@ describe("single looks", () => {
           { sourceId: "live", reference: "none", after: 0n },
         ]),
     ],
-    ["a branch by id", (pool) => findBranchId(pool, { sourceId: "live", branch: { id: "b-7" } })],
+    ["a branch by id", (pool) => findBranch(pool, { sourceId: "live", branch: { id: "b-7" } })],
     [
       "a branch that is none, by id",
-      (pool) => findBranchId(pool, { sourceId: "live", branch: { id: crypto.randomUUID() } }),
+      (pool) => findBranch(pool, { sourceId: "live", branch: { id: crypto.randomUUID() } }),
     ],
     [
       "a branch by reference",
-      (pool) => findBranchId(pool, { sourceId: "live", branch: { reference: "branch 7" } }),
+      (pool) => findBranch(pool, { sourceId: "live", branch: { reference: "branch 7" } }),
     ],
   ])("%s: a few rows", async (_, read) => {
     const { wholeTables, rowsLookedAt } = await watch(read);

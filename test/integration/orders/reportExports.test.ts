@@ -176,7 +176,7 @@ describe("GET /v1/orders.ndjson", () => {
     const reader = response.body!.getReader();
     await reader.read();
     abort.abort();
-    await vi.waitFor(async () => expect((await get("/orders.csv?status=none")).status).toBe(200), 60_000);
+    await vi.waitFor(async () => expect((await get("/orders.csv?fleet=none")).status).toBe(200), 60_000);
   });
 
   it("answers 503 while other exports hold all connections", async () => {
@@ -195,7 +195,7 @@ describe("GET /v1/orders.ndjson", () => {
       "select pg_terminate_backend(pid) from pg_stat_activity where application_name = 'order-mirror export'",
     );
     await expect(response.text()).rejects.toThrow(/terminated/);
-    expect((await get("/orders.csv?status=none")).status).toBe(200);
+    expect((await get("/orders.csv?fleet=none")).status).toBe(200);
   });
 });
 

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, describe, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import { errorBodySchema } from "../../../src/wire/api.ts";
 import { insertOrder, orderText } from "../../support/mirror/mirroredOrders.ts";
+import { addSource } from "../../support/mirror/orders.ts";
 import { makeTestReport, startTestReport } from "../../support/mirror/report.ts";
 import type { ReportServer } from "../../support/mirror/report.ts";
 import { serve } from "../../support/http/serve.ts";
@@ -114,8 +115,33 @@ describe("the list of orders", () => {
     await add({ reference: "C" });
     expect(await references(`?branch=${BRANCH_ID}`)).toEqual(["A", "B"]);
     expect(await references("?branch=centre&status=cancelled")).toEqual(["B"]);
-    expect(await references("?status=teleported")).toEqual([]);
+    expect(await refusal("?status=teleported")).toMatchObject({ status: 422, code: "invalid_request" });
+    await add({ reference: "D", status: "teleported" });
+    expect(await references("?status=teleported")).toEqual(["D"]);
     expect(await references("?branch=centre&status=picked_up")).toEqual([]);
+  });
+
+  it("finds a branch by its reference where orders do not have its id", async () => {
+    const { pool } = report.database;
+    await addSource(pool, "live");
+    await pool.query(
+      `insert into mirror.branches (source_id, branch_id, reference, name, raw)
+       values ('live', $1, 'quay', 'Quay', '{}')`,
+      [BRANCH_ID],
+    );
+    await add({ reference: "A", branch: { reference: "quay" } });
+    await add({ reference: "B", branch: { reference: "mill" } });
+    expect(await references("?branch=quay")).toEqual(["A"]);
+    expect(await references(`?branch=${BRANCH_ID}`)).toEqual(["A"]);
+    expect(await references("?branch=mill")).toEqual(["B"]);
+    const reported = await pool.query(
+      "select branch_id, branch_reference, branch_name from reporting.orders order by reference",
+    );
+    expect(reported.rows).toEqual([
+      { branch_id: null, branch_reference: "quay", branch_name: "Quay" },
+      { branch_id: null, branch_reference: "mill", branch_name: null },
+    ]);
+    await pool.query("truncate mirror.branches");
   });
 
   it("refuses a branch that matches none, in the case it is written and in this source only", async () => {
@@ -254,12 +280,16 @@ describe("a single order", () => {
       await refusal("/a"),
     ];
     for (const answer of answers) {
-      expect(answer).toEqual({ status: 404, code: "order_not_found", message: "No such order." });
+      expect(answer).toEqual({
+        status: 404,
+        code: "order_not_found",
+        message: "No order has this reference or externalOrderId.",
+      });
     }
   });
 
-  it("answers an address that cannot be decoded with 400", async () => {
-    expect(await refusal("/%E0%A4%A")).toMatchObject({ status: 400, code: "invalid_request" });
+  it("answers an address that cannot be decoded as one that does not exist", async () => {
+    expect(await refusal("/%E0%A4%A")).toMatchObject({ status: 404, code: "not_found" });
   });
 });
 

@@ -12,7 +12,9 @@ beforeAll(async () => {
 });
 afterAll(() => report.close());
 beforeEach(async () => {
-  await report.database.pool.query("truncate mirror.orders, mirror.branches; delete from mirror.poll_state");
+  await report.database.pool.query(
+    "truncate mirror.orders, mirror.branches; delete from mirror.poll_state; update mirror.sources set branches_read_at = null",
+  );
   await addSource(report.database.pool, "live");
   await addSource(report.database.pool, "test", "test");
 });
@@ -42,14 +44,20 @@ const addBranch = (fields: {
   name?: string;
   closed?: boolean;
   sourceId?: string;
+  position?: number;
 }) => {
-  const { id, reference = null, name = "Centre", closed = false, sourceId = "live" } = fields;
+  const { id, reference = null, name = "Centre", closed = false, sourceId = "live", position = 0 } = fields;
   return report.database.pool.query(
-    `insert into mirror.branches (source_id, branch_id, reference, name, raw, closed_at)
-     values ($1, $2, $3, $4, $5, case when $6 then now() end)`,
-    [sourceId, id, reference, name, `{ "id":"${id}", "name":"${name}", "more": 1.10 }`, closed],
+    `insert into mirror.branches (source_id, branch_id, reference, name, raw, closed_at, position)
+     values ($1, $2, $3, $4, $5, case when $6 then now() end, $7)`,
+    [sourceId, id, reference, name, `{ "id":"${id}", "name":"${name}", "more": 1.10 }`, closed, position],
   );
 };
+
+const readBranchesAt = (at: string) =>
+  report.database.pool.query("update mirror.sources set branches_read_at = $1 where source_id = 'live'", [
+    at,
+  ]);
 
 describe("the search for orders", () => {
   it("finds by fleet and by mode of the schedule, exactly", async () => {
@@ -122,23 +130,31 @@ describe("a branch in the filter", () => {
 
 describe("GET /v1/branches", () => {
   it("lists open branches as the provider sent them", async () => {
-    await addBranch({ id: B1, name: "West" });
-    await addBranch({ id: B2, name: "Centre" });
+    await addBranch({ id: B1, name: "West", position: 2 });
+    await addBranch({ id: B2, name: "Zoo", position: 1 });
     await addBranch({ id: "b3", closed: true });
+    await readBranchesAt("2026-11-20T10:00:00.123456Z");
     await addBranch({ id: "b4", sourceId: "test" });
     const response = await get("/branches");
     expect(response.status).toBe(200);
+    expect(response.headers.get("x-branches-as-of")).toBe("2026-11-20T10:00:00.123456Z");
+    const told = await report.database.pool.query<{ at: string }>(
+      "select branches_read_at::text as at from reporting.sync_status where source_id = 'live'",
+    );
+    expect(Date.parse(told.rows[0]!.at)).toBe(Date.parse("2026-11-20T10:00:00.123Z"));
     expect(await response.text()).toMatch(
       new RegExp(
-        `^\\{"data":\\[\\{ "id":"${B2}", "name":"Centre", "more": 1\\.10 \\},\\{ "id":"${B1}", .*\\}\\],"hasMore":false,"request_id":"req_`,
+        `^\\{"data":\\[\\{ "id":"${B2}", "name":"Zoo", "more": 1\\.10 \\},\\{ "id":"${B1}", .*\\}\\],"hasMore":false,"request_id":"req_`,
       ),
     );
   });
 
-  it("is empty when all are closed, and unavailable while they were never read", async () => {
+  it("is empty when there are none, and unavailable while they were never read", async () => {
     const never = await get("/branches");
     expect(never.status).toBe(503);
     expect(never.headers.get("retry-after")).toBe("5");
+    await readBranchesAt("2026-11-20T10:00:00Z");
+    expect(await (await get("/branches")).json()).toMatchObject({ data: [], hasMore: false });
     await addBranch({ id: B1, closed: true });
     expect(await (await get("/branches")).json()).toMatchObject({ data: [], hasMore: false });
   });
@@ -157,7 +173,7 @@ describe("answers while the mirror is behind", () => {
   it("say by how much, beyond ten minutes, and nothing before", async () => {
     await add({ reference: "A" });
     await addBranch({ id: B1 });
-    for (const path of ["/orders", "/orders/A", "/branches", "/orders.csv"]) {
+    for (const path of ["/orders", "/orders/A", "/orders.csv"]) {
       await provenFor(590);
       expect(await staleSeconds(path)).toBeNull();
       await provenFor(601);

@@ -8,8 +8,8 @@ import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
 import { countExportedOrders } from "../../../orders/orderExport.sql.ts";
 import type { OrderFilter } from "../../../orders/orderFilter.sql.ts";
-import { resolveBranch } from "../../../orders/branchFilter.ts";
-import { RefusedRequestError } from "../../../http/errors.ts";
+import { resolveFilter } from "../../../orders/resolveFilter.ts";
+import { RefusedRequestError } from "../../../wire/refusal.ts";
 import { EXPORT_FORMATS, exportOrders } from "../../../orders/exportOrders.ts";
 import type { ExportFormat } from "../../../orders/exportOrders.ts";
 import { CSV_SEPARATORS } from "../../../orders/orderCsv.ts";
@@ -134,7 +134,7 @@ async function readFilter(pool: Pool, options: Options): Promise<OrderFilter> {
   }
   const sourceId = await chooseSource(pool, options.source);
   try {
-    return await resolveBranch(pool, { sourceId, asked: parseOrderFilter(parameters) });
+    return await resolveFilter(pool, { sourceId, asked: parseOrderFilter(parameters) });
   } catch (error) {
     if (!(error instanceof RefusedRequestError)) throw error;
     throw new ConfigurationError(nameOptions(error.message), { fix: "See order-mirror export --help." });
@@ -149,7 +149,7 @@ function isTime(name: keyof typeof FILTERS): boolean {
 function nameOptions(sentence: string): string {
   return FILTER_NAMES.reduce((text, name) => {
     const [flag = name] = FILTERS[name][0].split(" ");
-    // A name that is also an English word is replaced only at the beginning: "branch matches no branch".
+    // A name that is also an English word is replaced only at the beginning of a sentence.
     const place = /[A-Z]/.test(name) ? `\\b${name}\\b` : `^${name}\\b`;
     return text.replaceAll(new RegExp(place, "g"), flag);
   }, sentence);

@@ -1,0 +1,34 @@
+import type { Pool } from "../../database/database.ts";
+
+/**
+ * Whether to read the branches of a source now, and the time before that read by the database's clock.
+ *
+ * They are due when the last list is older than `everySeconds`; and when it is older than `pauseSeconds` and an order that
+ * changed since names a branch that the list does not have under that name: a new, reopened or renamed one. Orders of long
+ * ago, which a backfill brings, may name branches that have closed since.
+ */
+export async function selectBranchesDue(
+  pool: Pool,
+  { sourceId, everySeconds, pauseSeconds }: { sourceId: string; everySeconds: number; pauseSeconds: number },
+): Promise<{ due: boolean; now: string }> {
+  const { rows } = await pool.query<{ due: boolean; now: string }>(
+    `select clock_timestamp() as now,
+       s.branches_read_at is null
+       or s.branches_read_at < clock_timestamp() - $2 * interval '1 second'
+       or s.branches_read_at < clock_timestamp() - $3 * interval '1 second' and exists (
+         select from mirror.orders o
+         where o.source_id = s.source_id and o.changed_at >= s.branches_read_at
+           and o.updated_at >= s.branches_read_at - interval '1 hour'
+           and coalesce(o.branch_id, o.branch_reference) is not null
+           and not exists (
+             select from mirror.branches b
+             where b.source_id = o.source_id and b.closed_at is null
+               and b.branch_id = coalesce(o.branch_id, b.branch_id)
+               and (o.branch_reference is null or b.reference = o.branch_reference))) as due
+     from mirror.sources s where s.source_id = $1`,
+    [sourceId, everySeconds, pauseSeconds],
+  );
+  const [row] = rows;
+  if (row === undefined) throw new TypeError("a source is recorded before it is polled");
+  return row;
+}

@@ -1,0 +1,124 @@
+import type { CorpusRequest } from "./dropInCorpus.ts";
+
+export interface ComparedAnswer {
+  readonly status: number;
+  /** Names in lower case. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly body: string;
+}
+
+/** A difference between an answer of the mirror and the provider's, and why it is there. */
+export interface Deviation {
+  /** As docs/assumptions.md names it. */
+  readonly what: string;
+  readonly why: string;
+  /** The requests that it concerns. */
+  readonly concerns: (request: CorpusRequest) => boolean;
+  /** What remains to be compared. */
+  readonly reduce: (answer: ComparedAnswer) => ComparedAnswer;
+}
+
+const words = (text: string) => text.split(" ");
+const isOrderPage = ({ target }: CorpusRequest) => /^\/v1\/orders(?:\?|$)/.test(target);
+const isWrite = ({ method }: CorpusRequest) => ["POST", "PUT", "PATCH", "DELETE"].includes(method);
+const always = () => true;
+const nothing = (): ComparedAnswer => ({ status: 0, headers: {}, body: "" });
+const without =
+  (...names: string[]) =>
+  (answer: ComparedAnswer): ComparedAnswer => ({
+    ...answer,
+    headers: Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !names.includes(name))),
+  });
+
+/** All differences: whatever is not here must be equal to the byte. The table in docs/assumptions.md shows the same rows. */
+export const DEVIATIONS: readonly Deviation[] = [
+  {
+    what: "no `RateLimit` and `RateLimit-Policy`, no 429",
+    why: "the mirror answers reads itself and has no limits; answers to forwarded writes have the provider's headers",
+    concerns: always,
+    reduce: without("ratelimit", "ratelimit-policy"),
+  },
+  {
+    what: "more headers: `X-Safe-Through`, `X-Branches-As-Of`, `ETag`, `Link`, `X-Request-Id` and those that protect browsers",
+    why: "they say what only a mirror can say; clients ignore unknown headers",
+    concerns: always,
+    reduce: without(
+      ...words("x-safe-through x-safe-through-exceptions x-stale-seconds x-branches-as-of x-mirrored etag"),
+      ...words("link x-request-id vary x-content-type-options content-security-policy referrer-policy"),
+      ...words("strict-transport-security x-frame-options x-dns-prefetch-control x-download-options"),
+      ...words(
+        "x-permitted-cross-domain-policies x-xss-protection origin-agent-cluster x-order-mirror-sandbox",
+      ),
+      ...words("cross-origin-opener-policy cross-origin-resource-policy"),
+    ),
+  },
+  {
+    what: "`Cache-Control: private, no-cache`",
+    why: "the provider's headers for caches are not shown; this one lets a client revalidate by `ETag`",
+    concerns: always,
+    reduce: without("cache-control"),
+  },
+  {
+    what: "the values of `request_id` and `Date`; `Connection` and `Keep-Alive`",
+    why: "each answer has its own; connections are between two programs",
+    concerns: always,
+    reduce: (answer) => ({
+      ...without("date", "connection", "keep-alive")(answer),
+      body: answer.body.replace(/"request_id":"req_[0-9a-f]{24}"/, '"request_id":"…"'),
+    }),
+  },
+  {
+    what: "the order of orders with the same `pickupTime` or `updatedAt`, which are sorted by `reference`",
+    why: "the spec does not show what decides between them, and the mirror does not know the provider's sequence",
+    concerns: (request) => isOrderPage(request) && request.target.includes("sort=pickupTime"),
+    reduce: (answer) => ({ ...answer, body: keepKeys(answer.body) }),
+  },
+  {
+    what: "a branch that was closed before the mirror first looked, and has no orders: 422 `branch_not_found`",
+    why: "the provider does not list closed branches, so nothing shows that it exists",
+    concerns: (request) => isOrderPage(request) && request.target.includes("branch=leiden"),
+    reduce: nothing,
+  },
+  {
+    what: "parameters of our own: `fleet`, `scheduleMode`, `externalOrderIdPrefix`, `firstSeenSince`, `cursor`, `revisions`, `updatedAfter`, `wait`, `sort=firstSeenAt`",
+    why: "the provider ignores unknown parameters, and refuses this `sort`",
+    concerns: (request) =>
+      isOrderPage(request) &&
+      /fleet=|scheduleMode=|Prefix=|firstSeen|cursor=|revisions=/.test(request.target),
+    reduce: nothing,
+  },
+  {
+    what: "the message that refuses another `sort`",
+    why: "it names `firstSeenAt`, too",
+    concerns: (request) => isOrderPage(request) && /[?&]sort/.test(request.target),
+    reduce: (answer) => ({
+      ...without("content-length")(answer),
+      body: answer.body.replace("updatedAt, pickupTime, firstSeenAt.", "updatedAt, pickupTime."),
+    }),
+  },
+  {
+    what: "addresses of our own: `/v1/changes`, `/v1/orders.csv`, `/v1/orders.ndjson`",
+    why: "the provider has nothing there",
+    concerns: ({ target }) => /^\/v1\/(?:changes|orders\.)/.test(target),
+    reduce: nothing,
+  },
+  {
+    what: "writes outside the contract: 404 `not_forwarded`",
+    why: "its message tells the operator of `WRITE_THROUGH_PATHS`; a token must not reach what was not meant",
+    concerns: (request) => isWrite(request) && !/^\/v1\/(?:changes|orders\.)/.test(request.target),
+    reduce: (answer) => (answer.status === 404 ? { ...answer, headers: {}, body: "" } : answer),
+  },
+  {
+    what: "304 to `If-None-Match`",
+    why: "the mirror's answers have an `ETag`",
+    concerns: ({ headers }) => headers !== undefined && "if-none-match" in headers,
+    reduce: nothing,
+  },
+];
+
+/** Of a page that is sorted by pickupTime, the keys: which of several equal ones comes first is not comparable. */
+function keepKeys(body: string): string {
+  if (!body.startsWith('{"data"')) return body;
+  const page = JSON.parse(body) as { data: { pickupTime: string }[]; request_id?: string };
+  return JSON.stringify({ ...page, data: page.data.map(({ pickupTime }) => pickupTime), request_id: "…" });
+}
