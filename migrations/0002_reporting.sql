@@ -201,7 +201,7 @@ comment on column reporting.order_statuses.meaning  is 'What it means.';
 
 create view reporting.order_history as
 select
-  h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via, h.verdict, h.conflict, h.reason,
+  h.source_id, h.reference, h.history_id, h.seen_at, i.received_at, h.via::text, h.verdict::text, h.conflict, h.reason,
   h.refuted, h.event_id, h.event_type, h.status, mirror.instant_at(h.version) as updated_at, h.version, h.settled,
   mirror.instant_at(h.observed_at) as observed_at, h.observed_at as observed_version, h.rank as status_place,
   h.raw is not null as has_content,
@@ -261,7 +261,7 @@ from mirror.orders o
 cross join lateral (
   select
     row_number() over life as step, s.status, mirror.instant_at(s.version) as entered_at,
-    mirror.instant_at(lead(s.version) over life) as left_at, s.via as first_via, s.seen_at as first_seen_at
+    mirror.instant_at(lead(s.version) over life) as left_at, s.via::text as first_via, s.seen_at as first_seen_at
   from (
     select h.status, h.version, h.settled, h.observed_at, h.rank, h.hash, h.via, h.seen_at, h.history_id,
       lag(h.status) over (order by h.version, h.settled, h.observed_at, h.rank, h.hash, h.history_id) as status_before
@@ -351,7 +351,7 @@ select
     where p.source_id = h.source_id and p.reference = h.reference and p.verdict in ('applied', 'corrected', 'stale')
       and not p.refuted and p.version < h.version
     order by p.version desc, p.settled desc, p.observed_at desc, p.rank desc, p.hash desc limit 1) as previous_status,
-  h.via as learned_via, h.via = 'webhook' as learned_by_webhook, h.seen_at as learned_at,
+  h.via::text as learned_via, h.via = 'webhook' as learned_by_webhook, h.seen_at as learned_at,
   extract(epoch from h.seen_at - mirror.instant_at(h.version))::double precision as learned_delay_seconds,
   e.event_id is not null as announced, e.event_id, e.event_type, e.received_at as event_received_at,
   extract(epoch from e.received_at - mirror.instant_at(h.version))::double precision as event_delay_seconds

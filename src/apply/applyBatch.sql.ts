@@ -1,7 +1,7 @@
 import type { Queryable } from "../database/database.ts";
 import { ORDER_COLUMN_LIST, PERSONAL_COLUMNS } from "../domain/order/orderColumns.ts";
 import { ERASED_BODY } from "../retention/erasure.sql.ts";
-import { GIVEN_COLUMNS, packRows, READ_COLUMNS } from "./batchRow.sql.ts";
+import { GIVEN_COLUMNS, packRows, READ_COLUMNS, ROW_COLUMNS } from "./batchRow.sql.ts";
 import type { BatchDecision, BatchRow } from "./batchRow.sql.ts";
 
 /** The columns that an observation sets on an order, its key first. */
@@ -27,6 +27,9 @@ const writes = (incoming: string, stored: string, present?: string) => `
       and ${stored}.horizon is not distinct from ${incoming}.horizon)`;
 
 /*
+ * Each part is started with every execution, and every column of a part is set up again, whether it has rows or not: for
+ * one event alone that is most of the work. So there are few parts, and later ones carry only what is still read.
+ *
  * The parts, in the order of their importance:
  * - claimed: takes the events' pending rows. Rows locked by another worker are skipped, never waited for: that
  *   worker decides them, or the sweep does.
@@ -34,9 +37,9 @@ const writes = (incoming: string, stored: string, present?: string) => `
  *   is computed once, because reading JSON is expensive. For an order whose personal data was erased, only the redacted
  *   content is kept, and the event's body in the inbox is blanked (blanked). The same applies to input without an order
  *   that names an erased one. While eraseOrder runs, its lock excludes this statement.
- * - stored: the orders at the start of the statement, for the wording of verdicts. The limit makes Postgres look up each by
+ * - b, the order at the start of the statement, for the wording of verdicts. The limit makes Postgres look it up by
  *   its key: a join planned while the table was empty would read the whole table, until the next analysis.
- * - contender: leaves out observations that have already lost (keys only grow), because an upsert that loses still locks
+ * - contends: leaves out observations that have already lost (keys only grow), because an upsert that loses still locks
  *   its row, which is a write.
  * - upserted: the guard of domain/order/observation.ts `decide`, in SQL. Rows come sorted, so batches cannot deadlock.
  *   The row carries the state before an update (previous_*), because only the locked row is certain to have it.
@@ -50,21 +53,15 @@ const writes = (incoming: string, stored: string, present?: string) => `
  *   quarantine, erasure, new reads and breaches took a fifth of the time of a single event, only to start and do nothing.
  */
 const STATEMENT = `
-with incoming as materialized (
-  select ${READ_COLUMNS.join(", ")}, nextval('mirror.history_id') as history_id,
-    convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw
-  from json_to_recordset($1::json) as r (${GIVEN_COLUMNS.join(", ")})
-),
-claimed as (
+with claimed as (
   delete from mirror.pending
   where seq = any (array(
-    select pending.seq from mirror.pending
-    where pending.seq = any (array(select inbox_seq from incoming where inbox_seq is not null))
+    select pending.seq from mirror.pending where pending.seq = any ($5::bigint[])
     order by pending.seq for update skip locked))
   returning seq
 ),
 subject as materialized (
-  select i.*, e.reference is not null as erased,
+  select ${ROW_COLUMNS.map((column) => `i.${column}`).join(", ")}, i.history_id, e.reference is not null as erased,
     case
       when i.verdict is not null then null
       when e.reference is null then i.raw::json
@@ -74,28 +71,29 @@ subject as materialized (
       when i.verdict is distinct from 'quarantined' then null
       when e.reference is null then convert_to(i.raw, 'UTF8')
       else convert_to(json_build_object('reference', i.reference, 'erased', true)::text, 'UTF8')
-    end as quarantined_raw
-  from incoming i left join lateral (select reference from mirror.erasures
+    end as quarantined_raw,
+    b.version as b_version, b.settled as b_settled, b.hash as b_hash, b.gone_at as b_gone_at,
+    i.greatest and (b.reference is null or (${writes("i", "b", "true")})) as contends
+  from (
+    select ${READ_COLUMNS.join(", ")}, nextval('mirror.history_id') as history_id,
+      convert_from(substring($2::bytea from ($3::int[])[r.n + 1] for ($4::int[])[r.n + 1]), 'UTF8') as raw
+    from json_to_recordset($1::json) as r (${GIVEN_COLUMNS.join(", ")})
+    where r.inbox_seq is null or r.inbox_seq in (select seq from claimed)
+  ) i
+  left join lateral (
+    select reference from mirror.erasures
     where source_id = i.source_id and reference = any (coalesce(i.names, array[i.reference])) limit 1) e on true
-  where i.inbox_seq is null or i.inbox_seq in (select seq from claimed)
-),
-stored as materialized (
-  select o.*
-  from (select distinct source_id, reference from subject where verdict is null) s
-  cross join lateral (
-    select o.source_id, o.reference, o.horizon, o.gone_at, o.version, o.settled, o.observed_at, o.rank, o.hash
-    from mirror.orders o where o.source_id = s.source_id and o.reference = s.reference limit 1) o
-),
-contender as (
-  select s.* from subject s left join stored b using (source_id, reference)
-  where s.greatest and (b.reference is null or (${writes("s", "b", "true")}))
+  left join lateral (
+    select o.reference, o.horizon, o.gone_at, o.version, o.settled, o.observed_at, o.rank, o.hash
+    from mirror.orders o
+    where i.verdict is null and o.source_id = i.source_id and o.reference = i.reference limit 1) b on true
 ),
 upserted as (
   insert into mirror.orders as o (
     source_id, reference, ${OVERWRITTEN.join(", ")}, raw, history_id, first_seen_via)
   select
     source_id, reference, ${OVERWRITTEN.map(unlessErased).join(", ")}, kept, history_id, via
-  from contender order by source_id, reference
+  from subject where contends order by source_id, reference
   on conflict (source_id, reference) do update set
     ${OVERWRITTEN.map((column) => `${column} = excluded.${column}`).join(", ")}, gone_at = null,
     raw = case when ${SAME_CONTENT} then o.raw else excluded.raw end,
@@ -110,27 +108,28 @@ upserted as (
     previous_version
 ),
 decided as materialized (
-  select s.*, u.revision, u.previous_history_id, u.previous_status, u.previous_version,
-    coalesce(u.version, b.version) as stored_version,
+  select s.n, s.history_id, s.source_id, s.reference, s.via, s.inbox_seq, s.event_id, s.event_type, s.reason, s.detail,
+    s.horizon, s.version, s.settled, s.observed_at, s.rank, s.hash, s.status, s.kept, s.quarantined_raw, s.erased,
+    u.revision, u.previous_history_id, u.previous_status, u.previous_version,
+    coalesce(u.version, s.b_version) as stored_version,
     case
       when s.verdict is not null then s.verdict
       when u.history_id = s.history_id and s.version < u.previous_version then 'corrected'
       when u.history_id = s.history_id then 'applied'
-      when s.greatest and u.history_id is not null and not coalesce(b.settled and b.hash = s.hash, false) then 'confirmed'
-      when coalesce(u.hash, b.hash) = s.hash then 'duplicate'
-      when s.version > coalesce(u.version, b.version) then 'refuted'
+      when s.greatest and u.history_id is not null and not coalesce(s.b_settled and s.b_hash = s.hash, false) then 'confirmed'
+      when coalesce(u.hash, s.b_hash) = s.hash then 'duplicate'
+      when s.version > coalesce(u.version, s.b_version) then 'refuted'
       else 'stale'
     end as final_verdict,
     s.verdict is null and (
-      coalesce(b.version = s.version and b.hash <> s.hash, false)
+      coalesce(s.b_version = s.version and s.b_hash <> s.hash, false)
       or coalesce(u.version = s.version and u.hash <> s.hash, false)
-      or coalesce(u.history_id = s.history_id and u.previous_version = s.version and b.gone_at is null, false)) as conflict,
-    s.settled or coalesce(b.settled, false) as resolved,
-    u.reference is null and exists (select from contender c where c.n = s.n) as lost,
+      or coalesce(u.history_id = s.history_id and u.previous_version = s.version and s.b_gone_at is null, false)) as conflict,
+    s.settled or coalesce(s.b_settled, false) as resolved,
+    s.contends and u.reference is null as lost,
     s.version is distinct from u.previous_version and u.history_id = s.history_id as is_new
   from subject s
   left join upserted u on u.source_id = s.source_id and u.reference = s.reference
-  left join stored b on b.source_id = s.source_id and b.reference = s.reference
 ),
 recorded as (
   insert into mirror.history (
@@ -160,7 +159,7 @@ select n, final_verdict as verdict, conflict, previous_status, revision, stored_
       from decided
       where final_verdict = 'quarantined' or conflict or lost or (erased and inbox_seq is not null)
         or (final_verdict = 'refuted' and via = 'webhook')
-        or (is_new and version < (select mirror.proved_until(array(select source_id from subject))))
+        or (is_new and version < (select mirror.proved_until(array(select source_id from decided))))
     ) rare having count(*) > 0
   ) as followed_up
 from decided order by n`;

@@ -93,7 +93,7 @@ const COLUMN_TYPES: readonly (readonly [name: Exclude<keyof BatchRow, "raw">, ty
   ...(Object.keys(OWN_TYPES) as (keyof typeof OWN_TYPES)[]).map((name) => [name, OWN_TYPES[name]] as const),
   ...ORDER_COLUMN_LIST.map(({ column, type }) => [column, type] as const),
 ];
-const ROW_COLUMNS = COLUMN_TYPES.map(([name]) => name);
+export const ROW_COLUMNS = COLUMN_TYPES.map(([name]) => name);
 export const GIVEN_COLUMNS = COLUMN_TYPES.map(
   ([name, type]) => `${name} ${type === "timestamptz" ? "bigint" : type}`,
 );
@@ -114,5 +114,6 @@ export function packRows(rows: readonly BatchRow[]): unknown[] {
   const lengths = rows.map(({ raw }) => (raw === null ? null : Buffer.byteLength(raw)));
   const starts = startsOf(lengths.map((length) => length ?? 0));
   const raws = Buffer.from(rows.map(({ raw }) => raw ?? "").join(""));
-  return [JSON.stringify(rows, columns), raws, starts, lengths];
+  const seqs = rows.flatMap(({ inbox_seq: seq }) => (seq === null ? [] : [seq]));
+  return [JSON.stringify(rows, columns), raws, starts, lengths, seqs];
 }
