@@ -23,6 +23,7 @@ const SOURCES: readonly CommandSource[] = [
   { names: ["status"], load: async () => (await import("./commands/status.ts")).addStatusCommand },
   { names: ["order"], load: async () => (await import("./commands/orders/order.ts")).addOrderCommand },
   { names: ["tail"], load: async () => (await import("./commands/orders/tail.ts")).addTailCommand },
+  { names: ["listen"], load: async () => (await import("./commands/listen.ts")).addListenCommand },
   { names: ["psql"], load: async () => (await import("./commands/psql.ts")).addPsqlCommand },
   { names: ["refetch"], load: async () => (await import("./commands/orders/refetch.ts")).addRefetchCommand },
   {

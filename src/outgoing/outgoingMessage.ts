@@ -1,5 +1,7 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
+import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { Change } from "../changes/changeFeed.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
 import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
@@ -13,6 +15,11 @@ export interface OutgoingMessage {
   readonly body: Buffer;
 }
 
+type WrittenChange = Pick<
+  Change,
+  "sourceId" | "reference" | "revision" | "version" | "verdict" | "changedAt"
+> & { readonly type: OutgoingType; readonly text: string };
+
 type Sent<Claim> = Omit<Claim, "endpointId" | "attempt">;
 
 /** The message about a change, or about changes that were missed. */
@@ -25,12 +32,16 @@ export function writeMessage(claim: Sent<ClaimedDelivery> | Sent<MissedChanges>)
  * in the feed.
  */
 function writeChanged({ epoch, type, change }: Sent<ClaimedDelivery>): OutgoingMessage {
-  const head = JSON.stringify({ type, timestamp: formatInstant(change.changedAt), source: change.sourceId });
-  const data = writeChange(change, epoch);
-  const { sourceId, reference, revision, version, verdict } = change;
+  return wrapChange({ ...change, type, text: writeChange(change, epoch) });
+}
+
+/** The message about a change whose JSON is `text`. */
+export function wrapChange(change: WrittenChange): OutgoingMessage {
+  const { type, text, changedAt, sourceId, reference, revision, version, verdict } = change;
+  const head = JSON.stringify({ type, timestamp: formatInstant(changedAt), source: sourceId });
   return {
     id: makeId(sourceId, reference, revision, version, verdict),
-    body: Buffer.from(`${head.slice(0, -1)},"data":${data}}`),
+    body: Buffer.from(`${head.slice(0, -1)},"data":${text}}`),
   };
 }
 

@@ -1,0 +1,139 @@
+import { readFile } from "node:fs/promises";
+import type { Command } from "commander";
+import { createMirrorClient } from "../../client/mirrorClient.ts";
+import type { Change, FollowState } from "../../client/mirrorClient.ts";
+import { ConfigurationError } from "../../domain/errors.ts";
+import { parseInstant } from "../../domain/order/instant.ts";
+import { outgoingTypeOf } from "../../domain/order/outgoing.ts";
+import type { SendMessage, SendResult } from "../../outgoing/outgoingDelivery.ts";
+import { wrapChange } from "../../outgoing/outgoingMessage.ts";
+import type { OutgoingMessage } from "../../outgoing/outgoingMessage.ts";
+import { makeSend } from "../../outgoing/outgoingSend.ts";
+import { ProviderRefusedError } from "../../provider/errors.ts";
+import { backoffMs } from "../../provider/rate/retrying.ts";
+import type { Config } from "../../runtime/config/config.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { makeStandardSigner } from "../../signature/signStandard.ts";
+import { findRunningDemo } from "../demo/demoFolder.ts";
+import { runUntilInterrupted } from "../input/interrupts.ts";
+import { openListenState } from "../input/listenState.ts";
+import { readConfig } from "../input/session.ts";
+import { formatSpan, printLine, printNotice } from "../output/terminal.ts";
+
+interface Options {
+  readonly forward: string;
+  readonly url?: string;
+  readonly tokenFile?: string;
+  readonly source: string;
+  readonly after: string;
+  readonly state: string;
+  readonly json?: boolean;
+}
+
+/** `listen`: a developer's machine gets every change as outgoing webhooks bring it, without an address of its own. */
+export function addListenCommand(program: Command): void {
+  program
+    .command("listen")
+    .description("send every change to an address on this machine, as outgoing webhooks do, until Ctrl-C")
+    .requiredOption("--forward <address>", "where to send the messages, such as http://localhost:8080/hooks")
+    .option("--url <address>", "the mirror's address; default: that of the demo in this folder, or PORT")
+    .option("--token-file <file>", "file with a token of the mirror; default: one of API_TOKENS, if set")
+    .option("--source <id>", "the source, which must be that of the token", "live")
+    .option("--after <position>", "where the first run begins: latest, beginning or a position", "latest")
+    .option("--state <file>", "keeps the position and the signing secret", ".order-mirror-listen")
+    .option("--json", "print each message as a line of JSON")
+    .action((options: Options) => runUntilInterrupted((signal) => listen(options, signal)));
+}
+
+async function listen(options: Options, signal: AbortSignal): Promise<void> {
+  const { source, after, state } = options;
+  const config = readConfig();
+  const url = readAddress(options.forward);
+  const demo = await findRunningDemo(config.dataDir);
+  const baseUrl = options.url ?? `http://127.0.0.1:${demo?.port ?? config.port}`;
+  const token = await readToken(options, config);
+  const mirror = createMirrorClient({ baseUrl, source, ...(token === undefined ? {} : { token }) });
+  const { secret, store } = await openListenState(state);
+  const sign = makeStandardSigner([secret]);
+  const send = makeSend({ url, sign, clock: systemClock, allowPrivate: true });
+  printNotice(`Changes of ${source} on ${baseUrl} go to ${url}. Signing secret: ${secret}`);
+  try {
+    for await (const change of mirror.changes({ after, store, signal, onState: printState }))
+      await deliver({ change, source, send, signal, json: options.json === true });
+  } catch (error) {
+    if (signal.aborted && error === signal.reason) return;
+    if (!(error instanceof ProviderRefusedError) || error.code !== "feed_restarted") throw error;
+    const message = "The mirror no longer has the changes after this position.";
+    throw new ConfigurationError(message, {
+      cause: error,
+      fix: `Delete ${state} to begin with the latest change.`,
+    });
+  }
+}
+
+/** Sends until the message is accepted: the next one may need it. */
+async function deliver(deps: {
+  change: Change;
+  source: string;
+  send: SendMessage;
+  signal: AbortSignal;
+  json: boolean;
+}): Promise<void> {
+  const { change, source, send, signal } = deps;
+  const message = writeChangeMessage(change, source);
+  for (let attempt = 1; ; attempt += 1) {
+    const answer = await send(message);
+    const accepted = isAccepted(answer);
+    print({ change, message, answer, json: deps.json });
+    if (accepted) return;
+    const waitMs = backoffMs(attempt, Math.random);
+    printNotice(`It is sent again in ${formatSpan(waitMs)}, and later changes wait for it.`);
+    await systemClock.sleep(waitMs, signal);
+  }
+}
+
+/** The message that an endpoint of outgoing webhooks gets for the change. */
+function writeChangeMessage(change: Change, sourceId: string): OutgoingMessage {
+  const { verdict } = change;
+  if (verdict === "snapshot") throw new TypeError("the feed has no snapshots");
+  return wrapChange({
+    ...change,
+    verdict,
+    sourceId,
+    type: outgoingTypeOf(change),
+    version: parseInstant(change.updatedAt),
+    changedAt: parseInstant(change.changedAt),
+    text: JSON.stringify(change),
+  });
+}
+
+const isAccepted = (answer: SendResult) =>
+  answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
+
+function print(sent: { change: Change; message: OutgoingMessage; answer: SendResult; json: boolean }): void {
+  const { change, message, answer } = sent;
+  const outcome = answer.kind === "answered" ? String(answer.status) : answer.code;
+  const { reference, revision, status } = change;
+  const fields = { id: message.id, type: outgoingTypeOf(change), reference, revision, status, outcome };
+  printLine(sent.json ? JSON.stringify(fields) : `${fields.type}  ${reference}  ${status}  ${outcome}`);
+}
+
+function printState(state: FollowState): void {
+  if (state.state === "following") printNotice("Following.");
+  if (state.state === "waiting")
+    printNotice(`${state.error.message}. Trying again in ${formatSpan(state.retryMs)}.`);
+}
+
+function readAddress(text: string): string {
+  const url = URL.canParse(text) ? new URL(text) : undefined;
+  if (url?.protocol === "http:" || url?.protocol === "https:") return url.href;
+  throw new ConfigurationError("--forward is not an http or https address.", {
+    fix: "Write it like http://localhost:8080/hooks.",
+  });
+}
+
+/** Undefined for a mirror on this machine with LOCAL_TRUST. */
+async function readToken({ tokenFile, source }: Options, config: Config): Promise<string | undefined> {
+  if (tokenFile !== undefined) return (await readFile(tokenFile, "utf8")).trim();
+  return config.apiTokens.find(({ sourceId }) => sourceId === source)?.token;
+}
