@@ -110,7 +110,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/walkProgress.test.ts",
-      test: "reads a page again that a failover has lost, though the poller had read it",
+      test: "reads a page again when a failover has lost it",
     },
   },
   {
@@ -139,7 +139,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/otherOrganization.test.ts",
-      test: "takes no offence at a list without branches, at a request that fails, and at branches that come and go",
+      test: "tolerates an empty list of branches, a failing request, and branches that come and go",
     },
   },
   {
@@ -252,7 +252,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/poll.test.ts",
-      test: "a row stamped in the future moves no cursor, and is read when its time has come",
+      test: "a row stamped in the future moves no cursor, and is read when its time comes",
     },
   },
   {
@@ -341,7 +341,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/leaseModel.test.ts",
-      test: "has one holder at a time and lets nobody else renew, write or release, whatever happens in which order",
+      test: "has one holder at a time and lets nobody else renew, write or release, in any sequence of events",
     },
   },
   {
@@ -355,7 +355,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/readInstants.test.ts",
-      test: "stamps what it reads with the instant of the request, however long the answer is under way",
+      test: "stamps a read with the instant of its request, however long the answer takes",
     },
   },
   {
@@ -369,7 +369,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/poll/leadership.test.ts",
-      test: "is trusted from before its renewal was asked for",
+      test: "is trusted from the instant before its renewal was requested",
     },
   },
   {

@@ -50,7 +50,7 @@ const OPERATOR = basic("operator", LOGINS.opsPassword);
 const VIEWER = basic("viewer", LOGINS.opsViewerPassword);
 
 describe("the login of programs", () => {
-  it("asks for user and password, on every page", async () => {
+  it("asks for a user and a password on every page", async () => {
     const url = await start();
     for (const path of [
       "/ops",
@@ -83,14 +83,14 @@ describe("the login of programs", () => {
   });
 
   it.each(["Basic", "Basic ???", "Bearer look", `Basic ${Buffer.from("operator").toString("base64")}`])(
-    "does not stumble over the header %s",
+    "answers 401 to the header %s",
     async (header) => {
       const url = await start();
       expect((await ask(`${url}/ops`, { headers: { Authorization: header } })).status).toBe(401);
     },
   );
 
-  it("has no role whose password is not set, empty passwords included", async () => {
+  it("refuses a role whose password is not set, even with an empty password", async () => {
     const viewersOnly = await start({ opsPassword: null, opsViewerPassword: "look" });
     expect(
       (await ask(`${viewersOnly}/ops`, { headers: { Authorization: basic("operator", "") } })).status,
@@ -102,7 +102,7 @@ describe("the login of programs", () => {
     ).toBe(401);
   });
 
-  it("refuses an address after ten wrong passwords, with the right one too", async () => {
+  it("refuses an address after ten wrong passwords, even with the right one", async () => {
     const url = await start();
     const guess = { headers: { Authorization: basic("operator", "guess") } };
     for (let time = 0; time < 10; time += 1) expect((await ask(`${url}/ops`, guess)).status).toBe(401);
@@ -121,7 +121,7 @@ describe("the login of programs", () => {
 describe("without any password", () => {
   const NONE = { opsPassword: null, opsViewerPassword: null, localTrust: true };
 
-  it("lets in nobody, and this machine only where it is trusted", async () => {
+  it("admits nobody, except this machine when it is trusted", async () => {
     const closed = await start({ ...NONE, localTrust: false });
     expect((await ask(`${closed}/ops`)).status).toBe(403);
     const url = await start(NONE);
@@ -141,7 +141,7 @@ describe("writes", () => {
   const fill = (route: string) =>
     route.replace(":queueName", "access").replace(":queueStatus", "failed").replace(/:\w+/, "1");
 
-  it("knows the ways in which bull-board writes", () => {
+  it("lists the routes by which bull-board writes", () => {
     expect(writes.length).toBeGreaterThan(15);
   });
 
@@ -189,7 +189,7 @@ describe("writes", () => {
 });
 
 describe("the headers", () => {
-  it("let nothing be loaded, framed or guessed, on whatever is no page of ours too", async () => {
+  it("forbid loading, framing and content sniffing, even on responses that are not our pages", async () => {
     const config = { opsPassword: null, opsViewerPassword: null, localTrust: true };
     const ops = makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger });
     const server = await serve(setAnswerHeaders, ops);
@@ -200,7 +200,7 @@ describe("the headers", () => {
       expect(headers["x-content-type-options"]).toBe("nosniff");
       expect(headers["x-frame-options"]).toBe("DENY");
       expect(headers["x-powered-by"]).toBeUndefined();
-      // With no-referrer browsers would send "Origin: null" with our own forms.
+      // With no-referrer, browsers would send "Origin: null" with our own forms.
       expect(headers["referrer-policy"]).toBe("same-origin");
     }
   });

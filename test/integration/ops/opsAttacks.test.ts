@@ -14,9 +14,9 @@ import { addSource, makeEventBody, putIntoInbox } from "../../support/mirror/ord
 import { serve } from "../../support/http/serve.ts";
 import type { TestServer } from "../../support/http/serve.ts";
 
-// The attacks on the login itself (fixation, guessing, other sites) stand in opsLogin.test.ts and opsAccess.test.ts.
+// opsLogin.test.ts and opsAccess.test.ts test attacks on the login itself (fixation, guessing, other sites).
 
-/** Breaks out of content, of attributes in either quotes, of scripts and of comments. */
+/** Breaks out of content, attributes in either kind of quotes, scripts and comments. */
 const EVIL = `"'></a></td><img src=x onerror="globalThis.owned=1"><script>globalThis.owned=1</script><!--\${1}`;
 const SNEAKY = "javascript:globalThis.owned=1//";
 const REFERENCE = `X${EVIL}`;
@@ -51,7 +51,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Puts hostile text wherever a provider or a person can put one; returns the addresses of all pages that show it. */
+/** Puts hostile text wherever a provider or a person can, and returns the addresses of all pages that show it. */
 async function fillWithEvil(): Promise<string[]> {
   await addSource(pool, "live");
   await pool.query("update mirror.sources set base_url = $1", [SNEAKY]);
@@ -106,8 +106,8 @@ async function fillWithEvil(): Promise<string[]> {
   ];
 }
 
-describe("text that a recipient, a provider or a visitor made up", () => {
-  it("is shown as text on every page, and never as part of one", async () => {
+describe("text from a recipient, a provider or a visitor", () => {
+  it("is shown as text on every page, never as markup", async () => {
     let shown = 0;
     for (const page of pages) {
       const text = await (await fetch(server.url + page)).text();
@@ -115,11 +115,11 @@ describe("text that a recipient, a provider or a visitor made up", () => {
       expect([page, text.match(/(?:href|src|action)="\s*javascript:/gi)]).toEqual([page, null]);
       if (text.includes("&lt;script&gt;globalThis")) shown += 1;
     }
-    // Without this the pages might simply have shown nothing.
+    // Otherwise the pages might simply show nothing.
     expect(shown).toBeGreaterThan(5);
   });
 
-  it("runs nothing in a browser, on any page, and asks nothing of another host", async ({ skip }) => {
+  it("executes nothing in a browser on any page, and makes no request to another host", async ({ skip }) => {
     const browser: Browser | undefined = await openBrowser();
     if (browser === undefined) return skip(NO_BROWSER);
     try {
@@ -136,7 +136,7 @@ describe("text that a recipient, a provider or a visitor made up", () => {
   });
 });
 
-describe("the login's way onwards", () => {
+describe("the redirect after login", () => {
   it.each([
     "https://evil.example/",
     "//evil.example/ops",

@@ -94,7 +94,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
           }
           await page.setViewportSize(screen.viewport);
         }
-        // The browser itself calls a page that is not there an error.
+        // The browser itself logs a missing page as an error.
         expect(troubles.filter((trouble) => !trouble.includes("status of 404"))).toEqual([]);
       });
     },
@@ -129,7 +129,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("lead every link on them somewhere", async () => {
+  it("have no dead link", async () => {
     await withTab(DESKTOP, async ({ page }) => {
       await logIn(page, "operator");
       const addresses = new Set<string>();
@@ -152,7 +152,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("can be used with the keyboard alone: log in, find an order, have it read again, log out", async () => {
+  it("can be used with the keyboard alone: log in, find an order, request a refetch, log out", async () => {
     await ops.database.pool.query("truncate mirror.refetches");
     await withTab(DESKTOP, async ({ page, troubles }) => {
       const { keyboard } = page;
@@ -166,7 +166,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         throw new Error(`no Tab leads to ${name}`);
       };
       await page.goto("/ops");
-      // The only field has the focus from the start, which the browser gives it once the page is there.
+      // The browser focuses the only field once the page is loaded.
       await page.locator("input[name='password']:focus").waitFor();
       await keyboard.type(PASSWORDS.operator);
       await keyboard.press("Enter");
@@ -215,7 +215,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("offer a viewer nothing that changes anything", async () => {
+  it("offer a viewer no control that changes anything", async () => {
     await withTab(DESKTOP, async ({ page }) => {
       await logIn(page, "viewer", ORDER);
       for (const path of PAGES) {
@@ -232,7 +232,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("let an operator retry one of the quarantine, dismiss one and say why, and retry all, once the count is seen", async () => {
+  it("let an operator retry one quarantined event, dismiss one with a reason, and retry all after seeing the count", async () => {
     const audited = () => page.locator("main table").first().innerText();
     const { page, troubles, close } = await openTab(browser, ops.url, {
       ...DESKTOP,
@@ -268,14 +268,14 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await close();
   });
 
-  it("show the queues in bull-board to both roles, and ask no other host for anything", async () => {
+  it("show the queues in bull-board to both roles, without requests to another host", async () => {
     for (const role of ["operator", "viewer"] as const) {
       await withTab(DESKTOP, async ({ page, troubles }) => {
         await logIn(page, role, "/ops/queues");
         await page.getByText("tour").first().waitFor();
         await page.goto("/ops/queues/queue/tour");
         await page.getByText("events").first().waitFor();
-        // What bull-board preloads for other pages of its own is noted by the browser as unused.
+        // The browser reports what bull-board preloads for its other pages as unused.
         expect(troubles.filter((trouble) => !trouble.includes("link preload"))).toEqual([]);
       });
     }

@@ -63,7 +63,7 @@ function postLogin(
   });
 }
 
-/** What a browser would send back of the cookies it was given. */
+/** The cookies that a browser would send back. */
 function cookieOf({ headers }: { headers: { "set-cookie"?: string[] | undefined } }): string {
   return (headers["set-cookie"] ?? []).map((line) => line.split(";")[0]).join("; ");
 }
@@ -80,8 +80,8 @@ const look = async (url: string, headers: Record<string, string>) =>
 const countSessions = async () =>
   Number((await database.pool.query("select count(*) from mirror.ops_sessions")).rows[0].count);
 
-describe("the login of people", () => {
-  it("leads a browser to the form, and after the password to the page that was asked for", async () => {
+describe("the login form", () => {
+  it("redirects a browser to the form, and after the password to the requested page", async () => {
     const url = await start();
     const page = await ask(`${url}/ops/search?q=a%26b`, { headers: HTML });
     expect(page.status).toBe(303);
@@ -110,7 +110,7 @@ describe("the login of people", () => {
     expect(answer.headers.location).toBe("/ops");
   });
 
-  it("knows by the password whether it is the operator or a viewer", async () => {
+  it("determines the role, operator or viewer, by the password", async () => {
     const url = await start();
     for (const [password, role] of [
       [LOGINS.opsPassword, "operator"],
@@ -129,7 +129,7 @@ describe("the login of people", () => {
     ]);
   });
 
-  it("shows the form again after a wrong password, and repeats nothing of it", async () => {
+  it("shows the form again after a wrong password, without that password", async () => {
     const url = await start();
     const answer = await postLogin(url, { password: "<guess>", next: "/ops/queues" });
     expect(answer.status).toBe(401);
@@ -140,7 +140,7 @@ describe("the login of people", () => {
     expect((await postLogin(url, {})).status).toBe(401);
   });
 
-  it("tells the log where a wrong password came from, and not which it was", async () => {
+  it("logs where a wrong password came from, but not the password", async () => {
     const url = await start();
     lines.length = 0;
     await postLogin(url, { password: "<guess>" });
@@ -163,7 +163,7 @@ describe("the login of people", () => {
     expect(await seenAt()).not.toEqual(before);
   });
 
-  it("refuses an address after ten wrong passwords, but nobody who is logged in", async () => {
+  it("refuses an address after ten wrong passwords, except sessions that are logged in", async () => {
     const url = await start();
     const cookie = await logIn(url);
     for (let time = 0; time < 10; time += 1)
@@ -174,17 +174,17 @@ describe("the login of people", () => {
     expect(await look(url, cookie)).toBe(200);
   });
 
-  it("refuses a form that is too long as the sender's fault", async () => {
+  it("answers 4xx to a form that is too long", async () => {
     const url = await start();
     expect((await postLogin(url, { password: "x".repeat(10_000) })).status).toBe(413);
   });
 
-  it("is not opened by an empty password where a role has none", async () => {
+  it("rejects an empty password for a role without one", async () => {
     const url = await start({ opsPassword: null, opsViewerPassword: "look" });
     expect((await postLogin(url, { password: "" })).status).toBe(401);
   });
 
-  it("answers a page's script without a challenge, which would open a dialog", async () => {
+  it("answers a page's script without a challenge, so that no dialog opens", async () => {
     const url = await start();
     const answer = await ask(`${url}/ops/queues/api/queues`, { headers: { "Sec-Fetch-Mode": "cors" } });
     expect(answer.status).toBe(401);
@@ -207,7 +207,7 @@ describe("the login of people", () => {
 });
 
 describe("a session", () => {
-  it("has a cookie that no script, no other site and, over https, no other host can use", async () => {
+  it("has a cookie that no script, other site or, over https, other host can use", async () => {
     const url = await start();
     const [plain] = (await postLogin(url, { password: "look" })).headers["set-cookie"] ?? [];
     expect(plain).toMatch(/^order_mirror=[\w-]{43}; Path=\/; HttpOnly; SameSite=Lax$/);
@@ -218,7 +218,7 @@ describe("a session", () => {
     expect(await look(url, { Cookie: cookieOf(answer) })).toBe(200);
   });
 
-  it("is new at each login and ends the one before, so that a planted cookie opens nothing", async () => {
+  it("is new at each login and ends the previous one, so that a planted cookie is useless", async () => {
     const url = await start();
     const planted = `order_mirror=${"a".repeat(43)}`;
     const answer = await postLogin(url, { password: "look" }, { Origin: url, Cookie: planted });
@@ -231,7 +231,7 @@ describe("a session", () => {
     expect(await countSessions()).toBe(1);
   });
 
-  it("is stored so that the table opens nothing", async () => {
+  it("cannot be taken over with the contents of its table", async () => {
     const url = await start();
     const { Cookie } = await logIn(url);
     const token = Cookie.slice("order_mirror=".length);
@@ -242,7 +242,7 @@ describe("a session", () => {
     expect(await look(url, { Cookie: `order_mirror=${hash.toString("base64url")}` })).toBe(401);
   });
 
-  it("ends at logout, in the browser and here", async () => {
+  it("ends at logout, in the browser and on the server", async () => {
     const url = await start();
     const cookie = await logIn(url, "look");
     const out = await ask(`${url}/ops/logout`, {
@@ -271,7 +271,7 @@ describe("a session", () => {
     expect(await look(url, cookie)).toBe(status);
   });
 
-  it("lasts 12 h, and each use keeps it from being idle", async () => {
+  it("lasts 12 hours, and each use resets the idle timeout", async () => {
     const url = await start();
     const cookie = await logIn(url);
     const { rows } = await database.pool.query(
@@ -288,21 +288,21 @@ describe("a session", () => {
     expect(seen.rows).toEqual([{ lately: true }]);
   });
 
-  it("is over with a new password, and holds in every web process with the same one", async () => {
+  it("ends with a new password, and is valid in every web process with the same one", async () => {
     const cookie = await logIn(await start());
     expect(await look(await start(), cookie)).toBe(200);
     expect(await look(await start({ ...LOGINS, opsPassword: "new" }), cookie)).toBe(401);
     expect(await look(await start({ ...LOGINS, opsPassword: null }), cookie)).toBe(401);
   });
 
-  it("of a viewer changes nothing", async () => {
+  it("of a viewer cannot change anything", async () => {
     const url = await start();
     const headers = { ...(await logIn(url, "look")), ...SAME_SITE };
     const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });
     expect(answer.status).toBe(405);
   });
 
-  it("of an operator does nothing that another site asks for", async () => {
+  it("of an operator rejects requests from another site", async () => {
     const url = await start();
     const headers = { ...(await logIn(url)), "Sec-Fetch-Site": "cross-site" };
     const answer = await ask(`${url}/ops/orders/live/X/refetch`, { method: "POST", headers });

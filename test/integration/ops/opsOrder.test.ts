@@ -42,7 +42,7 @@ const read = async (path: string, options: RequestInit = {}) => {
 const ADDRESS = "/ops/orders/live/ORD-1001";
 
 describe("an order's page", () => {
-  it("tells each observation with its verdict and why, in the order of decision", async () => {
+  it("lists each observation with its verdict and reason, in the sequence of decisions", async () => {
     const { status, text } = await read(ADDRESS);
     expect(status).toBe(200);
     const verdicts = [...text.matchAll(/(APPLIED|STALE|DUPLICATE|CONFIRMED|CORRECTED|REFUTED)/g)].map(
@@ -54,19 +54,19 @@ describe("an order's page", () => {
     expect(text).toMatch(/status : "created" → "assigned"/);
   });
 
-  it("shows two clocks, and the time between them", async () => {
+  it("shows both times and the difference between them", async () => {
     const { text } = await read(ADDRESS);
     expect(text).toMatch(/Provider's clock: [\d-]+ [\d:.]+ changed [\d-]+ [\d:.]+ event Our clock: /);
     expect(text).toMatch(/received [\d-]+ [\d:.]+ decided 10 min \d+ s after the change/);
   });
 
-  it("shows that personal data changed, and no personal data", async () => {
+  it("shows that personal data changed, but not the data", async () => {
     const { page, text } = await read(ADDRESS);
     expect(text).toContain("customer.phone changed, value not shown");
     expect(page).not.toMatch(/Ada|Analytical|7946/);
   });
 
-  it("is not there for an order that nobody knows, but lets it be asked for", async () => {
+  it("is missing for an unknown order, but offers a refetch", async () => {
     const { status, text } = await read("/ops/orders/live/NOPE");
     expect(status).toBe(404);
     expect(text).toContain("The mirror has no state of this order in source live.");
@@ -75,8 +75,8 @@ describe("an order's page", () => {
   });
 });
 
-describe("the request to read an order again", () => {
-  it("waits for the poller, and is in the audit log", async () => {
+describe("a refetch requested on the page", () => {
+  it("waits for the poller and is in the audit log", async () => {
     expect(await read(`${ADDRESS}/refetch`, { method: "POST" })).toMatchObject({ status: 303, to: ADDRESS });
     expect((await read(ADDRESS)).text).toMatch(/Waiting for a re-read: requested \d s ago;/);
     const { rows } = await database.pool.query(
@@ -104,7 +104,7 @@ describe("the search", () => {
     },
   );
 
-  it("leads to where an event is kept that names no order", async () => {
+  it("finds an event that names no order", async () => {
     const { rows } = await database.pool.query("select min(quarantine_id) as id from mirror.quarantine");
     const { id } = rows[0] as { id: string };
     expect(await read("/ops/search?q=evt_bad")).toMatchObject({ status: 303, to: `/ops/quarantine/${id}` });

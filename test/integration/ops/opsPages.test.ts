@@ -40,7 +40,7 @@ const read = async (path: string, url = server.url) => {
 };
 
 describe("the overview", () => {
-  it("shows what the database says, and nothing that it does not", async () => {
+  it("shows what is in the database and nothing else", async () => {
     expect((await read("/ops")).text).toContain("No source is configured yet.");
     await database.pool.query(`
       insert into mirror.sources (source_id, mode, base_url) values ('live', 'live', ''), ('test', 'test', '')`);
@@ -67,7 +67,7 @@ describe("the overview", () => {
     expect(text).toMatch(/In quarantine, open, all time 1 · not_json 1/);
   });
 
-  it("says so when the database does not answer", async () => {
+  it("reports that the database does not answer", async () => {
     const away = makePool({
       url: "postgres://127.0.0.1:1/x",
       purpose: "ops",
@@ -96,7 +96,7 @@ describe("the queues", () => {
     expect(body.queues).toMatchObject([{ name: "pages", counts: { waiting: 1 }, readOnlyMode: false }]);
   });
 
-  it("are read-only for a viewer in bull-board's own eyes too", async () => {
+  it("are read-only for a viewer in bull-board itself", async () => {
     const config = { opsPassword: null, opsViewerPassword: "look", localTrust: true };
     const guarded = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
     const headers = { Authorization: `Basic ${btoa("viewer:look")}` };
@@ -105,7 +105,7 @@ describe("the queues", () => {
     await guarded.close();
   });
 
-  it("forbid the page to load or run anything from elsewhere", async () => {
+  it("forbid the page to load or execute anything from elsewhere", async () => {
     for (const path of ["/ops/queues", "/ops/queues/queue/pages"]) {
       const response = await fetch(server.url + path);
       const policy = response.headers.get("content-security-policy") ?? "";
@@ -118,14 +118,14 @@ describe("the queues", () => {
 
 const chromium = findChromium();
 describe.skipIf(chromium === undefined)("in a browser (not run: no chromium found)", () => {
-  it("bull-board works under the policy, without the fonts of its page", async () => {
+  it("bull-board works under the content policy, without its web fonts", async () => {
     const { page, console } = await renderInChromium(chromium ?? "", `${server.url}/ops/queues/queue/pages`);
     expect(page).toContain("events");
     expect(page).not.toContain("Loading");
     expect(console.filter((line) => line.includes("Content Security Policy"))).toEqual([]);
   });
 
-  it("the overview needs nothing that its policy refuses, and keeps itself up to date", async () => {
+  it("the overview updates itself and violates no content policy", async () => {
     const browser = await openBrowser();
     if (browser === undefined) throw new Error(NO_BROWSER);
     try {

@@ -39,7 +39,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Each test begins with an event of either kind in quarantine, and with a read that names no order. */
+/** Each test begins with two quarantined events of different kinds and a read that names no order. */
 beforeEach(async () => {
   notified = [];
   await database.pool.query("truncate mirror.quarantine restart identity");
@@ -79,7 +79,7 @@ const states = async () => {
 const actions = () => readActions(pool, { before: null, limit: 10 });
 
 describe("the quarantine's pages", () => {
-  it("list what is open, newest first, by reason where one is asked for", async () => {
+  it("list open rows, newest first, optionally by reason", async () => {
     const { text, page } = await read("/ops/quarantine");
     expect(text).toContain("Quarantine, open all sources");
     expect([...page.matchAll(/href="\/ops\/quarantine\/(\d+)"/g)].map(([, id]) => id)).toEqual([
@@ -92,7 +92,7 @@ describe("the quarantine's pages", () => {
     expect((await read("/ops/quarantine?state=dismissed")).text).toContain("Nothing here.");
   });
 
-  it("resume where a page ends", async () => {
+  it("continue where a page ends", async () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, raw)
       select 'live', 'poll', 'wrong_mode', n::text::bytea from generate_series(1, 60) n`);
@@ -104,7 +104,7 @@ describe("the quarantine's pages", () => {
     expect(second.page).not.toContain("before=");
   });
 
-  it("count exactly on the overview, and before anything is done", async () => {
+  it("show the exact count on the overview and before an action", async () => {
     await database.pool.query(`
       insert into mirror.quarantine (source_id, via, reason, reference, raw)
       select 'live', 'poll', 'wrong_mode', 'ORD-' || n, n::text::bytea from generate_series(1, 10100) n`);
@@ -114,7 +114,7 @@ describe("the quarantine's pages", () => {
     expect((await read("/ops/quarantine/all")).text).toContain("Exactly 10,103 in quarantine");
   });
 
-  it("show one with why, and nothing that may be personal", async () => {
+  it("show a row with its reason and without personal data", async () => {
     const { text, page } = await read("/ops/quarantine/1");
     expect(text).toContain("unreadable_order : A field that is needed to compare orders");
     expect(text).toContain("what exactly");
@@ -127,7 +127,7 @@ describe("the quarantine's pages", () => {
     expect((await read("/ops/quarantine/x")).status).toBe(404);
   });
 
-  it("show a viewer everything and no button", async () => {
+  it("show a viewer everything but no button", async () => {
     for (const path of ["/ops/quarantine", "/ops/quarantine/1"]) {
       const { status, page } = await read(path, VIEWER);
       expect(status).toBe(200);
@@ -139,7 +139,7 @@ describe("the quarantine's pages", () => {
 });
 
 describe("an operator", () => {
-  it("has one decided on again, and workers told of it", async () => {
+  it("can retry one, and workers are notified", async () => {
     expect(await send("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
       status: 303,
       place: "/ops/actions",
@@ -153,7 +153,7 @@ describe("an operator", () => {
     ]);
   });
 
-  it("is told exactly how many there are before all are retried, and no later one is touched", async () => {
+  it("sees the exact count before retrying all, and later rows stay untouched", async () => {
     const { text, page } = await read("/ops/quarantine/all");
     expect(text).toContain("Exactly 3 in quarantine");
     expect(text).toContain("2 events would be processed again.");
@@ -168,12 +168,12 @@ describe("an operator", () => {
     ]);
   });
 
-  it("retries what fits the filter and nothing else", async () => {
+  it("retries only what matches the filter", async () => {
     await send("/ops/quarantine/retry", { through: "3", source: "live", reason: "not_json" });
     expect(await states()).toEqual(["1 open", "3 open"]);
   });
 
-  it("dismisses with a reason, never without, and can still look at it", async () => {
+  it("can dismiss only with a reason, and can still view a dismissed row", async () => {
     expect((await send("/ops/quarantine/dismiss", { id: "2", through: "2", because: " " })).status).toBe(400);
     expect((await send("/ops/quarantine/dismiss", { because: "no number" })).status).toBe(400);
     expect(await states()).toEqual(["1 open", "2 open", "3 open"]);
@@ -185,7 +185,7 @@ describe("an operator", () => {
     ]);
   });
 
-  it("finds it all in the audit log, what was done to the queues as well", async () => {
+  it("finds all actions in the audit log, including those on queues", async () => {
     await send("/ops/quarantine/dismiss", { through: "3", source: "live", because: "a test" });
     const headers = { ...OPERATOR, "Sec-Fetch-Site": "same-origin" };
     const paused = await fetch(`${server.url}/ops/queues/api/queues/quarantine/pause`, {

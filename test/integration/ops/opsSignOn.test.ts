@@ -72,11 +72,11 @@ const readActions = async () =>
     )
   ).rows;
 
-describe("a proxy that signs people on", () => {
+describe("single sign-on by a proxy", () => {
   const person = (user: string, groups: string) => ({ "Remote-User": user, "Remote-Groups": groups });
   const look = async (url: string, headers: Record<string, string>) => await ask(`${url}/ops`, { headers });
 
-  it("names the person, whose groups say as what, and the audit log names the person too", async () => {
+  it("names the person on the page and in the audit log, with the role of the groups", async () => {
     const { url } = await start({ proxy: PROXY, openIdConnect: null, ...GRANTS });
     for (const [user, groups, role] of [
       ["grace", "other, admins", "operator"],
@@ -96,7 +96,7 @@ describe("a proxy that signs people on", () => {
     ]);
   });
 
-  it("lets a group act on its own source only", async () => {
+  it("lets a group change only its own source", async () => {
     const { url } = await start({ proxy: PROXY, openIdConnect: null, ...GRANTS });
     const shop = person("grace", "shop-test");
     expect((await refetch(url, "test", shop)).status).toBe(303);
@@ -115,7 +115,7 @@ describe("a proxy that signs people on", () => {
     );
   });
 
-  it("lets in nobody without a role, and nobody named twice or by nothing", async () => {
+  it("refuses a person without a role, without a name or with two names", async () => {
     const { url } = await start({ proxy: PROXY, openIdConnect: null, ...GRANTS });
     expect((await look(url, person("eve", "unknown"))).status).toBe(403);
     expect(lines).toEqual([expect.objectContaining({ outcome: "no_role", remote_ip: "127.0.0.1" })]);
@@ -131,7 +131,7 @@ describe("a proxy that signs people on", () => {
     expect(twice.status).not.toBe(200);
   });
 
-  it("is believed from its own address only", async () => {
+  it("is trusted only from the proxy's own address", async () => {
     const proxy = { ...PROXY, addresses: ["10.0.0.0/8", "192.0.2.1", "2001:db8::/32"] };
     const { url } = await start({ proxy, openIdConnect: null, ...GRANTS }, "the operator's password");
     expect((await look(url, person("grace", "admins"))).status).toBe(401);
@@ -142,7 +142,7 @@ describe("a proxy that signs people on", () => {
 });
 
 describe("OpenID Connect", () => {
-  /** A browser that keeps what it is given, follows where it is led, and stops at the ops pages. */
+  /** A browser that keeps cookies and follows redirects until it reaches the ops pages. */
   function openBrowser() {
     const cookies = new Map<string, Map<string, string>>();
     async function get(address: string, headers: Record<string, string> = {}) {
@@ -193,7 +193,7 @@ describe("OpenID Connect", () => {
     return { issuer, url: publicUrl };
   }
 
-  it("logs a person in, by name and with the role of the groups", async () => {
+  it("logs a person in by name, with the role of the groups", async () => {
     const { issuer, url } = await startBoth();
     issuer.signIn({ sub: "u1", email: "grace@business.example", email_verified: true, groups: ["admins"] });
     const browser = openBrowser();
@@ -210,7 +210,7 @@ describe("OpenID Connect", () => {
     expect(rows).toEqual([{ person: "grace@business.example", sources: null }]);
   });
 
-  it("names who has no verified address by the issuer's own name, and grants nothing to an unverified one", async () => {
+  it("names a person without a verified address by the subject, and grants no role to an unverified address", async () => {
     const { issuer, url } = await startBoth();
     issuer.signIn({ sub: "u2", email: "ada@business.example", email_verified: false, groups: [] });
     const refused = await openBrowser().follow(`${url}/ops/login/oidc`);
@@ -222,11 +222,11 @@ describe("OpenID Connect", () => {
     expect(rows).toEqual([{ person: "u3", sources: ["test"] }]);
   });
 
-  it("believes no answer that it did not ask for, nor one that comes twice", async () => {
+  it("rejects an answer that it did not request, and one that comes twice", async () => {
     const { issuer, url } = await startBoth();
     issuer.signIn({ sub: "u1", groups: ["admins"] });
     const [own, stranger] = [openBrowser(), openBrowser()];
-    // The stranger's answer, put into somebody's browser: login as the stranger.
+    // Opens the stranger's answer in another person's browser (login CSRF).
     let address = `${url}/ops/login/oidc`;
     for (;;) {
       const { location } = (await stranger.get(address)).headers;
@@ -248,7 +248,7 @@ describe("OpenID Connect", () => {
     expect(JSON.stringify(lines)).not.toContain(new URL(address).searchParams.get("code"));
   });
 
-  it("says so when the issuer does not answer, and asks it again at the next login", async () => {
+  it("reports that the issuer does not answer, and retries at the next login", async () => {
     const { issuer, url } = await startBoth();
     await issuer.close();
     const answer = await openBrowser().get(`${url}/ops/login/oidc`);

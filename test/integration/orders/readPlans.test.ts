@@ -13,14 +13,14 @@ import { listPlanNodes } from "../../support/mirror/planNodes.ts";
 import type { PlanNode } from "../../support/mirror/planNodes.ts";
 
 /**
- * How the statements of the read API are carried out: by an index, and looking at few rows more than they return. The
- * orders are spread as a business's are: most of one status, some of each branch and fleet, ids from three shops.
+ * Checks that the read API's statements use an index and read few more rows than they return. The orders are
+ * distributed as in a business: most in one status, some for each branch and fleet, ids from three shops.
  */
 const ORDERS = 30_000;
 const PAGE = 201;
 const START = 1_700_000_000n;
 const SECOND = 1_000_000_000n;
-/** The instant at which the order of this number was changed. */
+/** The instant at which the order with this number changed. */
 const at = (number: number) => (START + BigInt(number)) * SECOND;
 
 let database: TestDatabase;
@@ -48,16 +48,16 @@ beforeAll(async () => {
 });
 afterAll(() => database.drop());
 
-/** What reading by a cursor says beside its settings and the statement itself. */
+/** Statements of a cursor read besides its settings and the query itself. */
 const WITHOUT_PLAN = /^(?:begin|fetch|commit)\b/;
 
 interface Effort {
-  /** Scans of whole tables that grow with the orders. */
+  /** Full scans of tables that grow with the number of orders. */
   readonly wholeTables: readonly string[];
   readonly rowsLookedAt: number;
 }
 
-/** Carries out a statement under the settings of its transaction, and returns its plan. */
+/** Executes a statement with the settings of its transaction and returns its plan. */
 async function explain(
   settings: readonly string[],
   statement: string,
@@ -77,7 +77,7 @@ async function explain(
   }
 }
 
-/** Carries out whatever `read` asks the database, and tells how it was done. */
+/** Executes every statement of `read` and returns the plans. */
 async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
   let nodes: PlanNode[] = [];
   const settings: string[] = [];
@@ -89,7 +89,7 @@ async function watch(read: (pool: Pool) => Promise<unknown>): Promise<Effort> {
     return { rows: [] };
   };
   const client = { query, on: () => undefined, off: () => undefined, release: () => undefined };
-  // What a read makes of no rows at all is not of interest here.
+  // How a read handles an empty result does not matter here.
   await read({ query, connect: () => Promise.resolve(client) } as unknown as Pool).catch(() => undefined);
   const scans = nodes.filter((node) => ["orders", "changes"].includes(node["Relation Name"] ?? ""));
   expect(scans.length).toBeGreaterThan(0);
@@ -137,7 +137,7 @@ const NARROW: [string, Filter][] = [
 ];
 const FILTERS = [...BROAD, ...NARROW];
 
-it("every parameter of the list is among the filters whose plans are looked at", () => {
+it("every parameter of the list is among the checked filters", () => {
   const asked = new Set(FILTERS.flatMap(([, filter]) => Object.keys(filter)));
   const wanted = Object.keys(filterSchema.shape).map((name) => (name === "branch" ? "branchId" : name));
   expect(wanted.filter((name) => !asked.has(name))).toEqual([]);
@@ -167,7 +167,7 @@ describe.each(NARROW)("an export of %s", (_, filter) => {
     expect(rowsLookedAt).toBeLessThan(ORDERS / 5);
   });
 
-  it("is counted by an index", async () => {
+  it("is counted with an index", async () => {
     const { wholeTables, rowsLookedAt } = await watch((pool) =>
       countExportedOrders(pool, { sourceId: "live", ...filter }),
     );
@@ -176,7 +176,7 @@ describe.each(NARROW)("an export of %s", (_, filter) => {
   });
 });
 
-it("a page far behind of one status, by cursor, looks at nothing before it", async () => {
+it("a late cursor page of one status reads no earlier row", async () => {
   const after = { at: at(25_000), reference: "DO-25000" };
   const query: OrdersQuery = {
     sourceId: "live",
@@ -203,7 +203,7 @@ it.each<[OrderSort, OrderPosition]>([
   expect(rowsLookedAt).toBeLessThanOrEqual(2 * PAGE);
 });
 
-describe("single looks", () => {
+describe("single lookups", () => {
   it.each<[string, (pool: Pool) => Promise<unknown>]>([
     ["an order by reference", (pool) => selectOrder(pool, { sourceId: "live", reference: "DO-77" })],
     ["an order by externalOrderId", (pool) => selectOrder(pool, { sourceId: "live", reference: "shop-76" })],
@@ -228,11 +228,11 @@ describe("single looks", () => {
   ])("%s: a few rows", async (_, read) => {
     const { wholeTables, rowsLookedAt } = await watch(read);
     expect(wholeTables).toEqual([]);
-    // Branches are walked one by one, and there are a hundred.
+    // Branches are read one by one, and there are a hundred.
     expect(rowsLookedAt).toBeLessThanOrEqual(400);
   });
 
-  it("the end of the change feed: a row", async () => {
+  it("the end of the change feed: one row", async () => {
     const { wholeTables, rowsLookedAt } = await watch((pool) =>
       readFeedEnd(pool, { sourceId: "live", fence: BigInt(ORDERS) }),
     );
@@ -240,7 +240,7 @@ describe("single looks", () => {
     expect(rowsLookedAt).toBeLessThanOrEqual(1);
   });
 
-  it("a page of the change feed, from the beginning and from further on", async () => {
+  it("a page of the change feed, at the beginning and later", async () => {
     const { epoch, position, digest } = await readFeedEnd(database.pool, { sourceId: "live", fence: 1_000n });
     const fence = BigInt(ORDERS);
     for (const after of [FEED_BEGINNING, { epoch, position, digest }]) {
@@ -253,7 +253,7 @@ describe("single looks", () => {
   });
 });
 
-it("notices a statement that reads the whole table", async () => {
+it("detects a statement that reads the whole table", async () => {
   const { wholeTables } = await watch((pool) =>
     pool.query("select from mirror.orders where raw::text like '%y%'"),
   );

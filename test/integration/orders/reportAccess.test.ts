@@ -46,7 +46,7 @@ async function ask(server: TestServer, headers: Record<string, string>, path = "
 }
 
 describe("with API tokens", () => {
-  it("each token reads its own source", async () => {
+  it("each token reads only its own source", async () => {
     for (const { token, sourceId } of TOKENS) {
       expect(await ask(guarded, { Authorization: `Bearer ${token}` })).toMatchObject({
         status: 200,
@@ -74,13 +74,13 @@ describe("with API tokens", () => {
     },
   );
 
-  it("says how to authenticate", async () => {
+  it("explains how to authenticate", async () => {
     const response = await fetch(`${guarded.url}/v1/orders`);
     expect(response.headers.get("www-authenticate")).toBe("Bearer");
     expect(response.headers.get("cache-control")).toBe("no-store");
   });
 
-  it("refuses to answer from another source than the one asked for", async () => {
+  it("refuses a request for another source than the token's", async () => {
     const Authorization = "Bearer token-of-live";
     expect(await ask(guarded, { Authorization, "X-Source": "live" })).toMatchObject({ status: 200 });
     expect(await ask(guarded, { Authorization, "X-Source": "test" })).toMatchObject({
@@ -97,7 +97,7 @@ describe("without API tokens", () => {
     expect(await ask(open, { "X-Source": "other" })).toMatchObject({ status: 422, code: "unknown_source" });
   });
 
-  it("lets nobody in who came through a proxy, or by a name that is not this machine's", async () => {
+  it("refuses requests through a proxy or by a name that is not this machine's", async () => {
     expect(await ask(open, { "X-Forwarded-For": "127.0.0.1" })).toMatchObject({ status: 401 });
     const { port } = new URL(open.url);
     const status = await new Promise((resolve, reject) => {
@@ -121,7 +121,7 @@ describe("wrong tokens", () => {
   const status = async (server: TestServer, token: string) =>
     (await ask(server, { Authorization: `Bearer ${token}` })).status;
 
-  it("are logged with their address, and make it wait; a client that works goes on", async () => {
+  it("are logged with their address and delay it, but not a client that has succeeded", async () => {
     const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
     expect(await status(server, "token-of-live")).toBe(200);
     const statuses = [];
@@ -135,13 +135,13 @@ describe("wrong tokens", () => {
       }),
     ]);
     expect(JSON.stringify(lines)).not.toContain("guess");
-    // What is right and was not used from here before is no better than a guess for now.
+    // A correct token that this address has not used before is treated like a guess meanwhile.
     expect(await status(server, "token-of-test")).toBe(429);
     expect(await status(server, "token-of-live")).toBe(200);
     await server.close();
   });
 
-  it("make nobody wait who has none", async () => {
+  it("do not delay requests without a token", async () => {
     const server = await serve(makeTestReport({ pool, apiTokens: TOKENS, logger }));
     for (let time = 0; time < 30; time += 1) expect((await ask(server, {})).status).toBe(401);
     expect(await status(server, "token-of-live")).toBe(200);

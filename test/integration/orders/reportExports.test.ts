@@ -42,7 +42,7 @@ beforeEach(() => database.pool.query("truncate mirror.orders"));
 const add = (fields: Record<string, unknown>, sourceId = "live") =>
   insertOrder(database.pool, sourceId, orderText(fields));
 
-/** Many orders at once, each with about `bytes` of JSON. */
+/** Stores many orders, each with about `bytes` of JSON. */
 const addMany = (count: number, bytes: number) =>
   database.pool.query(
     `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw,
@@ -87,14 +87,14 @@ describe("GET /v1/orders.csv", () => {
     });
   });
 
-  it("has the columns that the view has", async () => {
+  it("has the columns of the view", async () => {
     const { rows } = await pool.query<{ name: string }>(
       "select column_name as name from information_schema.columns where table_schema = 'reporting' and table_name = 'orders'",
     );
     expect(rows.map(({ name }) => name)).toEqual(expect.arrayContaining(NAMES) as unknown);
   });
 
-  it("is made for Excel on request", async () => {
+  it("is formatted for Excel on request", async () => {
     await add({ reference: "A", externalOrderId: "00123" });
     const bytes = new Uint8Array(await (await get("/orders.csv?excel=1&separator=semicolon")).arrayBuffer());
     expect(bytes.slice(0, 3)).toEqual(new Uint8Array([0xef, 0xbb, 0xbf]));
@@ -103,7 +103,7 @@ describe("GET /v1/orders.csv", () => {
     expect(text).toContain(';"=""00123""";');
   });
 
-  it("takes every filter of the list, sorted by updatedAt to the nanosecond", async () => {
+  it("accepts every filter of the list, sorted by updatedAt to the nanosecond", async () => {
     const branch = { id: BRANCH_ID, reference: "centre", name: "Centre" };
     await add({
       reference: "A",
@@ -130,7 +130,7 @@ describe("GET /v1/orders.csv", () => {
     ).toEqual(["A"]);
   });
 
-  it("is a header alone when there is nothing", async () => {
+  it("is only a header when there are no orders", async () => {
     expect(await lines("/orders.csv")).toEqual([NAMES.join(",")]);
   });
 
@@ -144,7 +144,7 @@ describe("GET /v1/orders.csv", () => {
     },
   );
 
-  it("answers HEAD without reading", async () => {
+  it("answers HEAD without reading orders", async () => {
     const response = await get("/orders.csv", { method: "HEAD" });
     expect(response.status).toBe(200);
     expect(response.headers.get("content-type")).toContain("text/csv");
@@ -152,7 +152,7 @@ describe("GET /v1/orders.csv", () => {
 });
 
 describe("GET /v1/orders.ndjson", () => {
-  it("has an order per line, character for character but for line ends between its parts", async () => {
+  it("has one order per line, unchanged except for line breaks between its parts", async () => {
     const raw = `{ "reference":"A",\r\n "total": 12345678901234567890.10, "name":"\\n", "updatedAt":"2026-11-20T10:00:00Z" }`;
     await insertOrder(database.pool, "live", raw);
     const response = await get("/orders.ndjson");
@@ -160,7 +160,7 @@ describe("GET /v1/orders.ndjson", () => {
     expect(await response.text()).toBe(`${raw.replace("\r\n", " ")}\n`);
   });
 
-  it("gives each order once, beyond what one fetch brings", async () => {
+  it("returns each order once across several fetches", async () => {
     await addMany(2_345, 10);
     const all = (await lines("/orders.ndjson")).map(
       (line) => (JSON.parse(line) as { reference: number }).reference,
@@ -169,7 +169,7 @@ describe("GET /v1/orders.ndjson", () => {
     expect(await references("")).toHaveLength(2_345);
   });
 
-  it("gives the connection back when the client leaves half-way", async () => {
+  it("releases the connection when the client disconnects halfway", async () => {
     await addMany(3_000, 10_000);
     const abort = new AbortController();
     const response = await get("/orders.ndjson", { signal: abort.signal });
@@ -188,7 +188,7 @@ describe("GET /v1/orders.ndjson", () => {
     expect((await first.text()).split("\n")).toHaveLength(3_001);
   });
 
-  it("breaks off visibly when the database fails half-way", async () => {
+  it("ends with a broken connection when the database fails halfway", async () => {
     await addMany(3_000, 10_000);
     const response = await get("/orders.ndjson");
     await database.pool.query(
@@ -202,7 +202,7 @@ describe("GET /v1/orders.ndjson", () => {
 describe("exportOrders", () => {
   const options = { format: "ndjson", excel: false, filter: { sourceId: "live" } } as const;
 
-  it("reads no faster than it is read, and stops with the signal", async () => {
+  it("reads no faster than its output is consumed, and stops on abort", async () => {
     await addMany(3_000, 10_000);
     const out = new PassThrough();
     const stop = new AbortController();
@@ -215,7 +215,7 @@ describe("exportOrders", () => {
     expect(exportPool.totalCount).toBe(0);
   });
 
-  it("says how many orders there were, and leaves the output open", async () => {
+  it("returns the number of orders and leaves the output open", async () => {
     await addMany(3, 1);
     const out = new PassThrough();
     const signal = new AbortController().signal;

@@ -50,7 +50,7 @@ async function refusal(path: string, headers: Record<string, string> = {}) {
 }
 
 describe("the list of orders", () => {
-  it("answers in the provider's shape, with request_id beside the data and not within the orders", async () => {
+  it("answers in the provider's shape, with request_id next to the data and not within the orders", async () => {
     await add({ reference: "A" });
     const body = await list("");
     expect(Object.keys(body)).toEqual(["data", "hasMore", "limit", "offset", "request_id"]);
@@ -58,7 +58,7 @@ describe("the list of orders", () => {
     expect(body.data[0]).not.toHaveProperty("request_id");
   });
 
-  it("returns orders character for character as the provider sent them", async () => {
+  it("returns orders exactly as the provider sent them", async () => {
     const raw = `{ "zeta":1, "reference":"A",\n "10":"x", "2":"y", "total": 12345678901234567890.10, "name":"\\u00e9\\ud800",
       "updatedAt":"2026-11-20T10:00:00.123456789+01:00" }`;
     await insertOrder(report.database.pool, "live", raw);
@@ -144,7 +144,7 @@ describe("the list of orders", () => {
     await pool.query("truncate mirror.branches");
   });
 
-  it("refuses a branch that matches none, in the case it is written and in this source only", async () => {
+  it("refuses a branch that matches none, case-sensitively and in this source only", async () => {
     await add({ reference: "A", branch: { id: BRANCH_ID, reference: "centre", name: "Centre" } }, "test");
     await add({ reference: "B", branch: { id: BRANCH_ID.replace("6", "7"), reference: "North" } });
     for (const branch of ["centre", "north", BRANCH_ID]) {
@@ -152,7 +152,7 @@ describe("the list of orders", () => {
     }
   });
 
-  it("pages by limit and offset, and says whether there is more", async () => {
+  it("pages by limit and offset, and reports whether there are more", async () => {
     for (const reference of ["A", "B", "C"]) await add({ reference });
     expect(await list("?limit=2")).toMatchObject({ hasMore: true, limit: 2, offset: 0 });
     expect(await list("?limit=2&offset=1")).toMatchObject({
@@ -231,12 +231,12 @@ describe("the list of orders", () => {
     expect(answer.message).not.toContain("abc");
   });
 
-  it("ignores parameters that it does not know, as software written for the provider may send them", async () => {
+  it("ignores unknown parameters, which software written for the provider may send", async () => {
     await add({ reference: "A" });
     expect(await references("?expand=courier&limit=200")).toEqual(["A"]);
   });
 
-  it("refuses a cursor of the other sort", async () => {
+  it("refuses a cursor from the other sort order", async () => {
     await add({ reference: "A" });
     await add({ reference: "B" });
     const link = (await get("?limit=1")).headers.get("link") ?? "";
@@ -259,7 +259,7 @@ describe("a single order", () => {
     );
   });
 
-  it("is found by externalOrderId; the provider's reference wins, and of several the last changed", async () => {
+  it("is found by externalOrderId, after the provider's reference; of several the last changed wins", async () => {
     await add({ reference: "A", externalOrderId: "ext/1 é", updatedAt: "2026-11-20T10:00:00Z" });
     await add({ reference: "B", externalOrderId: "twice", updatedAt: "2026-11-20T12:00:00Z" });
     await add({ reference: "C", externalOrderId: "twice", updatedAt: "2026-11-20T11:00:00Z" });
@@ -271,7 +271,7 @@ describe("a single order", () => {
     expect(await found("A")).toBe("A");
   });
 
-  it("answers an unknown order, another source's and an impossible name with the same 404", async () => {
+  it("answers an unknown order, another source's order and an invalid name with the same 404", async () => {
     await add({ reference: "A" }, "test");
     const answers = [
       await refusal("/nowhere"),
@@ -304,7 +304,7 @@ describe("freshness", () => {
     );
   };
 
-  it("says up to when every change is in the answer, and nothing while that is unknown", async () => {
+  it("reports up to when the answer is complete, and nothing while that is unknown", async () => {
     await add({ reference: "A" });
     for (const path of ["", "/A", "/nowhere"]) {
       expect((await get(path)).headers.get("x-safe-through")).toBeNull();
@@ -335,7 +335,7 @@ describe("freshness", () => {
       expect(etag).toMatch(/^W\/"[\w-]+"$/);
       expect(first.headers.get("cache-control")).toBe("private, no-cache");
       await setSafeThrough("1763632800000000000");
-      // fetch would add its own cache control to a conditional request.
+      // fetch would add its own Cache-Control to a conditional request.
       const again = await get(path, { "If-None-Match": etag, "Cache-Control": "max-age=0" });
       expect(again.status).toBe(304);
       expect(await again.text()).toBe("");

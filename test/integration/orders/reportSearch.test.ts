@@ -60,7 +60,7 @@ const readBranchesAt = (at: string) =>
   ]);
 
 describe("the search for orders", () => {
-  it("finds by fleet and by mode of the schedule, exactly", async () => {
+  it("finds by exact fleet and by schedule mode", async () => {
     const at = "2026-11-20T10:00:00Z";
     const resolved = { pickupTime: at, deliveryTime: at, basis: "busy_hours" };
     await add({ reference: "A", fleet: { name: "South" } });
@@ -72,7 +72,7 @@ describe("the search for orders", () => {
     expect(await find("scheduleMode=asap&fleet=South")).toEqual(["A"]);
   });
 
-  it("finds by the beginning of externalOrderId, in which no character is special", async () => {
+  it("finds by the prefix of externalOrderId, in which no character is special", async () => {
     await add({ reference: "A", externalOrderId: "10%_a\\b" });
     await add({ reference: "B", externalOrderId: "10XYa\\b" });
     await add({ reference: "C", externalOrderId: "x10%" });
@@ -83,7 +83,7 @@ describe("the search for orders", () => {
     expect(await find("externalOrderIdPrefix=X1")).toEqual([]);
   });
 
-  it("finds what is new here, in the order of first sight, page by page", async () => {
+  it("finds new orders in the sequence in which they were first seen, page by page", async () => {
     await add({ reference: "A", updatedAt: "2026-11-20T12:00:00Z" });
     await add({ reference: "B", updatedAt: "2026-11-20T11:00:00Z" });
     await add({ reference: "C", updatedAt: "2026-11-20T10:00:00Z" });
@@ -102,7 +102,7 @@ describe("the search for orders", () => {
 });
 
 describe("a branch in the filter", () => {
-  it("is looked up by the name it has now", async () => {
+  it("is looked up by its current name", async () => {
     await addBranch({ id: B1, reference: "new" });
     await add({ reference: "A", branch: { id: B1, reference: "old" } });
     expect(await find("branch=new")).toEqual(["A"]);
@@ -116,7 +116,7 @@ describe("a branch in the filter", () => {
     expect(await find("branch=closed")).toEqual([]);
   });
 
-  it("is found by its orders when the provider never listed it, by the name in the last of them", async () => {
+  it("is found by the name in its latest order when the provider never listed it", async () => {
     await addBranch({ id: "b0", reference: "other" });
     await add({ reference: "A", branch: { id: B1, reference: "old" }, updatedAt: "2026-11-20T10:00:00Z" });
     await add({ reference: "B", branch: { id: B1, reference: "centre" }, updatedAt: "2026-11-20T11:00:00Z" });
@@ -160,7 +160,7 @@ describe("GET /v1/branches", () => {
   });
 });
 
-describe("answers while the mirror is behind", () => {
+describe("responses of a mirror that is behind", () => {
   const provenFor = (ageSeconds: number) =>
     report.database.pool.query(
       `insert into mirror.poll_state (source_id, safe_through)
@@ -170,7 +170,7 @@ describe("answers while the mirror is behind", () => {
     );
   const staleSeconds = async (path: string) => (await get(path)).headers.get("x-stale-seconds");
 
-  it("say by how much, beyond ten minutes, and nothing before", async () => {
+  it("say by how much, once it is over ten minutes", async () => {
     await add({ reference: "A" });
     await addBranch({ id: B1 });
     for (const path of ["/orders", "/orders/A", "/orders.csv"]) {
@@ -181,7 +181,7 @@ describe("answers while the mirror is behind", () => {
     }
   });
 
-  it("make no claim while nothing is proved", async () => {
+  it("claim nothing before anything is proved", async () => {
     await add({ reference: "A" });
     const { headers } = await get("/orders/A");
     expect([headers.get("x-safe-through"), headers.get("x-stale-seconds")]).toEqual([null, null]);

@@ -32,14 +32,14 @@ async function get(path: string) {
 }
 
 describe("waiting for an order", () => {
-  it("is over at once when the mirror holds something newer, to the nanosecond", async () => {
+  it("ends immediately when the mirror has something newer, to the nanosecond", async () => {
     await add({ reference: "A", updatedAt: LATER });
     const answer = await get(`A?updatedAfter=${AT}&wait=20`);
     expect(answer).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
     expect(answer.tookMs).toBeLessThan(15_000);
   });
 
-  it("ends with what there is when nothing newer has come in time", async () => {
+  it("ends with the stored order when nothing newer arrives in time", async () => {
     await add({ reference: "A", updatedAt: AT });
     const answer = await get(`A?updatedAfter=${AT}&wait=1`);
     expect(answer).toMatchObject({ status: 200, waited: "timeout", body: { updatedAt: AT } });
@@ -55,27 +55,27 @@ describe("waiting for an order", () => {
     expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { updatedAt: LATER } });
   });
 
-  it("is possible for an order that is not there yet, by its externalOrderId", async () => {
+  it("works for an order that does not exist yet, by its externalOrderId", async () => {
     const waiting = get(`shop-1?updatedAfter=1970-01-01T00:00:00Z&wait=20`);
     await systemClock.sleep(100);
     await add({ reference: "A", externalOrderId: "shop-1" });
     expect(await waiting).toMatchObject({ status: 200, waited: "newer", body: { reference: "A" } });
   });
 
-  it("ends with 404 when the order has not come", async () => {
+  it("ends with 404 when the order does not arrive", async () => {
     expect(await get(`B?updatedAfter=${AT}&wait=0`)).toMatchObject({
       status: 404,
       body: { error: { code: "order_not_found" } },
     });
   });
 
-  it("looks once even with no time to wait", async () => {
+  it("checks once even with a wait of zero", async () => {
     await add({ reference: "A", updatedAt: LATER });
     expect(await get(`A?updatedAfter=${AT}`)).toMatchObject({ waited: "newer" });
     expect(await get(`A?updatedAfter=${LATER}`)).toMatchObject({ status: 200, waited: "timeout" });
   });
 
-  it("is not done without updatedAfter", async () => {
+  it("requires updatedAfter", async () => {
     await add({ reference: "A" });
     const answer = await get("A?wait=20");
     expect(answer).toMatchObject({ status: 200, waited: null });
@@ -87,7 +87,7 @@ describe("waiting for an order", () => {
   });
 });
 
-describe("many who wait", () => {
+describe("many waiting requests", () => {
   const after = parseInstant(AT);
   const signal = new AbortController().signal;
 
@@ -104,7 +104,7 @@ describe("many who wait", () => {
     expect(query.mock.calls.length).toBeLessThan(100);
   });
 
-  it("are refused beyond the cap, and let go when the process closes", async () => {
+  it("are refused beyond the cap, and released when the process closes", async () => {
     const orderWait = makeOrderWait({ pool: report.pool, clock: systemClock });
     const wait = () =>
       orderWait.wait({ sourceId: "live", reference: "A", after }, { timeoutMs: 20_000, signal });
@@ -115,7 +115,7 @@ describe("many who wait", () => {
     expect(await wait()).toBe(false);
   });
 
-  it("are told when the database is away", async () => {
+  it("get an error when the database is unreachable", async () => {
     const away = makePool({
       url: "postgres://127.0.0.1:1/none",
       purpose: "report",

@@ -54,7 +54,7 @@ async function startWorld(more: Partial<PollDeps> = {}) {
   return { database, pool, provider, startPoller, ask, state, references, progress };
 }
 
-/** As `start` does, without the second between two cycles. */
+/** Runs cycles as `start` does, without the second between them. */
 async function keepPolling(poller: Poller): Promise<void> {
   try {
     for (;;) {
@@ -66,8 +66,8 @@ async function keepPolling(poller: Poller): Promise<void> {
   }
 }
 
-describe("a backfill that was asked for", () => {
-  it("reads the period and lowers the start of what is complete to it", async () => {
+describe("a requested backfill", () => {
+  it("reads the period and extends the complete history back to it", async () => {
     const world = await startWorld();
     for (const days of [1, 5, 9.9, 10.1]) {
       world.provider.put(`D${days}`, secondsAgo(days * DAY));
@@ -84,7 +84,7 @@ describe("a backfill that was asked for", () => {
     expect(await readRequest(world.pool, backfillId)).toMatchObject({ orders: 3, unproved: 0 });
   });
 
-  it("vouches for nothing beyond a period that was never read", async () => {
+  it("claims nothing across a period that was never read", async () => {
     const world = await startWorld();
     world.provider.put("old", secondsAgo(9 * DAY));
     world.startPoller();
@@ -96,11 +96,11 @@ describe("a backfill that was asked for", () => {
     expect((await world.progress())!.history_since).toBe(before);
     const between = await world.ask({ since: daysAgo(8), until: daysAgo(0) });
     await expect.poll(() => world.state(between), WAIT).toBe("done");
-    // The two periods touch only where their seconds meet; the older one may begin a second lower.
+    // The two periods touch only at a whole second; the older one may begin a second earlier.
     expect(BigInt((await world.progress())!.history_since)).toBeLessThanOrEqual(daysAgo(8));
   });
 
-  it("goes on under the next leader where the last one stopped", async () => {
+  it("continues under the next leader where the last one stopped", async () => {
     const world = await startWorld();
     for (let day = 1; day < 40; day += 1) world.provider.put(`D${day}`, secondsAgo(day * DAY));
     world.provider.limitMax = 1;
@@ -121,7 +121,7 @@ describe("a backfill that was asked for", () => {
     expect(await world.references()).toHaveLength(39);
   });
 
-  it("stops when it is cancelled, and fails after failing again and again", async () => {
+  it("stops when it is cancelled, and fails after repeated failures", async () => {
     const world = await startWorld();
     world.provider.put("old", secondsAgo(5 * DAY));
     const cancelled = await world.ask({ since: daysAgo(9), until: daysAgo(8) });
@@ -145,7 +145,7 @@ describe("a backfill that was asked for", () => {
   });
 });
 
-it("reads 20,000 orders of the sandbox with hardly more requests than they need", async () => {
+it("reads 20,000 orders of the sandbox with few more requests than necessary", async () => {
   const ORDERS = 20_000;
   const { clock, pool, sandbox, provider, steer, startPoller } = await startVirtualWorld();
   const until = floor(sandbox.now());
@@ -160,7 +160,7 @@ it("reads 20,000 orders of the sandbox with hardly more requests than they need"
   );
   const total = rows[0]!.total;
   startPoller("only", { backfillSince: "PT1M" });
-  // What the backfill is to be joined to is proved by then.
+  // By then the window that the backfill joins is proved.
   await clock.runUntil(120_000);
   const backfillId = await requestPeriod(pool, { kind: "backfill", sourceId: "live", since, until });
   const isDone = async () => (await readRequest(pool, backfillId))?.state === "done";

@@ -6,10 +6,10 @@ import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 const ORDERS = 100_000;
 const PAGE = 200;
 const DAY_NANOS = 86_400n * 10n ** 9n;
-/** Our nine tenths of the order-list policy. */
+/** The nine tenths of the order-list policy that we use. */
 const ALLOWED_PER_SECOND = 1.8;
 
-it("reads 100,000 orders of the past by hardly more requests than they need, as fast as it may", async () => {
+it("reads 100,000 past orders with few more requests than necessary, as fast as the rate allows", async () => {
   const { clock, pool, sandbox, sent, steer, startPoller } = await startVirtualWorld();
   const start = sandbox.now();
   await steer("POST", "/seed", { orders: ORDERS, since: formatInstant(start - 29n * DAY_NANOS) });
@@ -25,7 +25,7 @@ it("reads 100,000 orders of the past by hardly more requests than they need, as 
   expect((await pool.query("select from mirror.orders")).rowCount).toBe(ORDERS);
   expect(requests).toBeLessThanOrEqual(1.1 * (ORDERS / PAGE));
   const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
-  // From the first cycle to the end of the last window of the history, other reads included.
+  // From the first cycle to the end of the last history window, including other reads.
   const busy = lists.slice(0, requests);
   const seconds = (busy.at(-1)! - busy[0]!) / 1_000;
   expect(busy.length / seconds).toBeGreaterThanOrEqual(0.95 * ALLOWED_PER_SECOND);

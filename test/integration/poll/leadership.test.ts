@@ -9,7 +9,7 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 const NAME = "poll:live";
-/** Longer than any of these tests by the database's clock, which is the real one. */
+/** Longer than any of these tests by the database's real clock. */
 const TTL_MS = 60_000;
 
 let database: TestDatabase;
@@ -30,19 +30,19 @@ const expiresIn = (seconds: number) =>
     seconds,
   ]);
 
-it("is taken from one who died before the database's clock was set back, at once", async () => {
+it("is taken immediately from a dead holder when the database's clock was set back", async () => {
   expect(await acquire("dead")).toMatchObject({ fence: 1n });
   await expiresIn(3_600);
   expect(await acquire("next")).toMatchObject({ holder: "next", fence: 2n });
 });
 
-it("is not taken from one who may still hold it", async () => {
+it("is not taken from a holder that may be alive", async () => {
   await acquire("alive");
   await expiresIn(TTL_MS / 1_000 - 1);
   expect(await acquire("next")).toBeUndefined();
 });
 
-it("is not taken from one who took it while the other one waited", async () => {
+it("is not taken from a holder that acquired it while the other one waited", async () => {
   const client = await pool.connect();
   await client.query("begin; insert into mirror.leases values ('poll:live', 'first', 1, '-infinity')");
   const second = acquire("second");
@@ -55,7 +55,7 @@ it("is not taken from one who took it while the other one waited", async () => {
   expect(await second).toBeUndefined();
 });
 
-/** Answers of the leases' table come only once the returned function was called. */
+/** Delays answers of the leases' table until the returned function is called. */
 async function holdBackAnswers(): Promise<() => Promise<void>> {
   const client = await pool.connect();
   await client.query("begin; lock table mirror.leases in access exclusive mode");
@@ -92,7 +92,7 @@ function makeSut() {
   return { clock, leadership, sleeps };
 }
 
-it("is trusted from before it was asked for: the answer may have been under way for long", async () => {
+it("is trusted from the instant before its request, however long the answer took", async () => {
   const { clock, leadership } = makeSut();
   const letAnswer = await holdBackAnswers();
   const leading = leadership.lead();
@@ -105,7 +105,7 @@ it("is trusted from before it was asked for: the answer may have been under way 
   expect(() => term.assertLeading()).toThrow(LeaseLostError);
 });
 
-it("is trusted from before its renewal was asked for", async () => {
+it("is trusted from the instant before its renewal was requested", async () => {
   const { clock, leadership, sleeps } = makeSut();
   const term = (await leadership.lead())!;
   const letAnswer = await holdBackAnswers();
@@ -114,9 +114,9 @@ it("is trusted from before its renewal was asked for", async () => {
   await expect.poll(isAsking).toBe(true);
   await clock.runUntil(TTL_MS - 1_000);
   await letAnswer();
-  // It sleeps again once it has the answer.
+  // The loop sleeps again once it has the answer.
   await expect.poll(() => sleeps.length).toBe(2);
-  // Renewals after this one are kept waiting, so that only this one counts.
+  // Later renewals are held back, so that only this one counts.
   const letThemAnswer = await holdBackAnswers();
   onTestFinished(letThemAnswer);
   await clock.runUntil(askedMs + TTL_MS - 1_000);

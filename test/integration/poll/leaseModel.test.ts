@@ -25,10 +25,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** What a lease is: at most one holds, each taking has a greater number, and one that ran out is gone. */
+/** The lease's contract: at most one holder, each acquisition has a greater number, and an expired lease is free. */
 interface Model {
   fence: bigint;
-  /** Place in `taken` of the one that holds. */
+  /** Index in `taken` of the current holder. */
   holds: number | undefined;
   taken: number;
 }
@@ -51,7 +51,7 @@ const acquire = (holder: string): Command => ({
   toString: () => `${holder} wants it`,
 });
 
-/** Something that only the one that holds may do; `place` counts from the last one taken. */
+/** An action reserved to the holder; `place` counts from the latest acquisition. */
 const use = (
   name: string,
   place: number,
@@ -121,7 +121,7 @@ async function isHeld({ holder, fence }: Lease): Promise<boolean> {
   return rowCount === 1;
 }
 
-it("has one holder at a time and lets nobody else renew, write or release, whatever happens in which order", async () => {
+it("has one holder at a time and lets nobody else renew, write or release, in any sequence of events", async () => {
   const place = fc.nat(3);
   const commands = fc.commands(
     [

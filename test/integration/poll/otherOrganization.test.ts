@@ -15,7 +15,7 @@ import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
 import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
 
-/** Of another organization of the sandbox. */
+/** The key of another organization of the sandbox. */
 const OTHER = "dos_live_other";
 const WAIT = { timeout: 60_000 };
 
@@ -68,7 +68,7 @@ function clientWith(baseUrl: string, apiKey: string): OrderSource & { readonly l
   };
 }
 
-/** A provider in memory with these branches, or with what `list` does. */
+/** An in-memory provider with these branches, or with the given `list`. */
 function providerWith(list: () => Promise<readonly string[]>): OrderSource {
   const provider = makeMemoryProvider();
   provider.put("A", secondsAgo(300));
@@ -100,7 +100,7 @@ function configured(baseUrl: string) {
   } as const;
 }
 
-/** What the first cycle that it leads came to: the lease of a poller that was slow to close runs out by itself. */
+/** Returns the outcome of the first cycle that it leads, once the lease of a poller that closed slowly expires. */
 const lead = (poller: Poller) =>
   vi.waitUntil(
     async () => {
@@ -119,7 +119,7 @@ async function pollUntilProved(poller: Poller): Promise<void> {
   await poller.close();
 }
 
-it("refuses the key of another organization before its first list request, and names both and the ways on", async () => {
+it("refuses the key of another organization before its first list request, and names both and the remedies", async () => {
   const sandbox = await makeTestSandbox();
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
@@ -142,19 +142,19 @@ it("refuses the key of another organization before its first list request, and n
   const { stdout } = await runCommand(["status"], { databaseUrl: url });
   expect(stdout).toContain(message);
 
-  // The right key may lead at once, and goes on where it was.
+  // The right key can lead immediately and continues where it was.
   expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "polled" });
   expect((await readSource()).refused).toBeNull();
 });
 
-it("gives the source to the other organization when it is told to, and starts a new history", async () => {
+it("gives the source to the other organization on request and starts a new history", async () => {
   const sandbox = await makeTestSandbox();
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
   const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
   const adopt = () => runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url, env });
   await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
-  // Nobody has seen another one yet.
+  // No other organization has been seen yet.
   expect((await adopt()).stdout).toContain("belongs to http://127.0.0.1");
   expect((await readSource()).safeThrough).not.toBeNull();
 
@@ -174,16 +174,16 @@ it("gives the source to the other organization when it is told to, and starts a 
   expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "failed" });
 });
 
-it("takes no offence at a list without branches, at a request that fails, and at branches that come and go", async () => {
+it("tolerates an empty list of branches, a failing request, and branches that come and go", async () => {
   await recordConfiguredSources(pool, { sources: [configured("https://api.example")] });
   const lists: (() => Promise<readonly string[]>)[] = [
     () => Promise.resolve(branches("a", "b")),
     () => Promise.resolve([]),
     () => Promise.reject(new UnavailableError("there are no branches now")),
     () => Promise.resolve(branches("b", "c")),
-    // Not one of the branches that were there at first, and still the same organization.
+    // None of the original branches is left, but it is still the same organization.
     () => Promise.resolve(branches("c", "d")),
-    // Branches that were closed in between.
+    // Branches that were closed meanwhile.
     () => Promise.resolve(branches("a")),
   ];
   for (const list of lists) await pollUntilProved(startPoller(providerWith(list)));

@@ -10,7 +10,7 @@ import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryPr
 import { addSource } from "../../support/mirror/orders.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 
-it("polls no more while paused, and resumes where it left off", async () => {
+it("stops polling while paused, and resumes where it left off", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });

@@ -40,7 +40,7 @@ beforeEach(async () => {
 
 const INTERVAL_SECONDS = 0.05;
 
-/** A poller in a hurry; closed at the end of the test. */
+/** A poller with short intervals, closed at the end of the test. */
 function makeSut(more: Partial<PollDeps> = {}): Poller {
   const apply = makeLiveApply(pool);
   const poller = makePoller({
@@ -63,7 +63,7 @@ function makeSut(more: Partial<PollDeps> = {}): Poller {
   return poller;
 }
 
-/** Calls runOnce until it did something. */
+/** Calls runOnce until a cycle was due. */
 async function poll(poller: Poller) {
   return vi.waitUntil(
     async () => {
@@ -94,7 +94,7 @@ const readCoverage = async () =>
   ).rows;
 const isWhole = (instant: string | null | undefined) => BigInt(instant!) % 1_000_000_000n === 0n;
 const ageOf = (instant: string | null | undefined) => Number(systemClock.now() - BigInt(instant ?? 0)) / 1e9;
-/** Polls until the mirror vouches for all but the last moments. */
+/** Polls until the proof reaches almost the present. */
 const pollUntilSafe = (poller: Poller) =>
   vi.waitUntil(
     async () => {
@@ -111,7 +111,7 @@ const unavailable = () =>
   );
 
 describe("a new source", () => {
-  it("reads what changed just now at once, then its history, and then vouches for all of it", async () => {
+  it("is read from the latest changes to its history, and is then proved completely", async () => {
     provider.put("now", secondsAgo(2.5));
     provider.put("old", secondsAgo(3_000));
     provider.put("older", secondsAgo(3_590));
@@ -129,7 +129,7 @@ describe("a new source", () => {
     expect(ageOf(safe_through)).toBeLessThan(12);
   });
 
-  it("says by which way it saw an order", async () => {
+  it("has orders recorded with the way in which they were seen", async () => {
     provider.put("now", secondsAgo(2.5));
     provider.put("old", secondsAgo(3_000));
     await poll(makeSut({ intervalSeconds: 5 }));
@@ -142,7 +142,7 @@ describe("a new source", () => {
     ]);
   });
 
-  it("writes nothing when the same is read again", async () => {
+  it("causes no writes when the same orders are read again", async () => {
     provider.put("now", secondsAgo(2.5));
     const poller = makeSut();
     await poll(poller);
@@ -150,7 +150,7 @@ describe("a new source", () => {
     expect((await pool.query("select from mirror.history")).rowCount).toBe(1);
   });
 
-  it("keeps unreadable elements and goes on", async () => {
+  it("has unreadable elements quarantined while polling continues", async () => {
     provider.serveToo(JSON.stringify({ reference: "R-broken", updatedAt: "yesterday" }));
     provider.put("now", secondsAgo(2.5));
     const report = await poll(makeSut());
@@ -160,7 +160,7 @@ describe("a new source", () => {
     expect(rows).toMatchObject([{ source_id: "live", via: "poll", reason: "unreadable_order" }]);
   });
 
-  it("claims of its history what it has read, and a kill in the middle of it resumes", async () => {
+  it("claims only the history that was read, and resumes it after a kill", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 40; order += 1) provider.put(`R${order}`, secondsAgo(1_000 + order * 60));
     let list = 0;
@@ -183,7 +183,7 @@ describe("a new source", () => {
     expect(await readReferences()).toHaveLength(40);
   });
 
-  it("reads a long history in windows, oldest first, with the live window before it in every cycle", async () => {
+  it("has its long history read in windows, oldest first, after the current window of every cycle", async () => {
     provider.limitMax = 3;
     for (let order = 0; order < 60; order += 1) provider.put(`R${order}`, secondsAgo(5_000 + order * 86_400));
     provider.before = () => systemClock.sleep(10);
@@ -201,7 +201,7 @@ describe("a new source", () => {
 });
 
 describe("the pace", () => {
-  it("starts no cycle before the interval is over, whoever asks", async () => {
+  it("allows no cycle before the interval is over, whoever asks", async () => {
     const slow = { intervalSeconds: 30 };
     const first = makeSut(slow);
     expect((await first.runOnce()).outcome).toBe("polled");
@@ -214,13 +214,13 @@ describe("the pace", () => {
     expect(second.waitMs).toBeGreaterThan(25_000);
   });
 
-  it("gives two calls at once the same cycle", async () => {
+  it("gives two concurrent calls the same cycle", async () => {
     const poller = makeSut();
     const [one, two] = await Promise.all([poller.runOnce(), poller.runOnce()]);
     expect(one).toBe(two);
   });
 
-  it("leaves a rate window between the last read of one leader and the first of the next", async () => {
+  it("leaves a rate window between one leader's last read and the next leader's first", async () => {
     const first = makeSut();
     await poll(first);
     await first.close();
@@ -243,7 +243,7 @@ describe("the pace", () => {
     }
   });
 
-  it("polls by itself once it is started", async () => {
+  it("is kept by a started poller", async () => {
     provider.put("R1", secondsAgo(2.5));
     makeSut().start();
     await vi.waitFor(async () => expect(await readReferences()).toEqual(["R1"]), { timeout: 60_000 });
@@ -266,7 +266,7 @@ describe("two pollers", () => {
     expect([Math.min(...fences), Math.max(...fences)]).toEqual([1, 2]);
   });
 
-  it("have one that takes over from one that is stopped, which can commit nothing when it wakes", async () => {
+  it("let the second take over from a suspended leader, which can commit nothing when it wakes", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
     const asked = makeSignal();
@@ -277,7 +277,7 @@ describe("two pollers", () => {
       asked.give();
       await woken.given;
     };
-    // A stopped process renews nothing: here its clock stands still.
+    // A suspended process renews nothing, so its clock stands still here.
     const stopped = { ...systemClock, monotonicMs: () => 0, sleep: () => new Promise<void>(() => undefined) };
     const old = makeSut({ leaseTtlMs: 300, clock: stopped });
     const oldReport = old.runOnce();
@@ -299,12 +299,12 @@ describe("two pollers", () => {
     expect(fences.filter((fence) => fence === "1")).toEqual([]);
   });
 
-  it("have a leader that asks for nothing more once it cannot be sure to lead", async () => {
+  it("have a leader that sends no request once its lease may have expired", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 12; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
     let skippedMs = 0;
     provider.before = () => {
-      // While the first page is under way the process is stopped for longer than the lease lasts.
+      // While the first page is under way, the process is suspended for longer than the lease.
       skippedMs = 60_000;
     };
     const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + skippedMs };
@@ -315,8 +315,8 @@ describe("two pollers", () => {
   });
 });
 
-describe("being broken off", () => {
-  it("between two pages loses nothing: the next one goes on with the window", async () => {
+describe("an interrupted cycle", () => {
+  it("loses nothing between two pages: the next cycle continues the window", async () => {
     provider.limitMax = 5;
     for (let order = 0; order < 23; order += 1) provider.put(`R${order}`, secondsAgo(2.5 + order / 1_000));
     let pages = 0;
@@ -329,7 +329,7 @@ describe("being broken off", () => {
     await vi.waitFor(() => expect(pages).toBe(3), 60_000);
     const startedMs = performance.now();
     await Promise.all([first.close(), expect(report).rejects.toThrow(PollerClosedError)]);
-    // The request that is under way takes a minute.
+    // The open request would take a minute.
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect((await readReferences()).length).toBeGreaterThan(0);
     expect(await readCoverage()).toEqual([]);
@@ -351,7 +351,7 @@ describe("being broken off", () => {
   });
 });
 
-it("looks every few seconds for a database that is away, and goes on once it is there", async () => {
+it("retries an unreachable database every few seconds, and continues once it is back", async () => {
   const line = await startFaultProxy(portOf(database.url));
   onTestFinished(() => line.close());
   const away = makePool({
@@ -378,7 +378,7 @@ it("looks every few seconds for a database that is away, and goes on once it is 
 });
 
 describe("a provider that fails", () => {
-  it("is asked again from the same place, and no cursor moves meanwhile", async () => {
+  it("is asked again from the same position, and no cursor moves meanwhile", async () => {
     const poller = makeSut();
     await poll(poller);
     const before = await readState();
@@ -403,7 +403,7 @@ describe("a provider that fails", () => {
     expect((await readState())["last_error"]).toBeNull();
   });
 
-  it("from the very first request on leaves its error where it can be seen", async () => {
+  it("from the first request on has its error stored and visible", async () => {
     const facts = { status: 401, code: "invalid_api_key", requestId: null };
     const unsynchronized = { ...provider.providerClock, isSynchronized: () => false };
     const client = {
@@ -419,7 +419,7 @@ describe("a provider that fails", () => {
     expect((await poll(makeSut({ holder: "next", rateWindowMs: 10 }))).outcome).toBe("not_leading");
   });
 
-  it("by promising orders that it does not give is asked again later, in vain but in measure", async () => {
+  it("by promising orders that it does not return causes only a few requests per cycle", async () => {
     provider.put("R1", secondsAgo(2.5));
     const client = {
       ...provider,
@@ -434,7 +434,7 @@ describe("a provider that fails", () => {
     expect(await readCoverage()).toEqual([]);
   });
 
-  it("has so much in one window that it is read in shorter ones", async () => {
+  it("has a large window read in shorter ones", async () => {
     provider.limitMax = 3;
     for (let order = 0; order < 700; order += 1) provider.put(`R${order}`, secondsAgo(10 + order * 2));
     const since = secondsAgo(1_500);
@@ -451,7 +451,7 @@ describe("a provider that fails", () => {
     }
   });
 
-  it("with a refused key is asked slowly, and the log says so once", async () => {
+  it("with a refused key is asked slowly and logged once", async () => {
     const lines: string[] = [];
     const logger = makeLogger({
       level: "info",
@@ -490,7 +490,7 @@ describe("orders that were requested again", () => {
   const readWishes = async () =>
     (await pool.query("select reference, attempts from mirror.refetches order by reference")).rows;
 
-  it("are read one by one and applied; one that is not there is given up", async () => {
+  it("are refetched and applied; the request for a missing one ends", async () => {
     // Too old for any window.
     provider.put("R1", secondsAgo(7_200));
     await request("R1", "gone");
@@ -503,7 +503,7 @@ describe("orders that were requested again", () => {
     expect((await pool.query("select via from mirror.history")).rows).toEqual([{ via: "refetch" }]);
   });
 
-  it("are read again until nothing can change within their version any more", async () => {
+  it("are refetched until their version is settled", async () => {
     provider.put("R1", secondsAgo(-1.5));
     await request("R1");
     const poller = makeSut({ intervalSeconds: 0.5 });
@@ -521,7 +521,7 @@ describe("orders that were requested again", () => {
 });
 
 describe("a row stamped in the future", () => {
-  it("moves no cursor, and is read when its time has come", async () => {
+  it("moves no cursor, and is read when its time comes", async () => {
     provider.put("R1", secondsAgo(-3));
     const poller = makeSut();
     await poll(poller);
@@ -537,8 +537,8 @@ describe("a row stamped in the future", () => {
   });
 });
 
-describe("a provider's clock that an answer sets back", () => {
-  it("leaves no cursor beyond the present, though the window was planned beyond it", async () => {
+describe("an answer that sets the provider's clock back", () => {
+  it("leaves no cursor beyond the present, although the window was planned beyond it", async () => {
     const since = secondsAgo(100);
     await pool.query(
       "insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)",

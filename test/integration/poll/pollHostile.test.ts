@@ -10,24 +10,24 @@ import { mostInTenSeconds, startVirtualWorld } from "../../support/virtual/virtu
 
 const MINUTE_MS = 60_000;
 const SPELL_MS = 4 * MINUTE_MS;
-/** The longest pause between two attempts is a minute; then the gap is read, and the sweep that proves it. */
+/** The longest pause between two attempts is a minute; then the gap is read, and a sweep proves it. */
 const HEALING_MS = 4 * MINUTE_MS;
 const TEN_MINUTES_MS = 10 * MINUTE_MS;
 const HOUR_SECONDS = 3_600;
-/** Changes younger than this may still be on their way: an interval, the settle time and a page. */
+/** Changes younger than this may still be missing: an interval, the settle time and a page. */
 const FRESH_SECONDS = 70;
-/** How far behind the claim may be: what is hidden for minutes counts as late, and the margins learn of it. */
+/** How far behind safe_through may be: changes hidden for minutes count as late, and the margins grow. */
 const BEHIND_MAX_SECONDS = 900;
-/** In four minutes, of the 480 that the rate would allow. */
+/** In four minutes, for which the rate would allow 480. */
 const REQUESTS_MAX = 80;
 const TEN_MEBIBYTES = 10 * 1024 * 1024;
 
 interface Spell {
   readonly spoil: Spoil;
-  /** What the log says of it, in a line that warns; or where else it is shown. */
+  /** Matches the warning in the log; or the other place where it is shown. */
   readonly told: RegExp | "quarantine";
   readonly healingMs?: number;
-  /** Makes the mirror claim too much while it lasts; why is said where it is set. */
+  /** Makes the mirror claim too much while it lasts, for the reason given where it is set. */
   readonly misleads?: boolean;
 }
 
@@ -86,7 +86,7 @@ const spells: Record<string, Spell> = {
   "wrong types in the rows": {
     spoil: changePage((page) => ({ ...page, data: page.data.map((row) => ({ ...row, updatedAt: 17 })) })),
     told: "quarantine",
-    // What is in quarantine is shown there: a single order that nobody can read must not hold up the claim for all.
+    // The quarantine shows these rows: one unreadable order must not hold up the claim for all.
     misleads: true,
   },
   "a Retry-After of a day": {
@@ -94,11 +94,11 @@ const spells: Record<string, Spell> = {
       handOn(response, good, { status: 429, headers: { "retry-after": "86400" }, body: "" }),
     ),
     told: /rate/i,
-    // A wait that the provider asks for is believed for ten minutes at most.
+    // The poller honours a requested wait for ten minutes at most.
     healingMs: TEN_MINUTES_MS + HEALING_MS,
   },
   "a clock an hour behind": { spoil: withClockOff(-HOUR_SECONDS), told: /clock differs/ },
-  // The provider's time is known from its own word alone: what it claimed too early is true when that time has come.
+  // Only the provider reports its time: a claim that was too early is true when that time comes.
   "a clock ten minutes ahead": {
     spoil: withClockOff(TEN_MINUTES_MS / 1_000),
     told: /clock differs/,
@@ -107,7 +107,7 @@ const spells: Record<string, Spell> = {
   },
 };
 
-/** Whatever is asked for, the rows that were asked for first. */
+/** Answers every request with the rows of the first one. */
 function repeatFirstRows(): Spoil {
   let rows: unknown;
   return changePage((page) => {
@@ -116,7 +116,7 @@ function repeatFirstRows(): Spoil {
   });
 }
 
-it("polls through every kind of bad answer, and is whole again soon after each", async () => {
+it("keeps polling through every kind of bad answer, and is complete again soon after each", async () => {
   const { world, gateway, warnings, look } = await startWorld();
   const { clock, sent } = world;
   let nowMs = 0;
@@ -156,7 +156,7 @@ it("polls through every kind of bad answer, and is whole again soon after each",
   expect(new Map(rows.map(({ reference, raw }) => [reference, raw]))).toEqual(
     await readLiveOrders(world.steer),
   );
-  // Of the 429 there is the one that the gateway made up.
+  // The only 429 is the one that the gateway invented.
   expect(sent.filter(({ status }) => status === 429)).toHaveLength(1);
   const lists = sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
   expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
@@ -185,7 +185,7 @@ async function startWorld() {
     return {
       quarantined,
       behindSeconds: Number(sandbox.now() - BigInt(safe)) / 1e9,
-      /** Orders that the mirror vouches for and has otherwise than the provider. */
+      /** Orders that the mirror claims but that differ from the provider's. */
       falseClaims: await differences(BigInt(safe)),
       stale: await differences(addSeconds(sandbox.now(), -FRESH_SECONDS)),
     };

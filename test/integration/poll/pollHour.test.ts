@@ -10,7 +10,7 @@ const DAY_NANOS = 86_400n * SECOND_NANOS;
 
 const listReads = (sent: readonly SentRequest[]) => sent.filter(({ url }) => url.pathname === "/v1/orders");
 
-/** When live windows were begun: those that reach to the settled present. */
+/** Start times of the windows that reach the settled present. */
 function livePolls(sent: readonly SentRequest[], start: bigint): number[] {
   const live = listReads(sent).filter(({ url, atMs }) => {
     const until = parseInstant(url.searchParams.get("updatedUntil") ?? "");
@@ -21,7 +21,7 @@ function livePolls(sent: readonly SentRequest[], start: bigint): number[] {
     .filter((atMs, index, all) => index === 0 || atMs > all[index - 1]! + 5_000);
 }
 
-it("keeps rate and interval for an hour of live polls, history, comparisons and leaders that fail", async () => {
+it("keeps rate and interval for an hour of polls, backfills, verifications and failing leaders", async () => {
   const world = await startVirtualWorld({ speed: 1, trafficPerMinute: 6 });
   const { clock, pool, sandbox, sent, steer, startPoller } = world;
   const start = sandbox.now();
@@ -36,7 +36,7 @@ it("keeps rate and interval for an hour of live polls, history, comparisons and 
   await clock.runUntil(10 * MINUTE_MS);
   expect(await leader()).toBe("first");
 
-  // Everything once more by request, and then compared; the leader dies in the middle of it.
+  // Requests a backfill and a verification of everything; the leader dies during them.
   const month = { sourceId: "live", since: start - 29n * DAY_NANOS, until: sandbox.now() };
   const backfillId = await requestPeriod(pool, { kind: "backfill", ...month });
   const verificationId = await requestPeriod(pool, { kind: "verification", ...month, sample: null });
@@ -59,9 +59,9 @@ it("keeps rate and interval for an hour of live polls, history, comparisons and 
   expect(mostInTenSeconds(lists)).toBeLessThanOrEqual(20);
   const polls = livePolls(sent, start);
   const gaps = polls.slice(1).map((atMs, index) => Math.round(atMs - polls[index]!));
-  // A page of the history that is under way is waited for, and a tick of a second.
+  // Allows for a history page under way and a tick of one second.
   expect(gaps.filter((gapMs) => gapMs > 32_000).length).toBeLessThanOrEqual(2);
-  // A new leader waits for the old lease to run out, and then for the rate window of the one before it.
+  // A new leader waits for the old lease to expire, then for its predecessor's rate window.
   expect(Math.max(...gaps)).toBeLessThanOrEqual(30_000 + 15_000 + 10_000 + 5_000);
   expect(await readRequest(pool, backfillId)).toMatchObject({ state: "done", unproved: 0 });
   expect(await readRequest(pool, verificationId)).toMatchObject({

@@ -72,13 +72,13 @@ describe("a lease", () => {
     await expire();
     expect((await lead("a")).fence).toBe(3n);
   });
-  it("goes to one of many that want it at once", async () => {
+  it("goes to one of many concurrent candidates", async () => {
     const wanted = await Promise.all(
       ["a", "b", "c", "d"].map((holder) => acquireLease(pool, { name: "poll:live", holder, ...TTL })),
     );
     expect(wanted.filter((lease) => lease !== undefined)).toHaveLength(1);
   });
-  it("is renewed only by its holder, and not once it has run out", async () => {
+  it("is renewed only by its holder, and only before it expires", async () => {
     const lease = await lead();
     expect(await renewLease(pool, lease, TTL)).toBe(true);
     expect(await renewLease(pool, { ...lease, fence: lease.fence + 1n }, TTL)).toBe(false);
@@ -87,7 +87,7 @@ describe("a lease", () => {
   });
 });
 
-describe("writes under a lease that is held no more", () => {
+describe("writes under a lost lease", () => {
   const writes: Record<string, (lease: Lease) => Promise<unknown>> = {
     "committing a window": (lease) => commit(lease, 0n, 10n),
     "beginning to poll": (lease) => begin(lease),
@@ -96,24 +96,27 @@ describe("writes under a lease that is held no more", () => {
     "ending a cycle": (lease) =>
       endCycle(pool, lease, { sourceId: "live", failure: { sentence: "x", trouble: "other" } }),
   };
-  it.each(Object.entries(writes))("refuse %s, whether it ran out or another leads", async (_, write) => {
-    const old = await lead("old");
-    await begin(old);
-    const read = async () =>
-      (
-        await pool.query(
-          "select s.*, (select count(*) from mirror.coverage) as windows from mirror.poll_state s",
-        )
-      ).rows;
-    const before = await read();
-    await expire();
-    await expect(write(old)).rejects.toThrow(LeaseLostError);
-    await lead("new");
-    await expect(write(old)).rejects.toThrow(LeaseLostError);
-    expect(await read()).toEqual(before);
-  });
+  it.each(Object.entries(writes))(
+    "are refused for %s, whether it expired or another leads",
+    async (_, write) => {
+      const old = await lead("old");
+      await begin(old);
+      const read = async () =>
+        (
+          await pool.query(
+            "select s.*, (select count(*) from mirror.coverage) as windows from mirror.poll_state s",
+          )
+        ).rows;
+      const before = await read();
+      await expire();
+      await expect(write(old)).rejects.toThrow(LeaseLostError);
+      await lead("new");
+      await expect(write(old)).rejects.toThrow(LeaseLostError);
+      expect(await read()).toEqual(before);
+    },
+  );
 
-  it("cannot slip in while the lease changes hands", async () => {
+  it("cannot commit while the lease changes hands", async () => {
     const old = await lead("old");
     await begin(old);
     const taker = await database.pool.connect();
@@ -136,7 +139,7 @@ describe("writes under a lease that is held no more", () => {
 });
 
 describe("a cycle", () => {
-  it("starts no sooner than the interval after the last one, whoever led it", async () => {
+  it("starts no earlier than the interval after the last one, whoever led it", async () => {
     const first = await lead("a");
     await begin(first);
     const cycle = { sourceId: "live", intervalMs: 30_000, providerNow: 0n };
@@ -149,7 +152,7 @@ describe("a cycle", () => {
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() - interval '30.1 s'");
     expect(await beginCycle(pool, second, cycle)).toEqual({ waitMs: 0 });
   });
-  it("is not held up by a last start that lies in the future, after the clock was set back", async () => {
+  it("is not delayed by a last start in the future, after the clock was set back", async () => {
     const lease = await lead();
     await begin(lease);
     await pool.query("update mirror.poll_state set last_cycle_started_at = now() + interval '1 hour'");
@@ -157,7 +160,7 @@ describe("a cycle", () => {
       waitMs: 0,
     });
   });
-  it("tells the next leader how long nothing was read, and 0 when it was cut short", async () => {
+  it("reports how long nothing was read to the next leader, and 0 when it was cut short", async () => {
     const lease = await lead();
     expect(await readPollState(pool, "live")).toBeUndefined();
     await begin(lease, { historySince: 5n, polledThrough: 7n });
@@ -171,7 +174,7 @@ describe("a cycle", () => {
       60_000,
     );
   });
-  it("keeps the sentence of its failure until one succeeds", async () => {
+  it("keeps its failure message until a cycle succeeds", async () => {
     const lease = await lead();
     await begin(lease);
     const readError = async () =>
@@ -187,7 +190,7 @@ describe("a cycle", () => {
 });
 
 describe("the ledger", () => {
-  it("moves the cursor only with the sweep that has one, and only forward", async () => {
+  it("moves the cursor only with a window that requests it, and only forward", async () => {
     const lease = await lead();
     await begin(lease, { historySince: 0n, polledThrough: 100n });
     const through = async (until: bigint, movesCursor: boolean) =>
@@ -196,7 +199,7 @@ describe("the ledger", () => {
     expect(await through(150n, true)).toBe(150n);
     expect(await through(120n, true)).toBe(150n);
   });
-  it("moves safe_through over proved windows only, stops at a gap, and jumps when it is filled", async () => {
+  it("advances safe_through only over proved windows, stops at a gap, and jumps when it is filled", async () => {
     const lease = await lead();
     await begin(lease, { historySince: 10n, polledThrough: 0n });
     const safe = async (since: bigint, until: bigint, proved = true) =>
@@ -226,7 +229,7 @@ describe("the ledger", () => {
     expect(await readGaps(pool, { sourceId: "live", within, limit: 1 })).toEqual(found.slice(0, 1));
     expect(await readGaps(pool, { sourceId: "other", within, limit: 9 })).toEqual([within]);
   });
-  it("agrees with the arithmetic of the domain", async () => {
+  it("agrees with the arithmetic in src/domain", async () => {
     const window = fc
       .tuple(fc.bigInt({ min: -20n, max: 40n }), fc.bigInt({ min: 1n, max: 15n }), fc.boolean())
       .map(([since, length, proved]) => ({ since, until: since + length, proved }));
@@ -263,7 +266,7 @@ describe("refetches", () => {
   const take = (limit = 10) => takeRefetches(pool, { sourceId: "live", limit });
   const request = (...references: string[]) =>
     requestRefetches(pool, { sourceId: "live", references, reason: "asked" });
-  it("are taken oldest first, those that failed later, and are gone when they are done", async () => {
+  it("are taken oldest first, failed ones later, and are deleted when done", async () => {
     await request("R1", "R1");
     await request("R2");
     const [first] = await take();
@@ -280,7 +283,7 @@ describe("refetches", () => {
     await completeRefetch(pool, { sourceId: "live", refetch: (await take(1))[0]!, shown: undefined });
     expect((await take()).map(({ reference }) => reference)).toEqual(["R1"]);
   });
-  it("stay when they were requested again while the order was being read", async () => {
+  it("stay when they are requested again while the order is being read", async () => {
     await request("R1");
     const [taken] = await take();
     await request("R1");

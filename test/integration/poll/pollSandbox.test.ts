@@ -8,10 +8,10 @@ import type { VirtualWorld } from "../../support/virtual/virtualTime.ts";
 const ORDERS = 5_000;
 const TIED = 300;
 const UPDATES_PER_SECOND = 20;
-/** So often the orders change in virtual time: between any two requests of the poller, and several at once. */
+/** How often orders change in virtual time: between any two requests, several at once. */
 const STEP_MS = 250;
 const PATIENCE_MS = 300_000;
-/** The orders were last touched within so long before the test. */
+/** The period before the test in which the orders last changed. */
 const PAST_SECONDS = 600;
 const SECOND_NANOS = 10n ** 9n;
 
@@ -36,7 +36,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
         since: formatInstant(sandbox.now() - 1_000n * SECOND_NANOS),
       });
       const startedAt = await touchAll(world.provider, { sandbox, granularity });
-      // As after a pause of ten minutes: the first live window holds all orders.
+      // As after a pause of ten minutes, so that the first window holds all orders.
       await pool.query(
         `insert into mirror.poll_state (source_id, history_since, polled_through) values ('live', $1, $1)`,
         [startedAt - BigInt(PAST_SECONDS + 5) * SECOND_NANOS],
@@ -55,7 +55,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
       };
       const atRest = () => clock.runUntil(clock.monotonicMs() + STEP_MS);
       await until(world, { column: "polled_through", instant: startedAt, step: whileChanging });
-      // Those that did not change meanwhile; the others are in a later window.
+      // Orders that did not change meanwhile; the others are in a later window.
       expect(await world.differences(startedAt)).toEqual([]);
       for (let waitedMs = 0; waitedMs < 6_000; waitedMs += STEP_MS) await whileChanging();
       expect(changes).toBeGreaterThan(UPDATES_PER_SECOND * 15);
@@ -64,7 +64,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
       expect((await pool.query("select from mirror.orders")).rowCount).toBe(ORDERS);
       await until(world, { column: "safe_through", instant: startedAt, step: atRest });
       const { counts } = await steer("GET", "/requests");
-      // An order that no list by a bound shows is read by itself, to learn whether the bound is exclusive.
+      // An order that no bounded list shows is refetched, to learn whether the bound is exclusive.
       const answers = Object.keys(counts as object).filter((answer) => answer !== "getOrder 200");
       expect(answers.toSorted()).toEqual(["listBranches 200", "listOrders 200"]);
       const lists = world.sent.filter(({ url }) => url.pathname === "/v1/orders").map(({ atMs }) => atMs);
@@ -73,7 +73,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
   );
 });
 
-/** Spreads the last changes over the past, 300 of them in one instant. Returns the end of that past. */
+/** Spreads the last changes over the past, 300 of them at one instant. Returns the end of that period. */
 async function touchAll(
   provider: VirtualWorld["provider"],
   world: { sandbox: Sandbox; granularity: Granularity },
@@ -91,7 +91,7 @@ async function touchAll(
   return now;
 }
 
-/** What changes within STEP_MS, each at its instant of that time. Returns how many. */
+/** Makes the changes of one STEP_MS, each at its own instant. Returns their number. */
 async function changeSome(
   { provider, sandbox }: VirtualWorld,
   { granularity, before }: { granularity: Granularity; before: number },

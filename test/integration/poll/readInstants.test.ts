@@ -9,7 +9,7 @@ import { addSource } from "../../support/mirror/orders.ts";
 
 const UNDER_WAY_NANOS = 200_000_000n;
 
-it("stamps what it reads with the instant of the request, however long the answer is under way", async () => {
+it("stamps a read with the instant of its request, however long the answer takes", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
@@ -21,11 +21,11 @@ it("stamps what it reads with the instant of the request, however long the answe
   await requestRefetches(pool, { sourceId: "live", references: ["SINGLE"], reason: "test" });
   const askedAt = new Map<string, bigint>();
   provider.before = async () => {
-    // In the first window, whenever that is asked for.
+    // In the first window, whenever that is requested.
     const [first] = provider.reads;
     if (first !== undefined && askedAt.size === 0) provider.put("LISTED", first.query.since);
     const name = provider.singleReads.length > 0 ? "SINGLE" : "LISTED";
-    // The provider's own clock: it gives each request an instant of its own, which may be ahead of the machine's.
+    // The provider's clock gives each request its own instant, which may be ahead of the machine's.
     const now = provider.providerClock.providerNow();
     if (!askedAt.has(name)) askedAt.set(name, now);
     await vi.waitUntil(() => systemClock.now() > now + UNDER_WAY_NANOS, { timeout: 60_000, interval: 10 });

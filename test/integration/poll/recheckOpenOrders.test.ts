@@ -12,7 +12,7 @@ import { addSource, makeSnapshot, readAt } from "../../support/mirror/orders.ts"
 
 const HOUR = 3_600;
 
-it("reads open orders again that should long have changed, once a day, and no others", async () => {
+it("refetches overdue open orders once a day, and no others", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "poll", max: 4, statementTimeoutMs: 10_000 });
@@ -40,7 +40,7 @@ it("reads open orders again that should long have changed, once a day, and no ot
   await put("of a status nobody knows", 30, "delivered");
   await put("too old", 15 * 24, "created");
 
-  // What the mirror missed of one of them.
+  // A change of one of them that the mirror missed.
   provider.put("due", secondsAgo(5 * HOUR), { status: "arrived_for_delivery" });
   const poller = makePoller({
     source: { sourceId: "live" },
@@ -72,6 +72,6 @@ it("reads open orders again that should long have changed, once a day, and no ot
     requestOverdueRefetches(pool, { sourceId: "live", unchangedHours: 6, lookbackDays: 14, limit: 100 });
   expect(await again()).toBe(0);
   await pool.query("update mirror.open_order_checks set checked_at = now() - interval '25 hours'");
-  // The other one has changed five hours ago.
+  // The other one changed five hours ago.
   expect(await again()).toBe(1);
 });

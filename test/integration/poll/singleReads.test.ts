@@ -46,7 +46,7 @@ const OLD = secondsAgo(7_200);
 const order = (reference: string, more: Record<string, unknown> = {}) =>
   orderBody({ reference, updatedAt: formatInstant(OLD), ...more });
 
-/** The provider answers single reads by these, an order that is not named here with itself; its lists are empty. */
+/** The provider answers single reads with these; for other references with a good order. Its lists are empty. */
 function serve(answers: Readonly<Record<string, Step>>): void {
   provider.script((response, request) => {
     const { pathname } = new URL(request.url, provider.url);
@@ -74,7 +74,7 @@ function makeSut(intervalSeconds = 0.2): Poller {
   return poller;
 }
 
-/** Calls runOnce until it did something. */
+/** Calls runOnce until a cycle was due. */
 const poll = (poller: Poller) =>
   vi.waitUntil(
     async () => {
@@ -107,7 +107,7 @@ const readMirrored = async () =>
   (
     await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
   ).rows.map(({ reference }) => reference);
-/** As if all waits between attempts were over. */
+/** Ends all waits between attempts. */
 const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
 
 const HTML = { "content-type": "text/html" };
@@ -137,9 +137,9 @@ const gone: Record<string, Step> = {
   "410 without a body": text(410, ""),
 };
 
-describe("an order whose single read is answered by", () => {
+describe("a refetch that is answered by", () => {
   it.each(Object.entries({ ...failing, ...gone }))(
-    "%s ends no cycle, and keeps neither the proof nor other orders waiting",
+    "%s ends no cycle and delays neither the proof nor other orders",
     async (name, answer) => {
       serve({ BAD: answer });
       await request("BAD");
@@ -168,8 +168,8 @@ describe("an order whose single read is answered by", () => {
   );
 });
 
-describe("an order that cannot be read singly", () => {
-  it("is asked for at growing distances", async () => {
+describe("an order that cannot be refetched", () => {
+  it("is retried at growing intervals", async () => {
     serve({ BAD: html(500) });
     await request("BAD");
     const poller = makeSut(0.05);
@@ -191,14 +191,14 @@ describe("an order that cannot be read singly", () => {
     expect(waits[3]).toBeGreaterThan(3 * waits[0]!);
   });
 
-  it("is asked once per attempt, not four times", async () => {
+  it("is requested once per attempt, not four times", async () => {
     serve({ BAD: html(500) });
     await request("BAD");
     await poll(makeSut(60));
     expect(countReads("BAD")).toBe(1);
   });
 
-  it("is in quarantine after some attempts, with what the provider answered, and seldom asked for", async () => {
+  it("is quarantined after some attempts, with the provider's answer, and then rarely retried", async () => {
     serve({ BAD: html(500), WORSE: html(500), NULL: noTime });
     await request("BAD", "WORSE", "NULL");
     const poller = makeSut(0.05);
@@ -218,7 +218,7 @@ describe("an order that cannot be read singly", () => {
       detail: expect.stringContaining("HTTP 500"),
     });
     expect(others[0]!.detail).toMatch(/updatedAt/);
-    // A cycle that had time for some of them only leaves the others, whose waits were ended, to the next one.
+    // A cycle may have time for only some of them and leave the others to the next one.
     const hoursToNext = async () => {
       await poll(poller);
       const { rows } = await pool.query<{ hours: number }>(
@@ -228,14 +228,14 @@ describe("an order that cannot be read singly", () => {
       return rows[0]!.hours;
     };
     await expect.poll(hoursToNext).toBeGreaterThan(1);
-    // What is tried again and fails again is shown once.
+    // A retry that fails again adds no row.
     await endWaits();
     await poll(poller);
     await poll(poller);
     expect(await readQuarantine()).toHaveLength(3);
   });
 
-  it("leaves the quarantine by itself once it can be read", async () => {
+  it("leaves the quarantine once it can be read", async () => {
     serve({ BAD: noTime });
     await request("BAD");
     const poller = makeSut(0.05);
@@ -260,7 +260,7 @@ describe("an order that cannot be read singly", () => {
     expect(await readMirrored()).toEqual(["BAD"]);
   });
 
-  it("starts again when it is requested again", async () => {
+  it("starts with the first attempt when it is requested again", async () => {
     serve({ BAD: noTime });
     await request("BAD");
     const poller = makeSut(60);
@@ -275,13 +275,13 @@ describe("an order that cannot be read singly", () => {
   });
 });
 
-describe("what concerns all single reads", () => {
+describe("a failure of all refetches", () => {
   const many = Array.from({ length: 20 }, (_, index) => `R${index}`);
   it.each([
     ["a 429", refusal(429, "rate_limit_exceeded", { "retry-after": "1" }), 1],
     ["a refused key", text(401, ""), 1],
     ["a server that fails for every order", html(500), 3],
-  ])("%s ends their batch, and not the cycle", async (_, answer, reads) => {
+  ])("%s ends their batch but not the cycle", async (_, answer, reads) => {
     serve(Object.fromEntries(many.map((reference) => [reference, answer])));
     await request(...many);
     expect(await poll(makeSut(60))).toMatchObject({ outcome: "polled" });
@@ -289,7 +289,7 @@ describe("what concerns all single reads", () => {
     expect(provider.requests.filter(({ url }) => url.startsWith("/v1/orders/R"))).toHaveLength(reads);
   });
 
-  it("lets none of them wait for ever behind those that fail", async () => {
+  it("does not block a good order behind failing ones", async () => {
     serve(Object.fromEntries(many.map((reference) => [reference, html(500)])));
     await request(...many);
     await request("GOOD");
@@ -305,11 +305,11 @@ describe("what concerns all single reads", () => {
   });
 });
 
-describe("a comparison that meets an order that cannot be read singly", () => {
+describe("a verification that meets an unreadable order", () => {
   it.each([
     ["of a sample", 10],
     ["of a period", null],
-  ])("%s goes on with the others, and says so", async (_, sample) => {
+  ])("%s continues with the others and reports it", async (_, sample) => {
     const apply = makeLiveApply(pool);
     const snapshots = ["A", "BAD", "C"].map((reference) =>
       makeSnapshot({ reference, updatedAt: formatInstant(OLD) }),

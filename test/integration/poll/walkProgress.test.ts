@@ -22,14 +22,14 @@ interface World {
   readonly pool: Pool;
   readonly provider: MemoryProvider;
   readonly makeSut: (more?: Partial<PollDeps>) => Poller;
-  /** Keeps a copy of the database as it is now. */
+  /** Copies the current database. */
   readonly keepCopy: () => Promise<void>;
-  /** The database is gone; `bringBack` has it as it was when the copy was made. */
+  /** Drops the database; `bringBack` restores it as it was when copied. */
   readonly dropDatabase: () => Promise<void>;
   readonly bringBack: () => Promise<void>;
 }
 
-/** Five orders of the last minutes, two on a page, so that the delayed sweep needs several pages for them. */
+/** Five recent orders, two per page, so that the delayed sweep needs several pages. */
 async function makeWorld(): Promise<World> {
   const database = await makeTestDatabase();
   const name = new URL(database.url).pathname.slice(1);
@@ -52,7 +52,7 @@ async function makeWorld(): Promise<World> {
   const disconnect = async () => {
     await onServer(`alter database ${live} with allow_connections false`);
     await onServer(`select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`);
-    // Broken connections are out of the pool before anybody takes one for good.
+    // Removes broken connections from the pool before anybody uses one.
     await vi.waitUntil(() => pool.totalCount === 0, { timeout: 60_000 });
   };
   return {
@@ -95,7 +95,7 @@ async function makeWorld(): Promise<World> {
   };
 }
 
-/** The number of the list read at which the delayed sweep asks for its first page, the fast sweep's being 1. */
+/** The number of the list read that is the delayed sweep's first page; the fast sweep's is 1. */
 const FIRST_PAGE = 2;
 
 const readReferences = async (pool: Pool) =>
@@ -103,7 +103,7 @@ const readReferences = async (pool: Pool) =>
     await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
   ).rows.map(({ reference }) => reference);
 
-/** Polls until the mirror vouches for everything up to some seconds ago. */
+/** Polls until the proof reaches almost the present. */
 const pollUntilSafe = (pool: Pool, poller: Poller) =>
   vi.waitUntil(
     async () => {
@@ -120,7 +120,7 @@ const pollUntilSafe = (pool: Pool, poller: Poller) =>
 
 const readGaps = async (pool: Pool) => (await pool.query("select * from reporting.coverage_gaps")).rows;
 
-it("reads a page again that a failover has lost, though the poller had read it", async () => {
+it("reads a page again when a failover has lost it", async () => {
   const world = await makeWorld();
   let lists = 0;
   world.provider.before = async () => {
@@ -136,7 +136,7 @@ it("reads a page again that a failover has lost, though the poller had read it",
   expect(await readGaps(world.pool)).toEqual([]);
 });
 
-it("reads a page again that a restore in place has lost, when the database was away for longer than the lease", async () => {
+it("reads a page again when a restore in place has lost it and the database was away for longer than the lease", async () => {
   const world = await makeWorld();
   let lists = 0;
   world.provider.before = async () => {
@@ -148,7 +148,7 @@ it("reads a page again that a restore in place has lost, when the database was a
   const failed = () =>
     vi.waitUntil(async () => (await poller.runOnce()).outcome === "failed", { timeout: 60_000, interval: 5 });
   await failed();
-  // The lease of the copy must run out, and this process' trust in it.
+  // The copy's lease must expire, and this process must stop trusting it.
   await sleep(LEASE_MS * 1.2);
   await world.bringBack();
   await pollUntilSafe(world.pool, poller);
@@ -156,7 +156,7 @@ it("reads a page again that a restore in place has lost, when the database was a
   expect(await readGaps(world.pool)).toEqual([]);
 });
 
-it("goes on with the walk of a leader that died, and reads none of its pages again", async () => {
+it("continues the walk of a dead leader without reading its pages again", async () => {
   const { pool, provider, makeSut } = await makeWorld();
   const options = { intervalSeconds: 2 };
   provider.before = () =>
@@ -167,7 +167,7 @@ it("goes on with the walk of a leader that died, and reads none of its pages aga
   await vi.waitUntil(() => provider.reads.length === FIRST_PAGE + 1, { timeout: 60_000 });
   const [, firstPage, unanswered] = provider.reads.map(({ query }) => query);
   expect(await readReferences(pool)).toEqual(["R0", "R1"]);
-  // What a killed process leaves: a lease that runs out.
+  // A killed process leaves a lease that expires.
   await pool.query("update mirror.leases set expires_at = clock_timestamp()");
   const second = makeSut({ ...options, holder: "second" });
   await vi.waitUntil(async () => (await second.runOnce()).outcome === "polled", { timeout: 60_000 });
@@ -177,7 +177,7 @@ it("goes on with the walk of a leader that died, and reads none of its pages aga
   const { rows } = await pool.query(
     "select since, until, proved, fence, orders from mirror.coverage where sweep = 'delayed'",
   );
-  // A walk asks for a second more on both sides.
+  // A walk requests an extra second on both sides.
   const since = String(firstPage!.since + 1_000_000_000n);
   const until = String(firstPage!.until - 1_000_000_000n);
   expect(rows).toEqual([{ since, until, proved: true, fence: "2", orders: REFERENCES.length }]);

@@ -101,13 +101,13 @@ async function tellByEvent(reference: string, updatedAt: Instant, status = "canc
   await apply().applyEvents(await putIntoInbox(pool, [{ eventId: `evt-${reference}-${updatedAt}`, body }]));
 }
 
-describe("a change that a read of ours finds where all was proved", () => {
-  it("takes the proof back to before it, and the span is read and proved again by itself", async () => {
+describe("a change that a read finds in a proved window", () => {
+  it("withdraws the proof around it, and the span is read and proved again", async () => {
     for (let age = 100; age <= 3_500; age += 100) provider.put(`R${age}`, secondsAgo(age));
     const poller = makeSut();
     await pollUntil(poller, isSafe);
     const before = BigInt((await readSync()).safe!);
-    // They appear late; one of them is asked for singly, for another reason.
+    // They appear late; one of them is refetched for another reason.
     const version = secondsAgo(1_800);
     provider.put("LATE", version);
     provider.put("LATER", secondsAgo(1_790));
@@ -127,7 +127,7 @@ describe("a change that a read of ours finds where all was proved", () => {
     expect(lines).toEqual([expect.stringContaining("a proof was withdrawn")]);
   });
 
-  it("is no breach when it is younger than what was proved, or older than the history", async () => {
+  it("is no breach when it is later than the proof or earlier than the history", async () => {
     const poller = makeSut();
     await pollUntil(poller, isSafe);
     provider.put("YOUNG", secondsAgo(0));
@@ -137,7 +137,7 @@ describe("a change that a read of ours finds where all was proved", () => {
     expect(await breaches()).toEqual([]);
   });
 
-  it("is one too when a comparison finds other content under the same updatedAt", async () => {
+  it("is a breach when a verification finds other content under the same updatedAt", async () => {
     const version = secondsAgo(1_800);
     provider.put("R1", version);
     const poller = makeSut();
@@ -150,8 +150,8 @@ describe("a change that a read of ours finds where all was proved", () => {
   });
 });
 
-describe("a change that an event brings where all was proved", () => {
-  it("is an exception until a single read confirms it, and then a breach", async () => {
+describe("an event about a change in a proved window", () => {
+  it("is an exception until a refetch confirms it, then a breach", async () => {
     const poller = makeSut();
     await pollUntil(poller, isSafe);
     const told = secondsAgo(1_100);
@@ -163,12 +163,12 @@ describe("a change that an event brings where all was proved", () => {
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
   });
 
-  it("is asked about even when a read had refuted it, and what came late with it is found", async () => {
+  it("causes a refetch even when a read had refuted it, which finds other late changes", async () => {
     const told = secondsAgo(1_100);
     provider.put("TOLD", secondsAgo(3_000));
     const poller = makeSut();
     await pollUntil(poller, isSafe);
-    // A list that was behind has caught up: 21 orders changed 16 to 21 minutes ago, and one event tells of it.
+    // A lagging list has caught up: 21 orders changed 16 to 21 minutes ago, and one event reports it.
     for (let late = 0; late < 20; late += 1) provider.put(`LATE${late}`, secondsAgo(960 + 15 * late));
     provider.put("TOLD", told, { status: "cancelled" });
     await tellByEvent("TOLD", told);
@@ -183,7 +183,7 @@ describe("a change that an event brings where all was proved", () => {
     expect(await readSync()).toMatchObject({ exceptions: 0, breaches: 1 });
   });
 
-  it("is none when the single read shows an older state, or that there is no such order", async () => {
+  it("is no breach when the refetch shows an older state or no order", async () => {
     provider.put("R1", secondsAgo(3_000));
     const poller = makeSut();
     await pollUntil(poller, isSafe);
@@ -197,8 +197,8 @@ describe("a change that an event brings where all was proved", () => {
   });
 });
 
-describe("an order that cannot be read", () => {
-  it("is an exception beside the claim, and no breach when it can be read at last", async () => {
+describe("an unreadable order", () => {
+  it("is an exception, and no breach once it can be read", async () => {
     provider.put("R1", secondsAgo(600));
     provider.serveToo(JSON.stringify({ reference: "BAD", status: "created", updatedAt: "yesterday" }));
     const poller = makeSut();

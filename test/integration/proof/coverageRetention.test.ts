@@ -18,14 +18,14 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { removeOlder } from "../../support/mirror/retention.ts";
 
-/** Both are told the same; only the windows of `thinned` grow old enough to go. */
+/** Both get the same windows, but only those of `thinned` become old enough to be removed. */
 const SOURCES = ["whole", "thinned"] as const;
 const HOUR = 3_600_000_000_000n;
 
 let database: TestDatabase;
 let pool: Pool;
 let lease: Lease;
-/** Whole hours count from here: ten days ago, so that the week of the figures begins in the midst. */
+/** Ten days ago in whole hours, so that the week of the figures begins in the middle. */
 let start: bigint;
 
 beforeAll(async () => {
@@ -62,7 +62,7 @@ async function commit(since: number, until: number, proved = true): Promise<void
   }
 }
 
-/** Reads [since, until) as a person's request, newest part first. */
+/** Commits [since, until) as a requested period, newest part first. */
 async function backfill(since: number, until: number, parts: number): Promise<void> {
   const length = (until - since) / parts;
   const ids = new Map<string, bigint>();
@@ -93,7 +93,7 @@ async function backfill(since: number, until: number, parts: number): Promise<vo
   }
 }
 
-/** All that was read until now was read long ago; what goes of `whole` is put back. Returns how many rows of `thinned` went. */
+/** Makes all windows old, removes them, and restores those of `whole`. Returns how many rows of `thinned` were removed. */
 async function thin(limit = 1_000): Promise<number> {
   const before = (await countRows()) ?? 0;
   await pool.query(`update mirror.coverage set ended_at = ended_at - interval '10 days';
@@ -117,7 +117,7 @@ const countRows = async () =>
     )
   ).rows[0]?.rows;
 
-/** All that anybody can learn of each source from the windows, by the same clock. */
+/** Everything that can be read about each source from the windows, at the same instant. */
 async function readAll() {
   const day = { since: at(216), until: at(240) };
   const withins: Window[] = [day, { since: at(-100), until: at(300) }, { since: at(30), until: at(90) }];
@@ -157,10 +157,10 @@ async function expectAlike(): Promise<void> {
   expect(thinned).toEqual(whole);
 }
 
-describe("windows that were read long ago", () => {
+describe("old windows", () => {
   beforeEach(() => beginAnew());
 
-  it("go, and safe_through, the gaps and the strip of the day stay", async () => {
+  it("are removed without changing safe_through, the gaps or the day's strip", async () => {
     for (let hour = 0; hour < 230; hour += 10) {
       await commit(hour, hour + 5);
       await commit(hour + 3, hour + 10);
@@ -180,7 +180,7 @@ describe("windows that were read long ago", () => {
     await expectAlike();
   });
 
-  it("stay beyond a gap, and before the history as long as they do not meet it", async () => {
+  it("stay after a gap, and before the history until they join it", async () => {
     await commit(0, 10);
     await commit(20, 30);
     await commit(25, 40, false);
@@ -195,14 +195,14 @@ describe("windows that were read long ago", () => {
     expect(await countRows()).toBe(1);
   });
 
-  it("stay while they are young, and go in steps", async () => {
+  it("are removed in steps, and recent ones stay", async () => {
     for (let hour = 0; hour < 9; hour += 1) await commit(hour, hour + 1);
     await pool.query("delete from mirror.coverage where source_id = 'whole'");
     expect(await removeRead()).toBe(0);
     expect(await thin(4)).toBe(9);
   });
 
-  it("change nothing by going, whatever was read in whatever order", async () => {
+  it("change nothing by their removal, whatever was read in any sequence", async () => {
     const hours = fc.tuple(fc.integer({ min: -10, max: 60 }), fc.integer({ min: 1, max: 20 }));
     const step = fc.oneof(
       { weight: 5, arbitrary: fc.record({ hours, proved: fc.boolean() }) },

@@ -7,7 +7,7 @@ const MINUTE_MS = 60_000;
 const EVERY = { sourceId: "live", after: 0n, limit: 100 };
 const LOOK_EVERY_MS = 5_000;
 
-it("reaches back further where changes appear late in the list, and takes none for late where they do not", async () => {
+it("widens the margins when changes appear late in the list, and counts none as late otherwise", async () => {
   const { clock, pool, sandbox, differences, startPoller } = await startVirtualWorld({
     speed: 4,
     trafficPerMinute: 6,
@@ -19,7 +19,7 @@ it("reaches back further where changes appear late in the list, and takes none f
   sandbox.setFaults({ lateCommitShare: 0.3, lateCommitMs: 50_000 });
   await clock.runUntil(24 * MINUTE_MS);
   const margins = await readMargins(pool, "live");
-  // Seen by the first or second poll after their 50 seconds; and the bound of the ages that are distinguished.
+  // The first or second poll after the 50 seconds sees them; the upper bound is that of their age class.
   expect(margins!.tailSeconds).toBeGreaterThanOrEqual(60);
   expect(margins!.tailSeconds).toBeLessThanOrEqual(120);
   expect(margins!.overlapSeconds).toBe(2 * margins!.tailSeconds);
@@ -27,7 +27,7 @@ it("reaches back further where changes appear late in the list, and takes none f
   expect(await differences(sandbox.now() - 120n * 10n ** 9n)).toEqual([]);
 });
 
-it("claims nothing false in an hour of looks at a late provider, whose leaders are killed and frozen", async () => {
+it("claims nothing false in an hour with a late provider while leaders are killed and frozen", async () => {
   const { clock, pool, sandbox, differences, startPoller } = await startVirtualWorld({
     speed: 4,
     trafficPerMinute: 6,
@@ -52,7 +52,7 @@ it("claims nothing false in an hour of looks at a late provider, whose leaders a
   await clock.runUntil(30 * MINUTE_MS);
   expect(await readMargins(pool, "live")).toMatchObject({ settleSeconds: 15, overlapSeconds: 600 });
   const found = await readBreaches(pool, EVERY);
-  // Those from before the margins were learned.
+  // Breaches from before the margins were learned.
   expect(found).not.toEqual([]);
 
   await lookFor(2 * MINUTE_MS);
@@ -63,7 +63,7 @@ it("claims nothing false in an hour of looks at a late provider, whose leaders a
   second.freeze();
   const third = startPoller("third");
   await lookFor(10 * MINUTE_MS);
-  // It goes on amid what it was about, as if it still led.
+  // It continues what it was doing, as if it still led.
   second.thaw();
   await lookFor(10 * MINUTE_MS);
   expect(await readLeader()).toBe("third");
@@ -78,6 +78,6 @@ it("claims nothing false in an hour of looks at a late provider, whose leaders a
 
   expect(looks).toBe((60 * MINUTE_MS) / LOOK_EVERY_MS);
   expect(falseClaims).toEqual([]);
-  // No claim since then was contradicted.
+  // No later claim was contradicted.
   expect(await readBreaches(pool, EVERY)).toHaveLength(found.length);
 }, 600_000);

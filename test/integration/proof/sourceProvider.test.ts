@@ -46,7 +46,7 @@ function sourceAt(baseUrl: string, more: Partial<SourceConfig> = {}): SourceConf
 
 const record = (...sources: SourceConfig[]) => recordConfiguredSources(pool, { sources });
 
-/** Something was read for the source, if only that nothing has changed. */
+/** Waits for a first read of the source, even one without changes. */
 async function notePolled(): Promise<void> {
   await pool.query(
     "insert into mirror.poll_state (source_id, history_since, polled_through, safe_through) values ('live', 1, 2, 2)",
@@ -80,7 +80,7 @@ async function countOrders(pattern: string): Promise<number> {
 }
 
 describe("a source", () => {
-  it("stays with its provider under every spelling of its address, and with any key", async () => {
+  it("stays with its provider under every spelling of the address and with any key", async () => {
     await record(sourceAt("https://API.former.example:443/base/"));
     await record(sourceAt("https://api.former.example/base", { apiKey: "dos_live_y" }));
     await record(sourceAt("https://api.former.example/base//"));
@@ -106,7 +106,7 @@ describe("a source", () => {
     },
   );
 
-  it("may be corrected as long as nothing was read or received; who has the wrong address then stops", async () => {
+  it("may be corrected until something was read or received; a process with the wrong address then stops", async () => {
     const wrong = sourceAt("https://wrong.example");
     await record(wrong);
     const provider = makeMemoryProvider();
@@ -115,7 +115,7 @@ describe("a source", () => {
     };
     const poller = startPoller(provider, () => assertOurs(pool, wrong));
     expect(await poller.runOnce()).toMatchObject({ outcome: "failed" });
-    // While somebody tries to read there, it is that address's.
+    // The source belongs to that address while a poller tries to read there.
     await expect(record(sourceAt(FORMER))).rejects.toThrow("belongs to https://wrong.example");
     await poller.close();
     await record(sourceAt(FORMER));
@@ -132,7 +132,7 @@ describe("a source", () => {
   });
 });
 
-it("is refused by every role before it sends a request", async () => {
+it("is refused by every role before the first request", async () => {
   let requests = 0;
   const other = await serve((_request, response) => {
     requests += 1;
@@ -158,7 +158,7 @@ describe("order-mirror source adopt", () => {
       env: { DELIVERY_BASE_URL: NEXT, DELIVERY_LIVE_API_KEY: "dos_live_x" },
     });
 
-  it("proves nothing of the new provider by what was read of the former, and compares the orders that stay", async () => {
+  it("drops the proofs of the former provider and verifies the remaining orders", async () => {
     await record(sourceAt(FORMER));
     const former = makeMemoryProvider();
     former.put("SANDBOX-1", secondsAgo(300));
@@ -169,7 +169,7 @@ describe("order-mirror source adopt", () => {
     };
     await expect.poll(proved, PATIENCE).not.toBeNull();
 
-    // While a poller leads, nothing may change under it.
+    // Nothing may change while a poller leads.
     const tooEarly = await adopt("--yes");
     expect(tooEarly.stderr).toContain("A poller is still reading source live.");
     expect(tooEarly.code).toBe(2);
@@ -195,7 +195,7 @@ describe("order-mirror source adopt", () => {
     const next = makeMemoryProvider();
     for (let order = 1; order <= 20; order += 1) next.put(`REAL-${order}`, secondsAgo(3_600 + order));
     const second = startPoller(next);
-    // What is claimed, and whether the orders that the claim is about are there.
+    // The claim, and whether the orders that it covers are stored.
     const falseClaims: number[] = [];
     const claims = async () => {
       await second.runOnce();
@@ -217,7 +217,7 @@ describe("order-mirror source adopt", () => {
     expect(next.singleReads).toContain("SANDBOX-1");
   });
 
-  it("wants the source configured, and of the same mode", async () => {
+  it("requires a configured source of the same mode", async () => {
     await record(sourceAt(FORMER));
     const unset = await runCommand(["source", "adopt", "live", "--yes"], { databaseUrl: url });
     expect(unset.stderr).toContain("Source live is not configured, so its new provider is unknown.");

@@ -34,7 +34,7 @@ const fail = (trouble: "away" | "slow" = "away") =>
   endCycle(pool, lease, { sourceId: "live", failure: { sentence: "GET /v1/orders failed", trouble } });
 
 describe("a poll that fails", () => {
-  it("is seen every time, however close together the looks at the clock are", async () => {
+  it("is shown after each of 100 failures, however close together", async () => {
     let seen = 0;
     for (let attempt = 0; attempt < 100; attempt += 1) {
       await fail();
@@ -43,7 +43,7 @@ describe("a poll that fails", () => {
     expect(seen).toBe(100);
   });
 
-  it("has failed since the first of them in a row, through a restart, until one succeeds", async () => {
+  it("has failed since the first of consecutive failures, across a restart, until one succeeds", async () => {
     await fail("slow");
     const { failingSince, lastCycleEndedAt } = await readLive();
     expect(failingSince).toBe(lastCycleEndedAt);
@@ -65,7 +65,7 @@ describe("counts", () => {
       [sourceId, count],
     );
 
-  it("are those of each source, however many another one has", async () => {
+  it("are separate for each source, however many another one has", async () => {
     await park("live", COUNT_MAX + 5);
     await park("test", 7);
     await pool.query(`insert into mirror.pending (seq, source_id)
@@ -86,7 +86,7 @@ describe("counts", () => {
   });
 });
 
-it("says who leads, and since when nobody does", async () => {
+it("shows who leads, or since when nobody has", async () => {
   const [live, test] = await readStandings(pool);
   expect(live).toMatchObject({ leader: "host:1", leaderlessSince: null });
   expect(test).toMatchObject({ leader: null, leaderlessSince: test!.createdAt });

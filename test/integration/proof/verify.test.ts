@@ -41,8 +41,7 @@ async function startWorld() {
   await mirror("D", OLD + 3n * 10n ** 12n, { note: "not what the provider says" });
   await mirror("E", OLD + 4n * 10n ** 12n);
   await mirror("X", OLD + 5n * 10n ** 12n);
-  // These open orders are old enough to be read again one by one: as if that was just done, so that only the
-  // comparison repairs.
+  // Marks these old open orders as just rechecked, so that only the verification repairs them.
   await pool.query(`insert into mirror.open_order_checks (source_id, reference)
     select 'live', reference from unnest(array['A', 'B', 'C', 'D', 'E', 'X']) reference`);
   const startPoller = () => {
@@ -77,7 +76,7 @@ async function startWorld() {
   return { databaseUrl: database.url, pool, provider, startPoller, ask, read, isDone };
 }
 
-it("counts what was missing, stale, differing and extra, and repairs it", async () => {
+it("counts and repairs missing, stale, differing and extra orders", async () => {
   const { pool, startPoller, ask, read, isDone } = await startWorld();
   startPoller();
   const first = await ask();
@@ -109,9 +108,9 @@ it("compares a sample of the mirror's orders one by one", async () => {
   expect(new Set(provider.singleReads)).toEqual(new Set(["A", "C", "D", "E", "X"]));
 });
 
-it("takes a change that is younger than polling can know of for no difference", async () => {
+it("reports no difference for a change too recent for polling", async () => {
   const { pool, provider, startPoller, ask, read, isDone } = await startWorld();
-  // After E was listed as it was, it changes: the walk over the window no longer shows it.
+  // E changes after it was listed, so the walk over the window no longer shows it.
   const now = secondsAgo(0);
   provider.put("E", now, { status: "picked_up" });
   startPoller();
@@ -124,7 +123,7 @@ it("takes a change that is younger than polling can know of for no difference", 
   await expect.poll(version, WAIT).toBe(String(now));
 });
 
-it("has failed after failing again and again", async () => {
+it("fails after repeated failures", async () => {
   const { provider, startPoller, ask, read } = await startWorld();
   const facts = { status: 503, code: null, requestId: null };
   provider.before = () => {
@@ -137,7 +136,7 @@ it("has failed after failing again and again", async () => {
   expect((await read(id)).lastError).toBe("the past is away");
 });
 
-it("asks for the nightly comparison once, when the last one is long ago", async () => {
+it("requests the nightly verification once, when the last one is old", async () => {
   const { pool } = await startWorld();
   const window = { since: hoursAgo(48), until: hoursAgo(0) };
   const count = async () => {
@@ -152,7 +151,7 @@ it("asks for the nightly comparison once, when the last one is long ago", async 
   expect(await count()).toBe(2);
 });
 
-it("says what it found, and ends with 3 when it found any", async () => {
+it("reports the differences, and exits with 3 when there are any", async () => {
   const { databaseUrl, provider, startPoller } = await startWorld();
   provider.put("X", OLD + 5n * 10n ** 12n);
   startPoller();

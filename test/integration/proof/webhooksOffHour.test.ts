@@ -7,12 +7,12 @@ import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
 
 const MINUTE_MS = 60_000;
 const SLICE_MS = 10_000;
-/** The interval of 30 s, the settle time of 5 s, and a second for the request. */
+/** The interval of 30 s, the settle time of 5 s, and 1 s for the request. */
 const BEHIND_NANOS = 36n * 10n ** 9n;
-/** A change that another one follows within a poll is not seen by anybody. */
+/** Nobody sees a change that another one follows within a poll. */
 const SEEN_SECONDS = 45;
 
-it("stays within 36 s of the provider while webhooks are off for an hour, and counts what they lost", async () => {
+it("stays within 36 s of the provider while webhooks are off for an hour, and counts the lost events", async () => {
   const receiver = await receiveEvents();
   const { clock, pool, apply, sandbox, provider, differences, startPoller } = await startVirtualWorld({
     speed: 4,

@@ -31,7 +31,7 @@ afterAll(async () => {
 });
 beforeEach(() => begin(0));
 
-/** A source without a proof, polled from that second on. */
+/** A source without a proof, with a history from that second on. */
 async function begin(historySecond: number): Promise<void> {
   await pool.query(
     "truncate mirror.leases, mirror.poll_state, mirror.coverage, mirror.coverage_breaches restart identity",
@@ -72,7 +72,7 @@ const readProved = async () =>
     ),
   );
 
-it("takes back what the windows with the change had claimed and nothing else, until that is read again", async () => {
+it("withdraws exactly the windows that contain the change, until they are read again", async () => {
   const window = fc
     .tuple(fc.integer({ min: 5, max: 50 }), fc.integer({ min: 1, max: 15 }))
     .map(([since, length]) => seconds(since, since + length));
@@ -91,7 +91,7 @@ it("takes back what the windows with the change had claimed and nothing else, un
         const claimed = windows.filter(({ since, until }) => since <= version && version < until);
         const wasProved = claimed.length > 0;
         expect(await withdraw(version)).toBe(wasProved);
-        // Without a claim an empty span, which takes nothing away.
+        // An empty span, which removes nothing, when there was no claim.
         const withdrawn = {
           since: claimed.reduce((least, { since }) => (since < least ? since : least), version),
           until: claimed.reduce((most, { until }) => (until > most ? until : most), version),
@@ -114,18 +114,18 @@ it("takes back what the windows with the change had claimed and nothing else, un
   );
 });
 
-it("takes back the second around a change whose windows are forgotten", async () => {
+it("withdraws the second around a change whose windows were removed", async () => {
   await commit(seconds(0, 40));
   await pool.query("delete from mirror.coverage");
   expect(await withdraw(20n * SECOND + 7n)).toBe(true);
   expect(await readSafe()).toBe(20n * SECOND);
   expect(await readProved()).toEqual([seconds(0, 20), seconds(21, 40)]);
-  // And only that second of what the breach left standing.
+  // Again only that second of the remaining proof.
   expect(await withdraw(30n * SECOND)).toBe(true);
   expect(await readProved()).toEqual([seconds(0, 20), seconds(21, 30), seconds(31, 40)]);
 });
 
-it("is not undone by a window that is committed at the same time", async () => {
+it("is not undone by a concurrent commit of a window", async () => {
   await commit(seconds(0, 10));
   const finder = await database.pool.connect();
   await finder.query("begin");

@@ -41,7 +41,7 @@ const ORDER = {
 const page = (data: unknown[]) => ({ data, hasMore: false, limit: 50, offset: 0, request_id: "req_1" });
 const single = (fields = {}) => json(200, { ...orderBody(fields), request_id: "req_1" });
 
-/** Rejects with the error that `promise` was rejected with, for a closer look. */
+/** Returns the error with which `promise` was rejected. */
 const failureOf = async (promise: Promise<unknown>): Promise<unknown> =>
   promise.then(
     () => {
@@ -84,11 +84,11 @@ describe("requests", () => {
     );
     const { snapshot, readOrder } = await client.getOrder("DO-1");
     expect(snapshot.raw).toBe('{"reference":"DO-1","updatedAt":"2026-11-20T12:00:00Z","n":1.00}');
-    // What the mirror can use is not yet what the spec promises.
+    // A response that the mirror can use may still violate the spec.
     expect(readOrder).toThrow(ProviderUnavailableError);
   });
 
-  it("list with every filter, and keep the exact text of every order", async () => {
+  it("list with every filter and keep the exact text of every order", async () => {
     provider.script(
       text(200, '{"data":[ {"a":1.0},\n7 ],"hasMore":true,"limit":2,"offset":4,"request_id":"r"}', {
         "content-type": "application/json",
@@ -156,7 +156,7 @@ describe("requests", () => {
     expect((await client.createOrder(ORDER)).subscriptionState).toBeNull();
   });
 
-  it("encode references so that they stay one part of the path", async () => {
+  it("encode references as a single path segment", async () => {
     provider.script(single());
     for (const reference of ["a/b", "a?b#c", "../x", "%2e%2e", "é ü", "$&", "a\\b"]) {
       await client.getOrder(reference);
@@ -201,7 +201,7 @@ describe("requests", () => {
   );
 });
 
-describe("a provider that misbehaves", () => {
+describe("a misbehaving provider", () => {
   const DEADLINE_MS = 400;
   const hasty = () => makeHastyClient({ baseUrl: provider.url, deadlineMs: DEADLINE_MS });
   const jsonHead = { "content-type": "application/json" };
@@ -244,7 +244,7 @@ describe("a provider that misbehaves", () => {
     await expect(client.getOrder("DO-1")).rejects.toMatchObject({ reason: "unreadable", status: 200 });
   });
 
-  it("by wrong types in a typed answer is unavailable, and names the fields only", async () => {
+  it("with wrong types in a typed answer is unavailable, and the error names only the fields", async () => {
     provider.script(json(200, { data: [{ id: 7, name: "Jane" }], hasMore: false, request_id: "req_9" }));
     const error = await failureOf(client.listBranches());
     expect(error).toMatchObject({ reason: "unreadable", requestId: "req_9" });
@@ -260,16 +260,19 @@ describe("a provider that misbehaves", () => {
     await expect(client.listOrders({})).rejects.toMatchObject({ reason: "unreadable" });
   });
 
-  it.each([301, 302, 303, 307, 308])("by %i is not followed, so the key stays here", async (status) => {
-    const elsewhere = await startScriptedProvider();
-    elsewhere.script(json(200, page([])));
-    provider.script(text(status, "", { location: `${elsewhere.url}/v1/orders` }));
-    const error = await failureOf(client.listOrders({}));
-    expect(error).toMatchObject({ name: "ProviderRedirectError", status, retry: "never" });
-    expect(elsewhere.requests).toEqual([]);
-    expect(provider.requests).toHaveLength(1);
-    await elsewhere.close();
-  });
+  it.each([301, 302, 303, 307, 308])(
+    "that redirects with %i is not followed, so the key is not sent there",
+    async (status) => {
+      const elsewhere = await startScriptedProvider();
+      elsewhere.script(json(200, page([])));
+      provider.script(text(status, "", { location: `${elsewhere.url}/v1/orders` }));
+      const error = await failureOf(client.listOrders({}));
+      expect(error).toMatchObject({ name: "ProviderRedirectError", status, retry: "never" });
+      expect(elsewhere.requests).toEqual([]);
+      expect(provider.requests).toHaveLength(1);
+      await elsewhere.close();
+    },
+  );
 
   const dribble: Step = (response) => {
     response.writeHead(200, jsonHead);
@@ -288,11 +291,11 @@ describe("a provider that misbehaves", () => {
     expect(error).toMatchObject({ name: "ProviderUnavailableError", reason: "timeout", retry: "later" });
     expect(provider.requests).toHaveLength(4);
     expect(tookMs).toBeGreaterThanOrEqual(4 * DEADLINE_MS - 10);
-    // Of requests without a deadline none would ever end.
+    // Without a deadline, no request would ever end.
     expect(tookMs).toBeLessThan(30_000);
   });
 
-  it("that refuses with a body that never ends is understood by its status", async () => {
+  it("that refuses with an endless body is classified by its status", async () => {
     provider.script((response) => response.writeHead(404, jsonHead).write("{"));
     await expect(hasty().getOrder("DO-1")).rejects.toMatchObject({
       name: "OrderNotFoundError",
@@ -301,7 +304,7 @@ describe("a provider that misbehaves", () => {
     });
   });
 
-  it("that cuts an answer off is asked again", async () => {
+  it("that cuts off an answer is asked again", async () => {
     provider.script(
       (response) => {
         response.writeHead(200, { ...jsonHead, "content-length": "1000" }).write('{"data":');
@@ -320,7 +323,7 @@ describe("a provider that misbehaves", () => {
     expect(provider.requests).toHaveLength(4);
   });
 
-  it("that is away is unavailable", async () => {
+  it("that is unreachable is unavailable", async () => {
     const gone = await startScriptedProvider();
     await gone.close();
     const error = await failureOf(makeHastyClient({ baseUrl: gone.url }).listOrders({}));
@@ -329,7 +332,7 @@ describe("a provider that misbehaves", () => {
 });
 
 describe("repeated requests", () => {
-  it.each([500, 502, 503, 504])("follow %i when they only read", async (status) => {
+  it.each([500, 502, 503, 504])("follow %i for reads", async (status) => {
     provider.script(text(status, "oops"), json(200, page([])));
     expect((await client.listOrders({})).elements).toEqual([]);
     expect(provider.requests).toHaveLength(2);
@@ -347,7 +350,7 @@ describe("repeated requests", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
-  it("never follow an abort, whose reason is what the caller gets", async () => {
+  it("never follow an abort, and the caller gets its reason", async () => {
     const control = new AbortController();
     const reason = new Error("shutting down");
     provider.script(hang);
@@ -359,7 +362,7 @@ describe("repeated requests", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
-  it("are not taken for failures when the caller aborts a write", async () => {
+  it("are not reported as failures when the caller aborts a write", async () => {
     const control = new AbortController();
     const reason = new Error("shutting down");
     provider.script(hang);
@@ -369,7 +372,7 @@ describe("repeated requests", () => {
     expect(await failureOf(asked)).toBe(reason);
   });
 
-  it("are given up by an abort while they wait for their turn", async () => {
+  it("are cancelled by an abort while they wait for their turn", async () => {
     const control = new AbortController();
     const reason = new Error("shutting down");
     provider.script(text(500, ""));
@@ -401,7 +404,7 @@ describe("429", () => {
   const order = (headers: Record<string, string>) => refusal(429, "rate_limit_exceeded", headers);
   const spent = '"order-list";r=0;t=1, "sustained";r=150;t=9';
 
-  it("is followed by the same request after Retry-After, never before, other policies going on", async () => {
+  it("is followed by the same request after Retry-After, never before, while other policies continue", async () => {
     const { api } = real();
     const until: Step = (response, request) =>
       provider.requests.length === 1
@@ -422,7 +425,7 @@ describe("429", () => {
     expect(second!.atMs - first!.atMs).toBeLessThan(15_000);
   });
 
-  it("holds back the other requests of the policy as well", async () => {
+  it("holds back the policy's other requests", async () => {
     const { api } = real();
     provider.script(order({ "retry-after": "1", ratelimit: spent }), json(200, page([])));
     const both = [api.listOrders({}), api.listOrders({}, { priority: "backfill" })];
@@ -475,13 +478,13 @@ describe("429", () => {
     expect(provider.requests).toHaveLength(1);
   });
 
-  it("is followed by a write as well, as nothing was done", async () => {
+  it("is also followed by a repeated write, because nothing was done", async () => {
     provider.script(order({ "retry-after": "1" }), single({ status: "cancelled" }));
     await makeHastyClient({ baseUrl: provider.url }).cancelOrder("DO-1");
     expect(provider.requests.map(({ method }) => method)).toEqual(["POST", "POST"]);
   });
 
-  it("503 with Retry-After is asked again after that, and not when it is long", async () => {
+  it("503 with Retry-After is retried after that, unless it is long", async () => {
     const sleeps: number[] = [];
     const clock = { ...systemClock, sleep: async (ms: number) => void sleeps.push(ms) };
     const api = makeHastyClient({ baseUrl: provider.url, clock });
@@ -505,7 +508,7 @@ describe("the provider's clock", () => {
   });
 });
 
-it("logs and reports nothing personal, and not the key", async () => {
+it("logs and reports no personal data and no key", async () => {
   const lines: string[] = [];
   const logger = makeLogger({
     level: "trace",

@@ -17,7 +17,7 @@ import { LIVE, speakTo } from "../../support/providers/testSandbox.ts";
 const WAIT = { timeout: 60_000, interval: 50 };
 const HOUR_NANOS = 3_600n * 10n ** 9n;
 
-/** A poller in a hurry over 300 orders of the hour before last, 20 of which changed in one instant. */
+/** A fast poller over 300 orders of the hour before last, 20 of which changed at one instant. */
 async function startWorld(faults: SandboxOptions["faults"]) {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
@@ -66,7 +66,7 @@ async function startWorld(faults: SandboxOptions["faults"]) {
   return { pool, sandbox, steer, behaviour };
 }
 
-it("learns the ways of a provider as the spec has them from what it reads anyway", async () => {
+it("learns the behaviour of a provider that follows the spec from its ordinary reads", async () => {
   const { behaviour } = await startWorld({});
   await expect.poll(behaviour, WAIT).toEqual({
     sort: "ascending",
@@ -77,7 +77,7 @@ it("learns the ways of a provider as the spec has them from what it reads anyway
   });
 });
 
-it("learns the ways of one that differs in everything", async () => {
+it("learns the behaviour of a provider that differs in several aspects", async () => {
   const { behaviour } = await startWorld({
     listOrder: "descending",
     listTies: "random",
@@ -92,13 +92,13 @@ it("learns the ways of one that differs in everything", async () => {
   });
 });
 
-it("notes when a provider begins to answer otherwise, and what it did before", async () => {
+it("records when a provider's behaviour changes, with the previous value", async () => {
   const { pool, sandbox, steer } = await startWorld({});
   const read = async (name: string) => (await readBehaviour(pool)).find(({ aspect }) => aspect === name);
   await expect.poll(() => read("sort"), WAIT).toMatchObject({ value: "ascending", changedAt: null });
   expect((await readStandings(pool))[0]?.behaviourChangedAt).toBeNull();
   sandbox.setFaults({ listOrder: "descending" });
-  // New orders, so that the live window has some to be sorted.
+  // New orders, so that the current window has some to sort.
   await steer("POST", "/orders", { count: 8 });
   await pool.query("update sandbox.orders set updated_at = $1 + number * 1000 where number > 300", [
     sandbox.now(),

@@ -21,7 +21,7 @@ describe.each(["fixed", "sliding"] as const)("against a provider with %s rate wi
     await database.drop();
   });
 
-  it("a crowd of requests never meets a 429, uses the whole rate, and the urgent ones go first", async () => {
+  it("many concurrent requests get no 429, use the full rate, and urgent ones go first", async () => {
     const budget = makeBudget({ clock: systemClock });
     const client = makeProviderClient({
       baseUrl: sandbox.url,
@@ -46,7 +46,7 @@ describe.each(["fixed", "sliding"] as const)("against a provider with %s rate wi
     expect(await response.json()).toMatchObject({ counts: { "getOrder 404": 200, "listOrders 200": 28 } });
     expect(tookMs).toBeGreaterThanOrEqual(27 * 556 - 50);
     expect(tookMs).toBeLessThan(25_000);
-    // The first backfill found the way free.
+    // The first backfill request did not have to wait.
     expect(order.slice(1, 15)).toEqual(Array.from({ length: 14 }, () => "poll"));
   });
 });

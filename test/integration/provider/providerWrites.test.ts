@@ -37,7 +37,7 @@ const notFound = refusal(404, "order_not_found");
 const duplicate = refusal(409, "duplicate_external_order_id");
 const html = text(404, "<html>", { "content-type": "text/html" });
 
-/** What was asked, in sequence. */
+/** The requests in sequence. */
 const asked = () => provider.requests.map(({ method, url }) => `${method} ${url}`);
 const CREATE = "POST /v1/orders";
 const LOOK = "GET /v1/orders/shop-1";
@@ -65,7 +65,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     expect(asked()).toEqual([CREATE, LOOK, CREATE]);
   });
 
-  it("returns the order of the first attempt when that turns out to have been slow, not lost", async () => {
+  it("returns the order of the first attempt when that was slow, not lost", async () => {
     provider.script(hang, notFound, duplicate, found);
     expect((await client.createOrder(ORDER)).requestId).toBe("req_found");
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK]);
@@ -77,14 +77,14 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     expect(asked()).toEqual([CREATE, LOOK]);
   });
 
-  it("does not take an older order with the same id for its own", async () => {
+  it("does not mistake an older order with the same id for its own", async () => {
     const old = json(200, { ...orderBody({ updatedAt: "2020-01-01T00:00:00Z" }), request_id: "req_old" });
     provider.script(hang, old, duplicate, old);
     await expect(client.createOrder(ORDER)).rejects.toMatchObject({ name: "DuplicateExternalOrderIdError" });
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK]);
   });
 
-  it("does not take an order whose reference is the id for its own", async () => {
+  it("does not mistake an order whose reference is the id for its own", async () => {
     const other = json(200, {
       ...orderBody({ reference: "shop-1", externalOrderId: "other" }),
       request_id: "r",
@@ -117,7 +117,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
     expect(asked()).toEqual([CREATE, LOOK, CREATE, LOOK, CREATE, LOOK, CREATE, LOOK]);
   });
 
-  it("is given up by an abort, without a look", async () => {
+  it("is cancelled by an abort, without a lookup", async () => {
     const control = new AbortController();
     const reason = new Error("shutting down");
     provider.script(hang);
@@ -129,7 +129,7 @@ describe("creating with an externalOrderId after an unknown outcome", () => {
   });
 });
 
-describe("creating otherwise", () => {
+describe("other creations", () => {
   it.each<[string, object]>([
     ["no externalOrderId", { externalOrderId: undefined }],
     ["an empty one", { externalOrderId: "" }],
@@ -139,7 +139,7 @@ describe("creating otherwise", () => {
     expect(asked()).toEqual([CREATE]);
   });
 
-  it("reports an id that was used before, when the first answer says so", async () => {
+  it("reports a used id when the first answer says so", async () => {
     provider.script(duplicate, found);
     await expect(client.createOrder(ORDER)).rejects.toMatchObject({ name: "DuplicateExternalOrderIdError" });
     expect(asked()).toEqual([CREATE]);
@@ -163,32 +163,32 @@ describe("cancelling after an unknown outcome", () => {
   const cancelled = json(200, { ...orderBody({ status: "cancelled" }), request_id: "req_cancelled" });
   const tooLate = refusal(422, "order_not_cancellable");
 
-  it("returns the order when it is cancelled", async () => {
+  it("returns the order when it is already cancelled", async () => {
     provider.script(hang, cancelled);
     const { snapshot } = await client.cancelOrder("DO-1");
     expect(snapshot.fields.status).toBe("cancelled");
     expect(asked()).toEqual([CANCEL, READ]);
   });
 
-  it("cancels again when it is not", async () => {
+  it("cancels again when it is not cancelled", async () => {
     provider.script(hangUp, found, cancelled);
     await client.cancelOrder("DO-1");
     expect(asked()).toEqual([CANCEL, READ, CANCEL]);
   });
 
-  it("returns the order when the first attempt turns out to have been slow", async () => {
+  it("returns the order when the first attempt was slow", async () => {
     provider.script(hang, found, tooLate, cancelled);
     expect((await client.cancelOrder("DO-1")).requestId).toBe("req_cancelled");
     expect(asked()).toEqual([CANCEL, READ, CANCEL, READ]);
   });
 
-  it("reports the refusal when the order went on meanwhile", async () => {
+  it("reports the refusal when the order has progressed meanwhile", async () => {
     const pickedUp = json(200, { ...orderBody({ status: "picked_up" }), request_id: "r" });
     provider.script(hang, found, tooLate, pickedUp);
     await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ name: "OrderNotCancellableError" });
   });
 
-  it("reports a refusal of the first attempt at once", async () => {
+  it("reports a refusal of the first attempt immediately", async () => {
     provider.script(tooLate);
     await expect(client.cancelOrder("DO-1")).rejects.toMatchObject({ name: "OrderNotCancellableError" });
     expect(asked()).toEqual([CANCEL]);

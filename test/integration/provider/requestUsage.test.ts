@@ -9,7 +9,7 @@ import { makeTestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
-it("adds up what several processes sent for a source, and loses nothing while Postgres is away", async () => {
+it("sums the requests of several processes per source, and loses none while Postgres is unreachable", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const pool = makePool({ url: database.url, purpose: "test", max: 2, statementTimeoutMs: 10_000 });

@@ -104,7 +104,7 @@ const create = (externalOrderId?: string) => JSON.stringify({ branch: "ams", ext
 const asked = () => provider.requests.map(({ method, url }) => `${method} ${url}`);
 
 describe("a write", () => {
-  it("goes to the provider with the source's own key, byte for byte, and is answered as the provider did", async () => {
+  it("is forwarded byte for byte with the source's own key, and returns the provider's answer", async () => {
     const answer = `{"reference":"DO-W1", "updatedAt":"2026-11-20T12:00:00Z","status":"created","n":12345678901234567890,"request_id":"req_theirs"}`;
     provider.script(
       text(201, answer, {
@@ -130,7 +130,7 @@ describe("a write", () => {
     });
   });
 
-  it("is in the mirror when it is answered", async () => {
+  it("is in the mirror before it is answered", async () => {
     provider.script(json(201, { ...orderBody({ reference: "DO-NOW" }), request_id: "r" }));
     await ask("POST", "/v1/orders", { body: create("shop-now") });
     const read = await ask("GET", "/v1/orders/DO-NOW", { token: READER });
@@ -152,7 +152,7 @@ describe("a write", () => {
     expect(asked()).toEqual([`${method} ${path}`]);
   });
 
-  it("whose answer is no order changes nothing here", async () => {
+  it("whose answer is not an order does not change the mirror", async () => {
     const count = async () => (await database.pool.query("select from mirror.history")).rowCount;
     const before = await count();
     provider.script(json(200, { valid: true, request_id: "r" }));
@@ -160,7 +160,7 @@ describe("a write", () => {
     expect(await count()).toBe(before);
   });
 
-  it("that the mirror cannot take now is answered anyway, and says so", async () => {
+  it("that the mirror cannot store now is answered and reports that", async () => {
     const away = { connect: refuse, query: refuse } as unknown as Pool;
     const server = await startMirror({ applyPool: away });
     provider.script(json(201, orderBody({ reference: "DO-LATER" })));
@@ -186,7 +186,7 @@ function refuse(): Promise<never> {
 }
 
 describe("the right to write", () => {
-  it("comes with the token, and with nothing else", async () => {
+  it("requires a token with write access", async () => {
     provider.script(json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { token: READER, body: create() })).toMatchObject({
       status: 403,
@@ -198,7 +198,7 @@ describe("the right to write", () => {
     expect(asked()).toEqual([]);
   });
 
-  it("is nobody's while it is not switched on", async () => {
+  it("does not exist while write-through is off", async () => {
     const off = await serve(makeTestReport({ pool: database.pool, apiTokens }));
     provider.script(json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { server: off, body: create() })).toMatchObject({
@@ -209,7 +209,7 @@ describe("the right to write", () => {
     await off.close();
   });
 
-  it("ends at the provider's interface", async () => {
+  it("does not reach paths outside the provider's interface", async () => {
     provider.script(json(200, {}));
     const elsewhere = [
       "/v1/../_sandbox/seed",
@@ -230,7 +230,7 @@ describe("the right to write", () => {
     expect(asked()).toEqual([]);
   });
 
-  it("is no way to keys, webhook endpoints or what the contract does not show", async () => {
+  it("does not reach keys, webhook endpoints or paths outside the contract", async () => {
     provider.script(json(200, {}));
     for (const path of ["/v1/keys", "/v1/webhooks", "/v1/webhook-endpoints/1", "/v1/orders/DO-1/refund"]) {
       expect(await ask("POST", path, { body: "{}" })).toMatchObject({
@@ -238,14 +238,14 @@ describe("the right to write", () => {
         error: { code: "not_forwarded" },
       });
     }
-    // However far it is widened.
+    // With other methods, too.
     expect(await ask("DELETE", "/v1/keys")).toMatchObject({ status: 404 });
     expect(await ask("DELETE", "/v1/webhooks")).toMatchObject({ status: 404 });
     expect(asked()).toEqual([]);
   });
 });
 
-/** With the path exactly as it is: fetch would tidy it. */
+/** Sends the path unchanged; fetch would normalize it. */
 function askRaw(path: string): Promise<number | undefined> {
   const { port } = new URL(mirror.url);
   const headers = { authorization: `Bearer ${WRITER}` };
@@ -258,8 +258,8 @@ function askRaw(path: string): Promise<number | undefined> {
   });
 }
 
-describe("what the provider does not do", () => {
-  it("is told in the provider's own words", async () => {
+describe("a refusal by the provider", () => {
+  it("is returned in the provider's own words", async () => {
     provider.script(refusal(422, "address_ambiguous"));
     const given = await ask("POST", "/v1/orders", { body: create() });
     expect(given).toMatchObject({
@@ -269,7 +269,7 @@ describe("what the provider does not do", () => {
     expect(given.text).toContain("req_refused");
   });
 
-  it("does not look like a wrong token when it is the source's key that is refused", async () => {
+  it("is not reported as a wrong token when the source's key is refused", async () => {
     provider.script(refusal(401, "invalid_api_key"));
     expect(await ask("POST", "/v1/orders", { body: create() })).toMatchObject({
       status: 502,
@@ -290,7 +290,7 @@ describe("what the provider does not do", () => {
 });
 
 describe("a creation whose outcome is unknown", () => {
-  it("with an externalOrderId is looked up, and answered as created when it is there", async () => {
+  it("with an externalOrderId is looked up, and answered as created when the order exists", async () => {
     const made = { ...orderBody({ reference: "DO-SLOW", externalOrderId: "shop-slow" }), request_id: "r" };
     provider.script(hang, json(200, made));
     const given = await ask("POST", "/v1/orders", { body: create("shop-slow") });
@@ -299,13 +299,13 @@ describe("a creation whose outcome is unknown", () => {
     expect(await ask("GET", "/v1/orders/shop-slow")).toMatchObject({ status: 200 });
   });
 
-  it("with an externalOrderId is sent again when it is not there", async () => {
+  it("with an externalOrderId is sent again when the order does not exist", async () => {
     provider.script(hang, refusal(404, "order_not_found"), json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { body: create("shop-again") })).toMatchObject({ status: 201 });
     expect(asked()).toEqual(["POST /v1/orders", "GET /v1/orders/shop-again", "POST /v1/orders"]);
   });
 
-  it("is seen through once it has been sent, also when its caller is gone", async () => {
+  it("is completed once it was sent, even when its caller has disconnected", async () => {
     const made = orderBody({ reference: "DO-GONE", externalOrderId: "shop-gone" });
     provider.script(hang, refusal(404, "order_not_found"), json(201, made));
     const leaving = new AbortController();
@@ -332,7 +332,7 @@ describe("a creation whose outcome is unknown", () => {
 describe("the provider's rates", () => {
   const one = { requestsMax: 1, windowMs: 3_600_000 };
 
-  it("are kept: who would wait too long is refused in the provider's form, and nothing is sent", async () => {
+  it("are kept: a request with too long a wait is refused in the provider's form and not sent", async () => {
     const server = await startMirror({ budget: budgetOf({ geocoding: one }) });
     provider.script(json(201, orderBody()));
     expect(await ask("POST", "/v1/orders", { body: create(), server })).toMatchObject({ status: 201 });
@@ -345,7 +345,7 @@ describe("the provider's rates", () => {
     await server.close();
   });
 
-  it("let a request wait a little, in the order of arrival", async () => {
+  it("let a request wait briefly, in the sequence of arrival", async () => {
     const budget = budgetOf({ sustained: { requestsMax: 1, windowMs: 600 } });
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
@@ -359,7 +359,7 @@ describe("the provider's rates", () => {
     await server.close();
   });
 
-  it("let go of a request whose caller is gone before its turn", async () => {
+  it("drop a request whose caller disconnects before its turn", async () => {
     const budget = budgetOf({ sustained: { requestsMax: 1, windowMs: 1_500 } });
     const server = await startMirror({ budget });
     provider.script(json(200, orderBody()));
