@@ -181,7 +181,7 @@ describe("writes", () => {
   });
 
   it.each([[{}], [{ "Sec-Fetch-Site": "same-origin" }], [{ Origin: "http://HERE" }]])(
-    "are done for the operator's own page or program: %j",
+    "are accepted from the operator's own page or program: %j",
     async (headers) => {
       expect(await pause(headers)).toEqual({ status: 200, paused: true });
     },

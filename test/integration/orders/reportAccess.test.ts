@@ -57,7 +57,7 @@ describe("with API tokens", () => {
   });
 
   it.each(["/v1/orders", "/v1/orders/LIVE", "/v1/nothing"])(
-    "answers %s with 401 invalid_api_key without one that it knows, on this machine too",
+    "answers %s with 401 invalid_api_key without a known token, even on this machine",
     async (path) => {
       const refused = { status: 401, code: "invalid_api_key" };
       expect(await ask(guarded, {}, path)).toMatchObject(refused);

@@ -25,7 +25,7 @@ describe("5,000 orders at the sandbox that change while they are read", () => {
     ["ascending", "us", "random"],
     ["descending", "us", "stable"],
   ] as const)(
-    "are all in the mirror when they rest, listed %s, to the %s, with %s ties",
+    "are all in the mirror once changes stop, listed %s, to the %s, with %s ties",
     async ([listOrder, granularity, listTies]) => {
       const world = await startVirtualWorld({
         faults: { listOrder, listTies, timestampGranularity: granularity },

@@ -185,14 +185,14 @@ describe("requests", () => {
   });
 
   it.each(["", "ftp://x", "http://user:pw@x", "http://x/?a=1", "no address"])(
-    "are impossible with the base address %j",
+    "are refused with the base address %j",
     (baseUrl) => {
       expect(() => makeHastyClient({ baseUrl })).toThrow(ConfigurationError);
     },
   );
 
   it.each(["", "key with space", "key\n", "kéy"])(
-    "are impossible with the key %j, which is not shown",
+    "are refused with the key %j, which is not shown",
     (apiKey) => {
       expect(() => makeHastyClient({ baseUrl: provider.url, apiKey })).toThrow(
         /^the API key is empty or holds characters that no key has$/,

@@ -27,7 +27,7 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     ["at a desk", { viewport: { width: 1280, height: 900 } }],
     ["with a phone", { viewport: { width: 360, height: 740 } }],
   ])(
-    "can be used %s: nothing is a barrier, too wide, in error, or from elsewhere",
+    "can be used %s: without accessibility violations, overflow, errors or external requests",
     async (_where, screen) => {
       const { page, troubles, close } = await openTab(browser, provider.url, screen);
       await page.goto("/_sandbox");
