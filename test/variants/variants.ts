@@ -288,9 +288,9 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "domain/order/instant.ts",
-        find: 'const instant = BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
+        find: 'return BigInt(seconds) * NANOS_PER_SECOND + BigInt(fraction.padEnd(9, "0"));',
         replace:
-          "const instant = instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
+          "return instantFromMillis(new Date(seconds * 1_000 + Number(`0.${fraction || 0}`) * 1_000).getTime());",
       },
     ],
     caughtBy: {
