@@ -3,6 +3,7 @@ import type { Config } from "../../runtime/config/config.ts";
 import { planPending } from "../../database/schema/migrations.ts";
 import { migrateAll, withDatabase } from "../../roles/start/openDatabase.ts";
 import { makeLogger } from "../../runtime/telemetry/logger.ts";
+import { configureHere } from "../demo/demoFolder.ts";
 import { readConfig } from "../input/session.ts";
 import { printJson, printLine } from "../output/terminal.ts";
 import type { PlannedMigration, TableLock, Work } from "../../database/schema/migrationPlan.ts";
@@ -17,7 +18,7 @@ export function addMigrateCommand(program: Command): void {
     .option("--json", "print JSON")
     .action(async (options: { roles?: boolean; plan?: boolean; json?: boolean }) => {
       const config = readConfig();
-      if (options.plan === true) return printPlan(config, options);
+      if (options.plan === true) return printPlan(await configureHere(config), options);
       const logger = makeLogger({ level: "warn", format: config.logFormat, service: "migrate" });
       const roles = options.roles === true ? "always" : null;
       const ran = await withDatabase(config, ({ url }) => migrateAll(url, logger, { roles }));

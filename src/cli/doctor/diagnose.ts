@@ -98,11 +98,11 @@ export async function diagnose({
 
 function describeConfiguration(config: Config): CheckFinding {
   const set = describeConfig(config, ENVIRONMENT).filter(({ source }) => source !== "default").length;
-  const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "no source";
+  const sources = config.sources.map(({ sourceId }) => sourceId).join(", ") || "none";
   return {
     check: "configuration",
     level: "ok",
-    sentence: `${set} values are set; ${sources}. \`order-mirror config\` shows them.`,
+    sentence: `Variables set: ${set}. Sources: ${sources}. \`order-mirror config\` shows them.`,
   };
 }
 

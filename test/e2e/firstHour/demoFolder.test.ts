@@ -76,16 +76,22 @@ it("takes free ports for taken ones; a second start and the other commands find 
 });
 
 describe("where nothing runs", () => {
-  it.each([["status"], ["tail"], ["order", "DO-1"], ["psql"], ["verify", "--from", "P1D"]])(
-    "%s says so and makes nothing",
-    async (...args) => {
-      const env = { DATA_DIR: path.join(folder, "nothing") };
-      const { code, stderr } = await runProgram(args, env);
-      expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
-      expect(code).toBe(2);
-      expect(existsSync(env.DATA_DIR)).toBe(false);
-    },
-  );
+  it.each([
+    ["status"],
+    ["tail"],
+    ["order", "DO-1"],
+    ["psql"],
+    ["verify", "--from", "P1D"],
+    ["migrate", "--plan"],
+    ["rehearse"],
+    ["export"],
+  ])("%s says so and makes nothing", async (...args) => {
+    const env = { DATA_DIR: path.join(folder, "nothing") };
+    const { code, stderr } = await runProgram(args, env);
+    expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
+    expect(code).toBe(2);
+    expect(existsSync(env.DATA_DIR)).toBe(false);
+  });
 
   it("doctor finds it, and makes nothing", async () => {
     const env = { DATA_DIR: path.join(folder, "nothing") };

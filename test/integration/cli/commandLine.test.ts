@@ -1,5 +1,5 @@
 import type { Command } from "commander";
-import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, vi } from "vitest";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { reportFailure } from "../../../src/cli/input/failure.ts";
 import { makeProgram } from "../../../src/cli/program.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
@@ -114,4 +114,17 @@ describe("an instant or a duration", () => {
     for (const when of ["P2D", "PT36H", "P1M", "2026-01-31T00:00:00Z", "2026-01-31T01:00:00.5+01:00"])
       expect(await ask(when)).not.toContain("neither");
   });
+});
+
+it.each([
+  ["export"],
+  ["verify", "--from", "P1D"],
+  ["backfill", "--from", "P1D", "--detach"],
+  ["refetch", "DO-1"],
+  ["refetch", "DO-1", "--source", "live"],
+])("says that there is no source yet: %s %s", async (...args) => {
+  const empty = await makeTestDatabase();
+  onTestFinished(() => empty.drop());
+  expect(await run(args, empty.url)).toBe(2);
+  expect(stderr).toContain("order-mirror: The mirror has no source yet.\n  fix: Configure one,");
 });

@@ -7,6 +7,7 @@ import { readStandings } from "../../../health/standing.sql.ts";
 import type { Standing } from "../../../health/standing.sql.ts";
 import { findOrders } from "../../../ops/orders/timeline.sql.ts";
 import { audited } from "../../input/audit.ts";
+import { assertKnown, noSource } from "../../input/sourceChoice.ts";
 import { withMirror } from "../../input/session.ts";
 import { formatSpan, printJson, printLine, printNotice } from "../../output/terminal.ts";
 
@@ -69,17 +70,14 @@ async function refetch(
 
 /** An order that the mirror lacks can be requested too, if its source is known. */
 function unknownOrder(text: string, sourceId: string | null, sources: readonly Standing[]) {
-  const names = sources.map((source) => source.sourceId).join(", ");
+  const known = sources.map((source) => source.sourceId);
+  if (known.length === 0) throw noSource();
   if (sourceId === null) {
     throw new ConfigurationError(`The mirror has no order ${text}.`, {
-      fix: `Name its source with --source: ${names || "no source is configured yet"}.`,
+      fix: `Name its source with --source: ${known.join(", ")}.`,
     });
   }
-  if (!sources.some((source) => source.sourceId === sourceId)) {
-    throw new ConfigurationError(`There is no source ${sourceId}.`, {
-      fix: `Known sources: ${names || "none"}.`,
-    });
-  }
+  assertKnown(sourceId, known);
   return [{ sourceId, reference: text }];
 }
 
