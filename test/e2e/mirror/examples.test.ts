@@ -1,0 +1,162 @@
+import { execFileSync } from "node:child_process";
+import { mkdtemp, readFile, rm } from "node:fs/promises";
+import { tmpdir } from "node:os";
+import path from "node:path";
+import { afterAll, afterEach, beforeAll, beforeEach, describe, expect, it } from "vitest";
+import { describeApi } from "../../../src/api/openapi.ts";
+import { makeApply } from "../../../src/apply/apply.ts";
+import { makeDocsRouter } from "../../../src/ops/docs/docsRouter.ts";
+import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { deliveryEvents } from "../../../src/wire/events.ts";
+import { serve, serveAt } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import type { OrderSketch } from "../../support/mirror/orders.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { startExample } from "../../support/programs/example.ts";
+import type { RunningExample } from "../../support/programs/example.ts";
+
+const EXAMPLES = path.resolve(import.meta.dirname, "../../../examples");
+const TOKEN = "token-of-the-examples";
+
+let database: TestDatabase;
+let server: TestServer;
+let folder: string;
+const running: RunningExample[] = [];
+
+const makeRouters = () =>
+  [
+    makeTestReport({ pool: database.pool, apiTokens: [{ token: TOKEN, sourceId: "live" }] }),
+    makeDocsRouter(describeApi()),
+  ] as const;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  await addSource(database.pool, "live");
+  server = await serve(...makeRouters());
+  folder = await mkdtemp(path.join(tmpdir(), "order-mirror-examples-"));
+});
+beforeEach(async () => {
+  await database.pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.poll_state");
+});
+afterEach(async () => {
+  for (const example of running.splice(0)) await example.stop();
+});
+afterAll(async () => {
+  await server.close();
+  await database.drop();
+  await rm(folder, { recursive: true });
+});
+
+async function see(...orders: OrderSketch[]): Promise<void> {
+  const { pool } = database;
+  const modes = new Map([["live", "live"]] as const);
+  const apply = makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes });
+  const snapshots = orders.map(makeSnapshot);
+  await apply.applyReads({ sourceId: "live", via: "poll", snapshots, time: readAt(0n) });
+}
+
+function run(command: string, args: readonly string[], env: Record<string, string> = {}): RunningExample {
+  const settings = { MIRROR_URL: server.url, MIRROR_TOKEN: TOKEN, ...env };
+  const example = startExample(command, args, { cwd: folder, env: settings });
+  running.push(example);
+  return example;
+}
+const node = (file: string, ...args: string[]) => [path.join(EXAMPLES, file), ...args];
+
+it("the back office shows the late orders of now", async () => {
+  const late = { deliveryTime: "2026-03-01T10:00:00+01:00" };
+  await see(
+    { reference: "<LATE>", updatedAt: at(1), more: late },
+    { reference: "FUTURE", updatedAt: at(2), more: { deliveryTime: "2099-03-01T10:00:00+01:00" } },
+    { reference: "CANCELLED", updatedAt: at(3), status: "cancelled", more: late },
+  );
+  const port = await findFreePort();
+  const office = run(process.execPath, node("back-office/server.mjs"), { PORT: String(port) });
+  await office.waitFor(/^http:/);
+  const read = async () => (await fetch(`http://127.0.0.1:${port}`)).text();
+  await expect.poll(read).toMatch(/2 open orders; following[^]*&#60;LATE&#62;/);
+  expect(await read()).not.toMatch(/FUTURE|CANCELLED|<LATE>/);
+  await see({ reference: "NEW", updatedAt: at(4), more: late });
+  await expect.poll(read).toContain("NEW");
+  const more = { ...late, realDeliveryTime: "2026-03-01T11:00:00+01:00" };
+  await see({ reference: "<LATE>", updatedAt: at(5), status: "delivered", more });
+  await expect.poll(read).not.toContain("LATE&#62;");
+});
+
+it("the cron job reports a day once the mirror has all of it", async () => {
+  const planned = { deliveryTime: "2026-03-01T10:00:00+01:00" };
+  await see(
+    {
+      reference: 'A "1"',
+      updatedAt: at(1),
+      more: { ...planned, realDeliveryTime: "2026-03-01T10:30:00+01:00" },
+    },
+    {
+      reference: "IN-TIME",
+      updatedAt: at(2),
+      more: { ...planned, realDeliveryTime: "2026-03-01T08:59:00Z" },
+    },
+    { reference: "OPEN", updatedAt: at(3), more: planned },
+  );
+  const report = () => run(process.execPath, node("cron/late-orders.mjs", "2026-03-01")).ended;
+  expect(await report()).toMatchObject({ code: 75, stdout: "" });
+  const end = BigInt(Date.parse("2026-03-02T00:00:00Z")) * 1_000_000n;
+  await database.pool.query("insert into mirror.poll_state (source_id, safe_through) values ('live', $1)", [
+    String(end),
+  ]);
+  expect(await report()).toMatchObject({
+    code: 0,
+    stdout:
+      'order,fleet,planned,delivered,minutes_late\n"A ""1""",Northside Couriers,2026-03-01T10:00:00+01:00,2026-03-01T10:30:00+01:00,30\n',
+  });
+});
+
+function findPython(): boolean {
+  try {
+    execFileSync("python3", ["--version"]);
+    return true;
+  } catch {
+    return false;
+  }
+}
+const python = findPython();
+
+describe.skipIf(!python)(
+  `the reader in Python (${python ? "python3" : "skipped: there is no python3"})`,
+  () => {
+    it("lists the orders and follows their changes, over restarts of the mirror and of itself", async () => {
+      await see({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(2) });
+      const args = [...node("python/follow.py"), "cursor"];
+      const first = run("python3", args);
+      await first.waitFor(/order B created/);
+      await see({ reference: "A", updatedAt: at(3), status: "picked_up" });
+      await first.waitFor(/change A 2 picked_up 2026-03-01T09:00:03Z/);
+      await server.close();
+      await see({ reference: "B", updatedAt: at(4), status: "picked_up" });
+      server = await serveAt(Number(new URL(server.url).port), ...makeRouters());
+      await first.waitFor(/change B 2 picked_up/);
+      // A reader that is killed between a change and its position gets the change again.
+      const readSaved = async () => (await readFile(path.join(folder, "cursor"), "utf8")).split(".")[1];
+      const { rows } = await database.pool.query<{ last: string }>(
+        "select max(position) as last from mirror.changes",
+      );
+      await expect.poll(readSaved).toBe(rows[0]?.last);
+      const { stdout } = await first.stop();
+      await see({ reference: "A", updatedAt: at(5), status: "delivered" });
+      const second = run("python3", args);
+      await second.waitFor(/change A 3 delivered/);
+      const lines = (stdout + (await second.stop()).stdout).trim().split("\n");
+      expect(lines.map((line) => line.split(" ").slice(0, 3).join(" "))).toEqual([
+        "order A created",
+        "order B created",
+        "change A 2",
+        "change B 2",
+        "change A 3",
+      ]);
+    });
+  },
+);
