@@ -13,7 +13,7 @@ export async function listenForHints(client: Queryable): Promise<void> {
   await client.query("listen order_mirror_hints");
 }
 
-/** The number of listening connections on this database, and this one's index among them, from 0. */
+/** The number of connections of this login that listen on this database, and this one's index among them, from 0. */
 export interface ListenerPlace {
   readonly place: number;
   readonly listeners: number;
@@ -22,7 +22,7 @@ export interface ListenerPlace {
 export async function readListenerPlace(client: Queryable): Promise<ListenerPlace> {
   const { rows } = await client.query<ListenerPlace>(
     `select count(*)::int as listeners, (count(*) filter (where pid < pg_backend_pid()))::int as place
-     from pg_stat_activity where datname = current_database() and application_name = $1`,
+     from pg_stat_activity where datname = current_database() and application_name = $1 and usename = current_user`,
     [HINT_LISTENER],
   );
   return rows[0] ?? { place: 0, listeners: 1 };

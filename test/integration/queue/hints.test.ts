@@ -1,7 +1,10 @@
+import { randomUUID } from "node:crypto";
 import { Redis } from "ioredis";
+import pg from "pg";
 import { afterEach, beforeEach, describe, expect, it, onTestFinished, vi } from "vitest";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 import type { ApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { HINT_LISTENER, readListenerPlace } from "../../../src/queue/hints/hints.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServers.ts";
 import { redisAvailable } from "../../support/servers/redis.ts";
@@ -142,6 +145,21 @@ it("are heard again after the connection that listens was broken, in Postgres", 
   expect(rowCount).toBe(1);
   heard.length = 0;
   await expect.poll(notify, PATIENCE).toBe(true);
+});
+
+it("are no stranger's share, whatever it calls its connection, in Postgres", async () => {
+  const { pool, url } = servers.database;
+  const login = `stranger_${randomUUID().replaceAll("-", "")}`;
+  await pool.query(`create role ${login} login password 'x'`);
+  const strange = new URL(url);
+  [strange.username, strange.password] = [login, "x"];
+  const client = new pg.Client({ connectionString: strange.href, application_name: HINT_LISTENER });
+  await client.connect();
+  onTestFinished(async () => {
+    await client.end();
+    await pool.query(`drop role ${login}`);
+  });
+  expect(await readListenerPlace(pool)).toEqual({ place: 0, listeners: 0 });
 });
 
 describe.runIf(redisAvailable)("hints in Redis", () => {
