@@ -50,7 +50,7 @@ export async function fuzzReceiver(options: {
     // Some mutations announce more bytes than they send: those need not wait for as long as in production.
     serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
     // This flood wants its answers.
-    limits: { promptRefusals: Infinity },
+    limits: { promptRefusals: 1_000_000 },
   });
   const random = makeRandom(seed);
   const run = { receiving, pool, answers: {}, verdicts: {}, signed: new Set<string>(), applied: 0 };

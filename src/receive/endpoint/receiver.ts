@@ -91,7 +91,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
   const budget = makeBodyBudget(bodiesBytes);
   const inFlight = new InFlight();
   const logRefusal = makeRefusalLog({ clock, logger });
-  const paceRefusal = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
+  const pace = makeRefusalPace({ clock, promptPerSecond: limits.promptRefusals });
   const counts = Object.fromEntries(RECEIVE_OUTCOMES.map((outcome) => [outcome, 0]));
   const refusals: Partial<Record<SignatureRefusal, number>> = {};
 
@@ -109,7 +109,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
       if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
       const answer = () => sendAnswer(res, ending.outcome);
-      if (ending.reason) paceRefusal(answer);
+      if (ending.reason) pace.refuse(req.socket, answer);
       else answer();
       logRefusal(req, { ...ending, source });
     };
@@ -132,6 +132,7 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       const admission = admitEvent(req, { sourceId, verifier, clock, body: body.bytes, ...deps.events });
       if ("outcome" in admission && admission.reason) onRefused?.(describeRefused(req, sourceId, body.bytes));
       if ("outcome" in admission) return finish(admission);
+      pace.accept(req.socket);
       if (!inFlight.begin()) return finish({ outcome: "draining" });
       try {
         finish(await storeEvent(deps, admission.event));

@@ -41,7 +41,8 @@ export const SERVER_LIMITS: ServerLimits = {
   connectionsPerAddressMax: 1_024,
   headersTimeout: 5_000,
   requestTimeout: 10_000,
-  connectionsCheckingInterval: 100,
+  // Often, so that those which came together do not all end in the same turn of the event loop.
+  connectionsCheckingInterval: 20,
   // Longer than load balancers keep idle connections (60 s), so that they close them, not this server: a
   // request that crosses our close is lost.
   keepAliveTimeout: 65_000,
@@ -74,10 +75,8 @@ export function makeHttpServer(
     waitingMax: WAITING_MAX,
     floodHoldMs: pipelinedKeepAliveTimeout,
     onIdle: (socket) => void socket.setTimeout(pipelinedKeepAliveTimeout),
-    onFlood(socket) {
-      logClosed("too_many_pipelined_requests");
-      readInTurn(socket);
-    },
+    onPipelined: (socket) => readInTurn(socket),
+    onFlood: () => logClosed("too_many_pipelined_requests"),
   });
   const server = createServer({ ...nodeLimits, maxHeaderSize: HEADER_BYTES_MAX }, receive);
   server.maxConnections = connectionsMax;

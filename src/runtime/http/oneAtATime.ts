@@ -7,11 +7,16 @@ interface Waiting {
   readonly response: ServerResponse;
 }
 
+/** By which part of itself the hold of a flooding connection varies. */
+const HOLD_SPREAD = 0.2;
+
 interface OneAtATimeOptions {
   readonly waitingMax: number;
-  /** How long a connection that sent too much is held, unread, before it is reset. */
+  /** How long a connection that sent too much is at least held, unread, before it is reset. */
   readonly floodHoldMs: number;
-  readonly onFlood: (socket: Socket) => void;
+  /** Called when a connection pipelines, for the first time or again. */
+  readonly onPipelined: (socket: Socket) => void;
+  readonly onFlood: () => void;
   /** Called when a connection that has pipelined has all its answers, as far as the kernel has accepted them. */
   readonly onIdle: (socket: Socket) => void;
 }
@@ -34,7 +39,7 @@ interface OneAtATime {
  */
 export function oneAtATime(
   listener: RequestListener,
-  { waitingMax, floodHoldMs, onFlood, onIdle }: OneAtATimeOptions,
+  { waitingMax, floodHoldMs, onPipelined, onFlood, onIdle }: OneAtATimeOptions,
 ): OneAtATime {
   const queues = new WeakMap<Socket, Waiting[]>();
   const pipelining = new WeakSet<Socket>();
@@ -51,7 +56,10 @@ export function oneAtATime(
       pipelining.add(socket);
       queue.push({ request, response });
       // In the next tick, as Node resumes the socket itself at the end of each request that it parses.
-      if (queue.length === 1) process.nextTick(pauseWhileWaiting, socket);
+      if (queue.length === 1) {
+        process.nextTick(pauseWhileWaiting, socket);
+        onPipelined(socket);
+      }
     } else hold(socket);
   }
 
@@ -60,9 +68,11 @@ export function oneAtATime(
     queues.set(socket, []);
     dropRestOfPacket(socket);
     process.nextTick(() => socket.pause());
-    const reset = setTimeout(() => socket.resetAndDestroy(), floodHoldMs);
+    // Not all that came together at the same time, because that would be one block of work.
+    const holdMs = floodHoldMs * (1 + Math.random() * HOLD_SPREAD);
+    const reset = setTimeout(() => socket.resetAndDestroy(), holdMs);
     socket.once("close", () => clearTimeout(reset));
-    onFlood(socket);
+    onFlood();
   }
 
   function serve({ request, response }: Waiting): void {

@@ -49,12 +49,22 @@ async function sendOne(number: number): Promise<{ status: number | null; tookMs:
   return { status, tookMs: performance.now() - startedMs };
 }
 
+/** The time that most events take while nobody attacks: on a busy machine everything takes longer. */
+async function measureQuietMs(): Promise<number> {
+  const tookMs = [];
+  for (let number = -9; number <= 0; number += 1) tookMs.push((await sendOne(number)).tookMs);
+  return middle(tookMs);
+}
+
+const middle = (values: readonly number[]) =>
+  values.toSorted((left, right) => left - right)[Math.floor(values.length / 2)] ?? NaN;
+
 it.each([
   ["more than may wait on a connection", 200],
   ["as much as may wait on a connection", 9],
 ])("hundreds of connections that ask for %s and read nothing hold up no event", async (_, pipelined) => {
   const web = await startWeb();
-  await sendOne(0);
+  const quietMs = await measureQuietMs();
   const beforeBytes = await readRssBytes(web);
   const packet = makeHead("GET /openapi.json", []).repeat(pipelined);
   const connections = await Promise.all(
@@ -69,7 +79,7 @@ it.each([
   }
   for (const connection of connections) connection.abort();
   expect(answers.map(({ status }) => status)).toEqual(answers.map(() => 200));
-  expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(5_000);
+  expect(Math.max(...answers.map(({ tookMs }) => tookMs))).toBeLessThan(Math.max(5_000, 50 * quietMs));
   expect(peakBytes - beforeBytes).toBeLessThan(256 * MEBIBYTE);
 });
 
@@ -84,9 +94,10 @@ it.runIf(isLinux).each([
   "forged requests %s, beside connections that never read, that drip and that only open, hold up no event",
   async (_, pipelined) => {
     const web = await startWeb();
-    await sendOne(0);
+    const quietMs = await measureQuietMs();
     let isOver = false;
-    const attack = attackEdge({ port, floodMs: 10_000, pipelined }).finally(() => (isOver = true));
+    const forgedMin = pipelined ? 20_000 : 1_000;
+    const attack = attackEdge({ port, floodMs: 10_000, forgedMin, pipelined }).finally(() => (isOver = true));
     let peakBytes = 0;
     const answers = [];
     for (let number = 1; !isOver; number += 1) {
@@ -94,11 +105,10 @@ it.runIf(isLinux).each([
       peakBytes = Math.max(peakBytes, await readRssBytes(web));
     }
     const { closedAfterMs, sent } = await attack;
-    expect(sent).toBeGreaterThan(pipelined ? 20_000 : 1_000);
+    expect(sent).toBeGreaterThanOrEqual(forgedMin);
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
     // Attacker and sender are this one process: what takes long is mostly that, and the bench tells how long.
-    const tookMs = answers.map((answer) => answer.tookMs).toSorted((left, right) => left - right);
-    expect(tookMs[Math.floor(tookMs.length / 2)]).toBeLessThan(1_000);
+    expect(middle(answers.map(({ tookMs }) => tookMs))).toBeLessThan(Math.max(1_000, 20 * quietMs));
     expect(closedAfterMs).toBeLessThan(60_000);
     expect(peakBytes).toBeLessThan(300 * MEBIBYTE);
     const { rows } = await database.pool.query<{ id: string }>("select event_id as id from mirror.inbox");

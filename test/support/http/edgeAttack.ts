@@ -7,8 +7,9 @@ import { makeHead } from "./rawHttp.ts";
 /** What strangers without a secret do to the port of a web process, all at the same time. */
 export interface EdgeAttack {
   readonly port: number;
-  /** How long forged requests are sent. */
+  /** How long forged requests are sent; longer where that is needed to send at least so many. */
   readonly floodMs: number;
+  readonly forgedMin?: number;
   /** Sends requests without waiting for the answers to earlier ones. */
   readonly pipelined: boolean;
 }
@@ -35,7 +36,7 @@ const TICK_MS = 5;
 const LOOK_MS = 200;
 /** How /proc/net/tcp names a connection that is over. */
 const TIME_WAIT = "06";
-/** How long the attacker waits for its connections to be closed. */
+/** How long the attacker waits for its connections to be closed, and for its flood to be sent. */
 const PATIENCE_MS = 90_000;
 /** Other addresses than the genuine sender's, as with real attackers: each address has its own limit. */
 const FLOOD_ADDRESS = "127.0.0.2";
@@ -48,7 +49,8 @@ const SILENT_ADDRESS = "127.0.0.4";
  * head and half in a body; and 1,000 that only open. Resolves when the flood is over and the server has closed the others,
  * or has not within 90 s. On Linux only.
  */
-export async function attackEdge({ port, floodMs, pipelined }: EdgeAttack): Promise<EdgeAttackEnd> {
+export async function attackEdge(attack: EdgeAttack): Promise<EdgeAttackEnd> {
+  const { port } = attack;
   const startedMs = performance.now();
   const unread = await openAll(UNREAD_CONNECTIONS, { port, localAddress: HOLDING_ADDRESS });
   const slow = await openAll(SLOW_CONNECTIONS, { port, localAddress: HOLDING_ADDRESS });
@@ -68,7 +70,7 @@ export async function attackEdge({ port, floodMs, pipelined }: EdgeAttack): Prom
   }
   for (const socket of silent) socket.resume();
   const dripping = setInterval(() => slow.forEach((socket) => socket.write("x")), SLOW_BYTE_MS);
-  const flooded = flood({ port, floodMs, pipelined });
+  const flooded = flood(attack);
   const closedAfterMs = await whenClosed(port, startedMs);
   clearInterval(dripping);
   for (const socket of [...unread, ...slow, ...silent]) socket.destroy();
@@ -120,7 +122,8 @@ function toHex(address: string): string {
   return number.toString(16).toUpperCase().padStart(8, "0");
 }
 
-async function flood({ port, floodMs, pipelined }: EdgeAttack): Promise<{ sent: number; refused: number }> {
+async function flood(attack: EdgeAttack): Promise<{ sent: number; refused: number }> {
+  const { port, floodMs, forgedMin = 0, pipelined } = attack;
   const request = makeForged();
   let sent = 0;
   let refused = 0;
@@ -137,7 +140,8 @@ async function flood({ port, floodMs, pipelined }: EdgeAttack): Promise<{ sent: 
     });
   };
   const startedMs = performance.now();
-  for (let sinceMs = 0; sinceMs < floodMs; sinceMs = performance.now() - startedMs) {
+  const isOver = (sinceMs: number) => (sinceMs >= floodMs && sent >= forgedMin) || sinceMs > PATIENCE_MS;
+  for (let sinceMs = 0; !isOver(sinceMs); sinceMs = performance.now() - startedMs) {
     while (waiting.size < FLOOD_CONNECTIONS) open();
     const due = Math.floor((sinceMs / 1_000) * FORGED_PER_SECOND) - sent;
     const free = [...waiting].filter(([socket, count]) => pipelined || (count === 0 && !socket.connecting));
