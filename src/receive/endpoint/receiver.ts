@@ -108,9 +108,8 @@ export function makeReceiver(deps: ReceiverDeps): Receiver {
       if (sources.has(source)) onEnd?.({ sourceId: source, ...ending, durationMs });
       counts[ending.outcome] = (counts[ending.outcome] ?? 0) + 1;
       if (ending.reason) refusals[ending.reason] = (refusals[ending.reason] ?? 0) + 1;
-      const answer = () => sendAnswer(res, ending.outcome);
-      if (ending.reason) pace.refuse(req.socket, answer);
-      else answer();
+      if (ending.reason) pace.refuse(req.socket, () => sendAnswer(res, ending.outcome));
+      else sendAnswer(res, ending.outcome);
       logRefusal(req, { ...ending, source });
     };
     try {

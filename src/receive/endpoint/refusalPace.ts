@@ -27,7 +27,7 @@ export interface RefusalPace {
  * Answers are immediate again while 1,000 are waiting.
  *
  * A delay is 250 ms, and a second for a connection that has brought nothing but forged requests lately. Connections are
- * told apart, not addresses: behind a proxy, forged and genuine requests come from one address.
+ * distinguished, not addresses: behind a proxy, forged and genuine requests come from one address.
  *
  * Delayed answers leave one by one. If those to a flood left together, its next requests would come together, as one block
  * of work.
