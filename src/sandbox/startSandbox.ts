@@ -3,7 +3,7 @@ import type { Instant } from "../domain/order/instant.ts";
 import { systemClock } from "../runtime/lifecycle/clock.ts";
 import { silentLogger } from "../runtime/telemetry/logger.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
-import { makeApiServer } from "./api/apiServer.ts";
+import { makeApiServer, makeUnreadableAnswer } from "./api/apiServer.ts";
 import type { ControlDeps } from "./control/control.ts";
 import { makeControlServer } from "./control/controlServer.ts";
 import { holdWorld, makeSandboxPool, makeWriter } from "./world/database.ts";
@@ -16,6 +16,7 @@ import type { Faults, FaultsPatch } from "./control/faults.ts";
 import { makeFaultTimer } from "./control/faultTimer.ts";
 import { setFleetSpeed } from "./fleet/fleet.ts";
 import { makeJournal } from "./control/journal.ts";
+import { makePromises } from "./fleet/promises.ts";
 import { openServer } from "./http/openServer.ts";
 import { makeRateLimiter } from "./api/rateLimits.ts";
 import type { WindowKind } from "./api/rateLimits.ts";
@@ -171,6 +172,7 @@ async function serve(
   const endpoints = makeEndpoints(state);
   return openServer({
     answerApi: makeApiServer({ state, endpoints, limiter, journal, systemClock, signal }),
+    answerUnreadable: makeUnreadableAnswer(state),
     answerControl: makeControlServer({ ...parts, journal, limiter }),
     logger: state.logger,
     signal,
@@ -200,6 +202,7 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
       retryBaseMs: options.retryBaseMs ?? RETRY_BASE_MS,
     },
     utcOffsetMinutes: options.utcOffsetMinutes ?? UTC_OFFSET_MINUTES,
+    promises: makePromises(),
     logger: options.logger ?? silentLogger,
     wake,
   };

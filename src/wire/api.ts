@@ -20,11 +20,11 @@ const customerSchema = z.object({
   address: deliveryAddressSchema,
 });
 
-/** Body of POST /v1/orders and POST /v1/orders/quote. */
+/** Body of POST /v1/orders and POST /v1/orders/quote. Assumed: null is the same as absent, as in what is read. */
 export const createOrderSchema = z.object({
-  externalOrderId: z.string().optional(),
+  externalOrderId: z.string().nullish(),
   branch: z.string(),
-  zoneCode: z.string().optional(),
+  zoneCode: z.string().nullish(),
   customer: customerSchema,
   schedule: z.object({ mode: z.string() }),
 });
@@ -34,7 +34,10 @@ export type CreateOrderRequest = z.infer<typeof createOrderSchema>;
  * Body of PATCH /v1/orders/{reference}. Assumed, like the method and the path: the spec only says that orders can be
  * changed. Any part of what a creation takes, except the caller's own identifier.
  */
-export const updateOrderSchema = createOrderSchema.omit({ externalOrderId: true }).partial();
+export const updateOrderSchema = createOrderSchema
+  .omit({ externalOrderId: true })
+  .extend({ customer: customerSchema.extend({ address: deliveryAddressSchema.partial() }).partial() })
+  .partial();
 export type UpdateOrderRequest = z.infer<typeof updateOrderSchema>;
 
 const resolvedSchema = z.looseObject({ pickupTime: z.string(), deliveryTime: z.string(), basis: z.string() });

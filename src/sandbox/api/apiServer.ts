@@ -1,5 +1,6 @@
 import type { Mode } from "../../domain/source/orderSource.ts";
 import { randomBytes } from "node:crypto";
+import { STATUS_CODES } from "node:http";
 import type { IncomingMessage, ServerResponse } from "node:http";
 import { millisFromInstant } from "../../domain/order/instant.ts";
 import type { Clock } from "../../runtime/lifecycle/clock.ts";
@@ -38,7 +39,7 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
     const { path } = readTarget(target);
     const requestNumber = journal.next();
     const startedMs = systemClock.monotonicMs();
-    const requestId = `req_${randomBytes(12).toString("hex")}`;
+    const requestId = makeRequestId();
     const { endpoint } = matchEndpoint(endpoints, request.method ?? "GET", path);
     const plan = planRequestFaults({
       faults: state.faults.current(),
@@ -68,6 +69,38 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
       durationMs: Math.round(systemClock.monotonicMs() - startedMs),
       faults: namesOf(plan),
     });
+  };
+}
+
+const UNREADABLE = {
+  400: "The request cannot be read.",
+  408: "The request did not arrive in time.",
+  431: "The request's headers are too large.",
+} as const;
+
+/** Answers what Node could not read, with the headers and the request_id of every response (spec, "Limits"). */
+export function makeUnreadableAnswer(state: SandboxState): (code: string | undefined) => string {
+  return (code) => {
+    const status = code === "HPE_HEADER_OVERFLOW" ? 431 : code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
+    const { body } = refuse(refused(status, "invalid_request", UNREADABLE[status]));
+    const text = JSON.stringify({ ...body, request_id: makeRequestId() });
+    const headers = { ...makeHeaders(state, text), ...untouchedHeaders(["sustained"]), Connection: "close" };
+    const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
+    return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${text}`;
+  };
+}
+
+function makeRequestId(): string {
+  return `req_${randomBytes(12).toString("hex")}`;
+}
+
+function makeHeaders(state: SandboxState, text: string) {
+  return {
+    ...MARK,
+    Date: showDate(state),
+    "Content-Type": "application/json; charset=utf-8",
+    "Content-Length": Buffer.byteLength(text),
+    "Cache-Control": "no-store",
   };
 }
 
@@ -111,14 +144,7 @@ function send(options: {
   const { state, request, response, answer, requestId, truncate } = options;
   const whole = JSON.stringify({ ...answer.body, request_id: requestId });
   const text = truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
-  response.writeHead(answer.status, {
-    ...MARK,
-    Date: showDate(state),
-    "Content-Type": "application/json; charset=utf-8",
-    "Content-Length": Buffer.byteLength(text),
-    "Cache-Control": "no-store",
-    ...answer.headers,
-  });
+  response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
   response.end(request.method === "HEAD" ? undefined : text);
   // Unread body bytes would otherwise block the connection's next request.
   request.resume();

@@ -51,7 +51,9 @@ export async function quoteOrder(state: SandboxState, request: ApiRequest): Prom
     throw refused(403, "feature_not_available", "The plan has no quotes.");
   }
   const order = readQuoteOrder(request.body);
-  const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order);
+  const { zone, distanceKm, times } = await routeOrder(state, organization.organizationId, order, {
+    isQuote: true,
+  });
   const show = (instant: bigint) => formatTime(instant, "s", state.utcOffsetMinutes);
   return {
     status: 200,

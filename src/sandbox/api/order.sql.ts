@@ -147,6 +147,23 @@ export async function readOrderByExternalId(
   return rows[0];
 }
 
+/** Those of `ids` that orders have as their externalOrderId, also orders that are not visible yet. */
+export async function readTakenIds(
+  connection: Connection,
+  { organizationId, livemode, ids }: { organizationId: string; livemode: boolean; ids: readonly string[] },
+): Promise<ReadonlySet<string>> {
+  const { rows } = await connection.query<{ id: string }>(
+    `select external_order_id as id from sandbox.orders
+     where organization_id = $1 and livemode = $2 and external_order_id = any ($3::text[])
+     union
+     select row ->> 'external_order_id' from sandbox.late_changes
+     where row ->> 'organization_id' = $1 and (row ->> 'livemode')::boolean = $2
+       and row ->> 'external_order_id' = any ($3::text[])`,
+    [organizationId, livemode, ids],
+  );
+  return new Set(rows.map(({ id }) => id));
+}
+
 /** Like readOrder, but for orders that are not visible yet: their creator may already change them. */
 export async function readLateOrder(connection: Connection, order: OrderName): Promise<OrderRow | undefined> {
   const { rows } = await connection.query<OrderRow>(

@@ -10,7 +10,11 @@ const DEPTH_MAX = 16;
 /** Reads the body of POST /v1/orders. Throws invalid_request. */
 export function readCreateOrder(body: unknown): CreateOrderRequest {
   const order = read(createOrderSchema, body);
-  if (order.externalOrderId === "") throw refuseParameter("externalOrderId must not be empty.");
+  const { externalOrderId } = order;
+  if (externalOrderId === "") throw refuseParameter("externalOrderId must not be empty.");
+  // Clients remove such a segment from a path, so the order could never be named by it.
+  if (externalOrderId === "." || externalOrderId === "..")
+    throw refuseParameter("externalOrderId must not be a dot segment.");
   return order;
 }
 
@@ -25,15 +29,25 @@ export function readUpdateOrder(body: unknown): UpdateOrderRequest {
   return read(updateOrderSchema, body);
 }
 
-/** Reads the body of POST /v1/addresses/validate. */
+/** Reads the body of POST /v1/addresses/validate, which answers 200 to every address. Throws invalid_request. */
 export function readAddress(body: unknown): WireAddress {
-  return read(addressSchema, body);
+  return parse(addressSchema, body);
+}
+
+/** Whether the database can hold the text, and its length is allowed. */
+export function isStorable(text: string): boolean {
+  return [...text].length <= TEXT_LENGTH_MAX && !text.includes("\0") && text.isWellFormed();
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
+  const given = parse(schema, body);
+  assertStorable(given, "body", 0);
+  return given;
+}
+
+function parse<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
   const result = schema.safeParse(body);
   if (!result.success) throw refuseParameter(describe(result.error));
-  assertStorable(result.data, "body", 0);
   return result.data;
 }
 
@@ -43,17 +57,17 @@ function describe(error: z.ZodError): string {
   return `The request is not valid (${fields.join("; ")}).`;
 }
 
-/** The database's text can hold neither NUL nor half a surrogate pair. */
+/**
+ * The database's text can hold neither NUL nor half a surrogate pair. Addresses are left to the search, which has codes of
+ * its own for them.
+ */
 function assertStorable(value: unknown, path: string, depth: number): void {
   if (depth > DEPTH_MAX) throw refuseParameter(`${path} is nested too deeply.`);
   if (typeof value === "string") {
-    if (value.length > TEXT_LENGTH_MAX) {
-      throw refuseParameter(`${path} is longer than ${TEXT_LENGTH_MAX} characters.`);
-    }
-    if (value.includes("\0") || !value.isWellFormed()) {
-      throw refuseParameter(`${path} holds characters that are not text.`);
-    }
+    if (!isStorable(value))
+      throw refuseParameter(`${path} must be text of at most ${TEXT_LENGTH_MAX} characters.`);
   } else if (typeof value === "object" && value !== null) {
-    for (const [key, member] of Object.entries(value)) assertStorable(member, `${path}.${key}`, depth + 1);
+    for (const [key, member] of Object.entries(value))
+      if (key !== "address") assertStorable(member, `${path}.${key}`, depth + 1);
   }
 }

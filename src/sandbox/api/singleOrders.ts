@@ -1,4 +1,5 @@
-import type { WireAddress } from "../../wire/api.ts";
+import type { UpdateOrderRequest } from "../../wire/api.ts";
+import { searchKey } from "../places/geocode.ts";
 import type { ApiAnswer, ApiRequest } from "./apiRequest.ts";
 import { findForChange, moveOrders, patchOrder } from "./orderBook.ts";
 import type { OrderPatch } from "./orderBook.ts";
@@ -95,24 +96,32 @@ export async function updateOrder(state: SandboxState, request: ApiRequest): Pro
 async function planPatch(
   state: SandboxState,
   before: OrderRow,
-  update: ReturnType<typeof readUpdateOrder>,
+  { branch, zoneCode, customer, schedule }: UpdateOrderRequest,
 ): Promise<OrderPatch> {
-  const { branch, zoneCode, customer, schedule } = update;
-  const who = customer ? { firstName: customer.firstName, phone: customer.phone } : {};
-  const isElsewhere = customer !== undefined && !isSameAddress(before, customer.address);
-  if (branch === undefined && zoneCode === undefined && !isElsewhere && !schedule) return who;
+  const { firstName = before.firstName, phone = before.phone } = customer ?? {};
+  const who = customer === undefined ? {} : { firstName, phone };
+  const address = changeAddress(before, customer?.address ?? {});
+  if (branch === undefined && zoneCode === undefined && address === undefined && !schedule) return who;
   const route = await routeOrder(state, before.organizationId, {
     branch: branch ?? before.branchId,
     // Another branch has other zones; the old zone is kept only for the old branch.
-    zoneCode: zoneCode ?? (branch === undefined ? before.zoneCode : undefined),
+    zoneCode: zoneCode === undefined && branch === undefined ? before.zoneCode : zoneCode,
     schedule: schedule ?? { mode: before.scheduleMode },
-    customer: { address: customer?.address ?? keepAddress(before) },
+    customer: { address: address ?? keepAddress(before) },
   });
   return { ...who, ...describeRoute(route) };
 }
 
-function isSameAddress(row: OrderRow, address: WireAddress): boolean {
-  return row.street === address.street && row.city === address.city && row.postcode === address.postcode;
+/** The new address, with what was not given as before; undefined if it is the same place, however it is written. */
+function changeAddress(before: OrderRow, given: NonNullable<UpdateOrderRequest["customer"]>["address"] = {}) {
+  const { coordinates, street = before.street, city = before.city, postcode = before.postcode } = given;
+  const address = { street, city, postcode };
+  const isSameText = searchKey(address) === searchKey(before);
+  const isSamePlace =
+    coordinates === undefined ||
+    (coordinates.latitude === before.latitude && coordinates.longitude === before.longitude);
+  if (isSameText && isSamePlace) return undefined;
+  return coordinates === undefined ? address : { ...address, coordinates };
 }
 
 function keepAddress(row: OrderRow) {

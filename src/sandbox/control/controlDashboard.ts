@@ -1,3 +1,4 @@
+import { randomUUID } from "node:crypto";
 import { z } from "zod";
 import { applyChange, control, fields } from "./control.ts";
 import type { Control, ControlDeps } from "./control.ts";
@@ -14,6 +15,8 @@ import type { Connection } from "../world/database.ts";
 import { isUuid } from "../world/directory.ts";
 import { PLANS, SUBSCRIPTIONS } from "../world/directory.sql.ts";
 import type { Branch } from "../world/directory.sql.ts";
+import { ALL_DAY } from "../seed/seedWorld.ts";
+import { insertBranches, insertOrganizations, insertZones } from "../world/world.sql.ts";
 import { geocode } from "../places/geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { refused } from "../api/errors.ts";
@@ -22,6 +25,7 @@ const organizationSchema = z.strictObject({
   plan: z.enum(PLANS).optional(),
   subscription: z.enum(SUBSCRIPTIONS).optional(),
 });
+const name = z.string().min(1).max(100);
 const branchSchema = z.strictObject({
   organization: fields.organization,
   closed: fields.flag.optional(),
@@ -41,6 +45,30 @@ const minute = z
 const shiftsSchema = z.strictObject({
   shifts: z.array(z.strictObject({ from: minute, until: minute })).max(20),
 });
+const newOrganizationSchema = z.strictObject({
+  organization: name,
+  name: name.optional(),
+  plan: z.enum(["standard", "advanced"]).default("advanced"),
+});
+const newZoneSchema = z.strictObject({
+  zone: name,
+  name: name.optional(),
+  /** Its id; a new one is created. */
+  fleet: name,
+  /** The organization that delivers its own orders; only for a new fleet. */
+  owner: name.optional(),
+});
+const newBranchSchema = z.strictObject({
+  organization: fields.organization,
+  name,
+  reference: name.optional(),
+  street: name,
+  city: name,
+  postcode: name,
+  /** Zone codes; the first is the primary connection. */
+  zones: z.union([z.array(name), name.transform((text) => text.split(/ *, */))]).default([]),
+});
+
 /** Everything that the provider's dashboard sets: plans, subscriptions, branches, zones. */
 export function makeDashboardControls({ state }: ControlDeps): readonly Control[] {
   const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
@@ -75,7 +103,68 @@ export function makeDashboardControls({ state }: ControlDeps): readonly Control[
         return state.directory.zoneByCode(zone);
       },
     ),
+    ...makeAdditions(state),
   ];
+}
+
+/** New organizations, zones and branches. */
+function makeAdditions(state: SandboxState): readonly Control[] {
+  const { directory } = state;
+  const apply = (work: (connection: Connection) => Promise<unknown>) => applyChange(state, work);
+  return [
+    control(
+      ["POST", "/organizations", "Adds an organization; its keys are added with POST /_sandbox/keys"],
+      newOrganizationSchema,
+      async ({ organization: organizationId, name: shown = organizationId, plan }) => {
+        assertFree(directory.findOrganization(organizationId));
+        await apply((connection) =>
+          insertOrganizations(connection, [{ organizationId, name: shown, plan, keys: [] }]),
+        );
+        return directory.findOrganization(organizationId);
+      },
+    ),
+    control(
+      ["POST", "/zones", "Adds a zone, in which couriers of a fleet work all day"],
+      newZoneSchema,
+      async ({ zone: code, name: shown = code, fleet: fleetId, owner = null }) => {
+        assertFree(directory.zones().find((each) => each.code === code));
+        if (owner !== null) assertOrganization(state, owner);
+        const fleets = [{ fleetId, name: fleetId, owner }];
+        const zones = [{ code, name: shown, fleetId, shifts: ALL_DAY }];
+        await apply((connection) => insertZones(connection, { fleets, zones }));
+        return directory.zoneByCode(code);
+      },
+    ),
+    control(["POST", "/branches", "Adds a branch"], newBranchSchema, async (given) => {
+      const { organization: organizationId, name: shown, reference = null, zones, ...address } = given;
+      assertOrganization(state, organizationId);
+      for (const zone of zones) assertZone(state, zone);
+      assertFreeReference(state, { organizationId, branchId: null, reference });
+      const found = geocode(address);
+      const branch = {
+        branchId: randomUUID(),
+        organizationId,
+        reference,
+        name: shown,
+        address,
+        coordinates: found.valid ? found.coordinates : null,
+        closed: false,
+        primary: zones[0] ?? null,
+        zones,
+      };
+      await apply((connection) => insertBranches(connection, [branch]));
+      return directory.branchById(branch.branchId);
+    }),
+  ];
+}
+
+function assertFree(known: unknown): void {
+  if (known !== undefined) throw refused(409, "name_taken", "There is one of that name already.");
+}
+
+function assertOrganization(state: SandboxState, organizationId: string): void {
+  if (!state.directory.findOrganization(organizationId))
+    throw refused(404, "not_found", "There is no such organization.");
 }
 
 async function changeBranch(
@@ -92,7 +181,8 @@ async function changeBranch(
     await updateBranchCoordinates(connection, branchId, coordinates);
   }
   if (reference !== undefined) {
-    assertFreeReference(state, branchId, reference);
+    const { organizationId } = state.directory.branchById(branchId);
+    assertFreeReference(state, { organizationId, branchId, reference });
     await updateBranchReference(connection, branchId, reference);
   }
   if (primary === null || primary === "none") await deactivatePrimary(connection, branchId);
@@ -106,13 +196,16 @@ async function changeBranch(
   }
 }
 
-function assertFreeReference(state: SandboxState, branchId: string, reference: string | null): void {
+function assertFreeReference(
+  state: SandboxState,
+  wanted: { organizationId: string; branchId: string | null; reference: string | null },
+): void {
+  const { organizationId, branchId, reference } = wanted;
   if (reference === null) return;
   // A UUID-shaped value is read as an id, so a reference must not look like one (spec, "Branch object").
   if (isUuid(reference)) {
     throw refused(422, "invalid_request", "A branch reference cannot be a UUID.");
   }
-  const { organizationId } = state.directory.branchById(branchId);
   const owner = state.directory.findBranch(organizationId, reference);
   if (owner && owner.branchId !== branchId) {
     throw refused(409, "reference_taken", "Another branch has this reference.");

@@ -2,10 +2,11 @@ import type { Mode } from "../../domain/source/orderSource.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { loadScheme } from "../../signature/scheme.ts";
 import { makeSigner } from "../../signature/sign.ts";
-import { putEndpoint } from "./event.sql.ts";
+import { putEndpoint, readEndpoints } from "./event.sql.ts";
 import type { WebhookEndpoint } from "./event.sql.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { refused } from "../api/errors.ts";
+import { refuseParameter } from "../../wire/refusal.ts";
 
 /** Assumed: the spec says that events are signed, not how; any scheme can be set. */
 const DEFAULT_SCHEME = "standard-webhooks";
@@ -36,6 +37,15 @@ export async function setWebhook(state: SandboxState, request: WebhookRequest): 
     throw new ConfigurationError("A webhook's address must be an http or https URL.");
   }
   makeSigner({ scheme: loadScheme(scheme), secret, url });
+  const others = await readEndpoints(state.pool);
+  // A test event must never reach a live receiver (spec, "Events").
+  const isShared = others.some(
+    (other) =>
+      other.organizationId === organizationId &&
+      other.livemode !== (mode === "live") &&
+      (other.url === url || other.secret === secret),
+  );
+  if (isShared) throw refuseParameter("An endpoint of the other mode has this address or this secret.");
   const endpoint: WebhookEndpoint = {
     endpointId: `${organizationId}-${mode}-${name}`,
     organizationId,

@@ -11,7 +11,8 @@ import { shownTime } from "../world/sandboxState.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { measureDistance, resolveTimes } from "./schedule.ts";
 import type { Branch } from "../world/directory.sql.ts";
-import { countSandboxOrders } from "../api/order.sql.ts";
+import { countSandboxOrders, readTakenIds } from "../api/order.sql.ts";
+import type { Connection } from "../world/database.ts";
 
 const FIRST_NAMES = ["Anna", "Bram", "Chantal", "Daan", "Emma", "Fatima", "Gijs", "Hanna", "Ilse", "Joost"];
 const ORDERS_PER_BATCH_MAX = 500;
@@ -92,12 +93,29 @@ export async function makeOrders(
       const orders = Array.from({ length: batch }, (_, index) =>
         imagineOrder(state, { ...request, branches, place: known + index }),
       );
-      return addOrders(state, connection, orders);
+      return addOrders(state, connection, await nameOrders(connection, request, orders));
     });
     rows.push(...added);
   }
   state.wake();
   return rows;
+}
+
+/** Gives orders whose externalOrderId is taken, because a caller used it, another one. */
+async function nameOrders(
+  connection: Connection,
+  owner: { organizationId: string; livemode: boolean },
+  orders: readonly NewOrder[],
+): Promise<NewOrder[]> {
+  const wanted = orders.map(({ externalOrderId }) => externalOrderId ?? "");
+  const taken = await readTakenIds(connection, { ...owner, ids: wanted });
+  if (taken.size === 0) return [...orders];
+  const renamed = orders.map((order) =>
+    taken.has(order.externalOrderId ?? "")
+      ? { ...order, externalOrderId: `${order.externalOrderId}-B` }
+      : order,
+  );
+  return nameOrders(connection, owner, renamed);
 }
 
 /** Whether a creation without a zoneCode could succeed. */

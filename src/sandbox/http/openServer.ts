@@ -15,12 +15,14 @@ type AnswerHttp = (request: IncomingMessage, response: ServerResponse, url: URL)
 export async function openServer(deps: {
   answerApi: AnswerHttp;
   answerControl: AnswerHttp;
+  /** A complete answer to a request that is not HTTP, by the parser's code. */
+  answerUnreadable: (code: string | undefined) => string;
   logger: Logger;
   signal: AbortSignal;
   host: string;
   port: number;
 }): Promise<SandboxServer> {
-  const { answerApi, answerControl, logger, signal, host, port } = deps;
+  const { answerApi, answerControl, answerUnreadable, logger, signal, host, port } = deps;
   const server = http.createServer((request, response) => {
     const url = readUrl(request);
     const answer = isControl(url.pathname) ? answerControl : answerApi;
@@ -29,6 +31,10 @@ export async function openServer(deps: {
       if (!signal.aborted) logger.error({ err: error }, "a request could not be answered");
       request.socket.destroy();
     });
+  });
+  server.on("clientError", (error: Error & { code?: string }, socket) => {
+    if (socket.writable) socket.end(answerUnreadable(error.code));
+    else socket.destroy();
   });
   const bound = await listenOn(server, { host, port, portVariable: "SANDBOX_PORT" });
   return {

@@ -3,9 +3,9 @@ import type { Branch, Zone } from "../world/directory.sql.ts";
 import type { Coordinates } from "./geocode.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 import { shownTime } from "../world/sandboxState.ts";
-import { isCovered, measureDistance, resolveTimes } from "../fleet/schedule.ts";
+import { isCovered, measureDistance } from "../fleet/schedule.ts";
 import type { ResolvedTimes } from "../fleet/schedule.ts";
-import { ADDRESS_MESSAGES, searchAddress } from "./searchAddress.ts";
+import { ADDRESS_MESSAGES, isSearchable, searchAddress } from "./searchAddress.ts";
 import { refused } from "../api/errors.ts";
 import { refuseParameter } from "../../wire/refusal.ts";
 
@@ -29,36 +29,47 @@ export async function routeOrder(
   order: Pick<CreateOrderRequest, "branch" | "zoneCode" | "schedule"> & {
     customer: { address: WireAddress & { coordinates?: Coordinates | undefined } };
   },
+  { isQuote = false } = {},
 ): Promise<Route> {
   // Assumed: asap is the only mode.
   if (order.schedule.mode !== "asap") throw refuseParameter("schedule.mode must be asap.");
   const branch = findOpenBranch(state, organizationId, order.branch);
   const zone = chooseZone(state, branch, order.zoneCode);
   const found = await locate(state, organizationId, order.customer.address);
-  return { branch, zone, ...found, ...planTrip(state, { branch, zone, coordinates: found.coordinates }) };
+  return {
+    branch,
+    zone,
+    ...found,
+    ...planTrip(state, { branch, zone, coordinates: found.coordinates, isQuote }),
+  };
 }
 
 /** Distance and times of a trip. Throws no_shift_coverage. */
 function planTrip(
   state: SandboxState,
-  trip: { branch: Branch; zone: Zone; coordinates: Coordinates },
+  trip: { branch: Branch; zone: Zone; coordinates: Coordinates; isQuote: boolean },
 ): { distanceKm: number; times: ResolvedTimes } {
-  const { branch, zone, coordinates } = trip;
+  const { branch, zone, coordinates, isQuote } = trip;
   const { utcOffsetMinutes, dials } = state;
   if (branch.coordinates === null) {
     // Assumed: the code; the spec only lists coordinates among an organization's prerequisites.
     throw refused(422, "branch_not_located", "The branch's main address has no coordinates.");
   }
   const distanceKm = measureDistance(branch.coordinates, coordinates);
-  const times = resolveTimes({
-    seed: dials.seed,
-    branchId: branch.branchId,
-    distanceKm,
-    now: shownTime(state.clock.now(), state.faults.current()),
-    utcOffsetMinutes,
-    fleetSpeed: dials.fleetSpeed,
-  });
-  if (!isCovered(zone.shifts, times.pickupTime, utcOffsetMinutes)) {
+  const times = state.promises.resolve(
+    {
+      seed: dials.seed,
+      branchId: branch.branchId,
+      distanceKm,
+      now: shownTime(state.clock.now(), state.faults.current()),
+      utcOffsetMinutes,
+      fleetSpeed: dials.fleetSpeed,
+    },
+    { quoted: isQuote },
+  );
+  const { pickupTime, deliveryTime } = times;
+  // Assumed: a courier must work at both times.
+  if (![pickupTime, deliveryTime].every((at) => isCovered(zone.shifts, at, utcOffsetMinutes))) {
     // Assumed: 422; the spec does not show the status.
     throw refused(422, "no_shift_coverage", "No courier shift covers the order.");
   }
@@ -73,7 +84,7 @@ async function locate(
 ): Promise<{ address: WireAddress; coordinates: Coordinates }> {
   const { coordinates, ...address } = given;
   // Assumed: `customer.address.coordinates`; the spec only says that the caller's coordinates cost no search.
-  if (coordinates) return { address, coordinates };
+  if (coordinates && isSearchable(address)) return { address, coordinates };
   const found = await searchAddress(state, organizationId, address);
   // Assumed: 422; the spec does not show the status of the address_* codes.
   if (!found.valid) throw refused(422, found.reason, ADDRESS_MESSAGES[found.reason]);
@@ -88,7 +99,7 @@ function findOpenBranch(state: SandboxState, organizationId: string, name: strin
   return branch;
 }
 
-function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | undefined): Zone {
+function chooseZone(state: SandboxState, branch: Branch, zoneCode: string | null | undefined): Zone {
   const primary = branch.connections.find((connection) => connection.isPrimary);
   // Assumed: also with a zoneCode. The spec's prerequisites require a primary connection of the branch.
   if (!primary) {

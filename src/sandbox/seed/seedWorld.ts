@@ -10,6 +10,13 @@ export interface SeedOrganization {
   readonly keys: readonly { readonly apiKey: string; readonly livemode: boolean }[];
 }
 
+export interface SeedFleet {
+  readonly fleetId: string;
+  readonly name: string;
+  /** The organization that delivers its own orders; null for an independent fleet. */
+  readonly owner: string | null;
+}
+
 export interface SeedZone {
   readonly code: string;
   readonly name: string;
@@ -23,13 +30,13 @@ export interface SeedBranch {
   readonly reference: string | null;
   readonly name: string;
   readonly address: { readonly street: string; readonly city: string; readonly postcode: string };
-  readonly coordinates: { readonly latitude: number; readonly longitude: number };
+  readonly coordinates: { readonly latitude: number; readonly longitude: number } | null;
   readonly closed: boolean;
   readonly primary: string | null;
   readonly zones: readonly string[];
 }
 
-const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
+export const ALL_DAY: readonly Shift[] = [{ fromMinute: 0, untilMinute: 1_440 }];
 const EVENING: readonly Shift[] = [{ fromMinute: 17 * 60, untilMinute: 22 * 60 }];
 
 export const SEED_ORGANIZATIONS: readonly SeedOrganization[] = [
@@ -38,7 +45,7 @@ export const SEED_ORGANIZATIONS: readonly SeedOrganization[] = [
   organization("standard", "Kleine Keuken", "standard", ["standard"]),
 ];
 
-export const SEED_FLEETS: readonly { fleetId: string; name: string; owner: string | null }[] = [
+export const SEED_FLEETS: readonly SeedFleet[] = [
   { fleetId: "amstel", name: "Amstel Fietskoeriers", owner: null },
   { fleetId: "domstad", name: "Domstad Bezorgt", owner: null },
   { fleetId: "maas", name: "Maas Express", owner: null },

@@ -4,6 +4,7 @@ import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { Pool, Write } from "./database.ts";
 import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
+import type { Promises } from "../fleet/promises.ts";
 import type { SandboxClock } from "./sandboxClock.ts";
 
 /** Settings that can change while the sandbox runs, in addition to the faults. */
@@ -26,6 +27,7 @@ export interface SandboxState {
   readonly directory: Directory;
   readonly dials: Dials;
   readonly utcOffsetMinutes: number;
+  readonly promises: Promises;
   readonly logger: Logger;
   /** Tells the task loop that something may be due. */
   readonly wake: () => void;

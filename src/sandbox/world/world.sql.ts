@@ -1,6 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Connection } from "./database.ts";
 import { ORDER_INDEXES, SCHEMA_SQL, SCHEMA_VERSION } from "./schema.ts";
+import type { SeedBranch, SeedFleet, SeedOrganization, SeedZone } from "../seed/seedWorld.ts";
 import { seedBranches, SEED_FLEETS, SEED_ORGANIZATIONS, SEED_ZONES } from "../seed/seedWorld.ts";
 
 export interface World {
@@ -36,9 +37,9 @@ export async function createWorld(connection: Connection, seed: number): Promise
     SCHEMA_VERSION,
     seed,
   ]);
-  await insertOrganizations(connection);
-  await insertZones(connection);
-  await insertBranches(connection, seed);
+  await insertOrganizations(connection, SEED_ORGANIZATIONS);
+  await insertZones(connection, { fleets: SEED_FLEETS, zones: SEED_ZONES });
+  await insertBranches(connection, seedBranches(seed));
 }
 
 /** Stores the virtual clock's time, so that a restart resumes there. */
@@ -51,14 +52,17 @@ export async function saveFleetSpeed(connection: Connection, speed: number): Pro
   await connection.query(`update sandbox.world set fleet_speed = $1`, [speed]);
 }
 
-async function insertOrganizations(connection: Connection): Promise<void> {
+export async function insertOrganizations(
+  connection: Connection,
+  organizations: readonly SeedOrganization[],
+): Promise<void> {
   await connection.query(
     `insert into sandbox.organizations (organization_id, name, plan, subscription)
      select "organizationId", name, plan, 'active'
      from jsonb_to_recordset($1) as o ("organizationId" text, name text, plan text)`,
-    [JSON.stringify(SEED_ORGANIZATIONS)],
+    [JSON.stringify(organizations)],
   );
-  const keys = SEED_ORGANIZATIONS.flatMap(({ organizationId, keys: own }) =>
+  const keys = organizations.flatMap(({ organizationId, keys: own }) =>
     own.map((key) => ({ organizationId, ...key })),
   );
   await connection.query(
@@ -69,22 +73,27 @@ async function insertOrganizations(connection: Connection): Promise<void> {
   );
 }
 
-async function insertZones(connection: Connection): Promise<void> {
+/** Adds zones, and those of their fleets that do not exist yet. */
+export async function insertZones(
+  connection: Connection,
+  { fleets, zones }: { fleets: readonly SeedFleet[]; zones: readonly SeedZone[] },
+): Promise<void> {
   await connection.query(
     `insert into sandbox.fleets (fleet_id, name, owner_organization_id)
-     select "fleetId", name, owner from jsonb_to_recordset($1) as f ("fleetId" text, name text, owner text)`,
-    [JSON.stringify(SEED_FLEETS)],
+     select "fleetId", name, owner from jsonb_to_recordset($1) as f ("fleetId" text, name text, owner text)
+     on conflict do nothing`,
+    [JSON.stringify(fleets)],
   );
   await connection.query(
     `insert into sandbox.zones (zone_code, name, fleet_id, shifts)
      select code, name, "fleetId", shifts
      from jsonb_to_recordset($1) as z (code text, name text, "fleetId" text, shifts jsonb)`,
-    [JSON.stringify(SEED_ZONES)],
+    [JSON.stringify(zones)],
   );
 }
 
-async function insertBranches(connection: Connection, seed: number): Promise<void> {
-  const branches = seedBranches(seed);
+/** Adds branches at the end of the list. */
+export async function insertBranches(connection: Connection, branches: readonly SeedBranch[]): Promise<void> {
   const rows = branches.map(({ address, coordinates, ...branch }, position) => ({
     ...branch,
     ...address,
@@ -94,7 +103,7 @@ async function insertBranches(connection: Connection, seed: number): Promise<voi
   await connection.query(
     `insert into sandbox.branches
        (branch_id, organization_id, position, reference, name, street, city, postcode, latitude, longitude, closed)
-     select "branchId", "organizationId", position, reference, name, street, city, postcode, latitude, longitude, closed
+     select "branchId", "organizationId", (select count(*) from sandbox.branches) + position, reference, name, street, city, postcode, latitude, longitude, closed
      from jsonb_to_recordset($1) as b ("branchId" uuid, "organizationId" text, position integer, reference text,
        name text, street text, city text, postcode text, latitude float8, longitude float8, closed boolean)`,
     [JSON.stringify(rows)],
