@@ -36,7 +36,7 @@ export function readAddress(body: unknown): WireAddress {
 
 /** Whether the database can hold the text, and its length is allowed. */
 export function isStorable(text: string): boolean {
-  return [...text].length <= TEXT_LENGTH_MAX && !text.includes("\0") && text.isWellFormed();
+  return Array.from(text).length <= TEXT_LENGTH_MAX && !text.includes("\0") && text.isWellFormed();
 }
 
 function read<Schema extends z.ZodType>(schema: Schema, body: unknown): z.infer<Schema> {
