@@ -313,7 +313,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/receive/receive.test.ts",
-      test: "called by http.createServer accepts a signed event: committed byte for byte, answered 200, and a worker notified",
+      test: "called by http.createServer accepts a signed event: commits it byte for byte, answers 200 and notifies a worker",
     },
   },
   {
@@ -383,7 +383,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/receive/receive.test.ts",
-      test: "logs a flood of bad signatures once, with names of headers and never a value",
+      test: "logs a flood of bad signatures once, with header names but no values",
     },
   },
   {
@@ -397,7 +397,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/retention/retention.test.ts",
-      test: "of the feed, and every reader within what went in one step must start again",
+      test: "of the feed, and every reader within the removed rows must start again",
     },
   },
   {
@@ -448,7 +448,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/retention/retention.test.ts",
-      test: "of the history, but the observation that each order shows",
+      test: "of the history, except the observation that each order shows",
     },
   },
   {
@@ -462,7 +462,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/retention/erasureSearch.test.ts",
-      test: "finds what was decided while it searched, and while it searched that",
+      test: "finds what was decided during the search and during the search for that",
     },
   },
   {
@@ -476,7 +476,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/receive/synchronousStandby.test.ts",
-      test: "a standby that stands still costs no more connections than a pool has",
+      test: "a stalled standby uses no more connections than a pool has",
     },
   },
   {
@@ -490,7 +490,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/receive/synchronousStandby.test.ts",
-      test: "a standby that stands still costs no more connections than a pool has",
+      test: "a stalled standby uses no more connections than a pool has",
     },
   },
 ];

@@ -73,7 +73,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     ["a viewer at a desk", "viewer", DESKTOP],
     ["an operator with a phone in the dark", "operator", PHONE],
   ] as const)(
-    "can be used by %s: nothing is a barrier, too wide, too small, broken inside a word, in error, or from elsewhere",
+    "can be used by %s: without accessibility violations, overflow, small controls, broken words, errors or external requests",
     async (_who, role, screen) => {
       await withTab(screen, async ({ page, troubles }) => {
         await page.goto("/ops/login");
@@ -116,7 +116,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("stay below 150 kB, with all that they load", async () => {
+  it("stay below 150 kB, including everything they load", async () => {
     await withTab(DESKTOP, async ({ page }) => {
       await logIn(page, "operator");
       for (const path of ["/ops", "/ops/orders", ORDER]) {

@@ -26,7 +26,7 @@ let world: CorpusWorld;
 
 beforeAll(async () => {
   database = await makeTestDatabase();
-  // Time stands still, so that each change has an instant of its own.
+  // The clock stands still, so that each change has its own instant.
   sandbox = await startSandbox({
     databaseUrl: database.url,
     port: 0,
@@ -65,7 +65,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Brings what the provider lists into the mirror, as a poll does. */
+/** Applies the provider's list to the mirror, as a poll does. */
 async function fill(sourceId: "live" | "test", key: string): Promise<void> {
   const { text } = await speakTo(sandbox).ask("GET", "/v1/orders?limit=200", { key });
   const snapshots = readPage(text).elements.map((element) => {
@@ -91,7 +91,7 @@ const credentialOf = (as: CorpusRequest["as"], keys: { live: string; test: strin
     twoSpaces: `Bearer  ${keys.live}`,
   })[as];
 
-/** Sends the target as it is: fetch would tidy it. */
+/** Sends the target unchanged; fetch would normalize it. */
 function askRaw(baseUrl: string, { method, target, headers }: CorpusRequest, authorization?: string) {
   const { hostname, port } = new URL(baseUrl);
   return new Promise<ComparedAnswer>((resolve, reject) => {
@@ -114,12 +114,12 @@ function askRaw(baseUrl: string, { method, target, headers }: CorpusRequest, aut
   });
 }
 
-it("answers some 600 requests as the provider does, to the byte, except for what is declared", async () => {
+it("answers some 600 requests byte for byte as the provider does, except for declared differences", async () => {
   const corpus = makeCorpus(world);
   const undeclared: unknown[] = [];
   const used = new Set<string>();
   for (const request of corpus) {
-    // The provider has no limit of wrong keys.
+    // The provider does not limit wrong keys.
     passMinute();
     let provider = await askRaw(sandbox.url, request, credentialOf(request.as, KEYS));
     let ours = await askRaw(mirror.url, request, credentialOf(request.as, mirror.keys));

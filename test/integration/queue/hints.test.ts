@@ -10,7 +10,7 @@ import { QUEUE_BACKENDS, useQueueServers } from "../../support/servers/queueServ
 import { redisAvailable } from "../../support/servers/redis.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
-/** For what may be lost. */
+/** A short wait, for hints that may be lost. */
 const SHORT = { timeout: 500, interval: 2 };
 const isEmpty = (list: readonly unknown[]) => list.length === 0;
 const LIST = "{order-mirror}:apply:hints";
@@ -30,14 +30,14 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     await opened.bull.waitUntilReady();
     return opened;
   }
-  /** The positions that were hinted at to a worker, which listens from now on. */
+  /** Listens as a worker and collects the hinted positions. */
   function listen(from = queue): number[] {
     const heard: number[] = [];
     const listener = from.listen(async ({ seqs }) => void heard.push(...seqs));
     onTestFinished(() => listener.close());
     return heard;
   }
-  /** Notifies of new positions, one by one, until one of them is heard. */
+  /** Notifies of new positions, one by one, until one is received. */
   async function notifyUntil(isHeard: () => boolean): Promise<void> {
     await expect
       .poll(() => {
@@ -46,7 +46,7 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
       }, PATIENCE)
       .toBe(true);
   }
-  /** Sends what no hint of ours looks like. */
+  /** Sends messages that are not valid hints. */
   async function sendRubbish(): Promise<void> {
     const [redisUrl] = servers.redisUrls(backend);
     if (redisUrl !== undefined) {
@@ -66,25 +66,25 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     await queue.close();
   });
 
-  it("come before the job for the same events", async () => {
+  it("arrive before the job for the same events", async () => {
     const seen: string[] = [];
     const note = (kind: string, seqs: readonly number[]) => seen.push(...seqs.map((seq) => `${kind} ${seq}`));
     const listener = queue.listen(async ({ seqs }) => void note("hint", seqs));
     onTestFinished(() => listener.close());
     const consumer = await queue.consume(async (seqs) => void note("job", seqs));
     onTestFinished(() => consumer.close());
-    // On a busy machine one hint or another is lost or held up.
+    // On a busy machine, single hints may be lost or delayed.
     const isEarly = (entry: string, at: number) =>
       entry.startsWith("hint") && seen.indexOf(entry.replace("hint", "job")) > at;
     await notifyUntil(() => seen.some(isEarly));
     expect(seen.some(isEarly)).toBe(true);
   });
 
-  it("are each taken by one of several workers, and by all of them in turn", async () => {
+  it("are each taken by one worker, and over time by all workers", async () => {
     const other = await open();
     onTestFinished(() => other.close());
     const heard = [listen(), listen(other)];
-    /** How often each of twenty hints was taken; and whether both workers had some. */
+    /** Counts how often twenty hints were taken, and workers that took none. */
     const notifyOfTwenty = async () => {
       for (const each of heard) each.length = 0;
       for (let time = 0; time < 20; time += 1) {
@@ -98,11 +98,11 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
         idle: heard.filter(isEmpty).length,
       };
     };
-    // In Postgres they learn of each other within 5 s.
+    // In Postgres, workers discover each other within 5 s.
     await expect.poll(notifyOfTwenty, PATIENCE).toEqual({ taken: 20, kinds: 20, idle: 0 });
   });
 
-  it("that are none of ours are skipped", async () => {
+  it("that are invalid are skipped", async () => {
     const heard = listen();
     await notifyUntil(() => heard.length > 0);
     await sendRubbish();
@@ -111,7 +111,7 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
     expect(heard.every((seq) => Number.isInteger(seq) && seq <= next)).toBe(true);
   });
 
-  it("are heard no more once the worker has closed", async () => {
+  it("are not received after the worker has closed", async () => {
     const heard: number[] = [];
     const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));
     await notifyUntil(() => heard.length > 0);
@@ -123,7 +123,7 @@ describe.each(QUEUE_BACKENDS)("hints, with the queue on $backend", ({ backend, r
   });
 });
 
-it("are heard again after the connection that listens was broken, in Postgres", async () => {
+it("in Postgres are received again after the listening connection was broken", async () => {
   const queue = await makeApplyQueue({
     databaseUrl: servers.database.url,
     redisUrls: [],
@@ -174,7 +174,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
     return queue;
   };
 
-  it("are kept for a worker that comes later, a thousand of them at most", async () => {
+  it("are kept for a worker that starts later, a thousand at most", async () => {
     const queue = await open();
     const client = new Redis(servers.redis?.url ?? "");
     onTestFinished(() => client.disconnect());
@@ -189,7 +189,7 @@ describe.runIf(redisAvailable)("hints in Redis", () => {
     expect(heard.at(-1)).toBe(2_000);
   });
 
-  it("are heard again after everything in it was lost", async () => {
+  it("are received again after Redis lost everything", async () => {
     const queue = await open();
     const heard: number[] = [];
     const listener = queue.listen(async ({ seqs }) => void heard.push(...seqs));

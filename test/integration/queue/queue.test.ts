@@ -55,7 +55,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await queue.close();
   });
 
-  it("hands a notified batch to one worker, once", async () => {
+  it("delivers a notified batch once, to one worker", async () => {
     const taken: number[][] = [];
     const other = await open();
     onTestFinished(() => other.close());
@@ -73,7 +73,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(taken).toEqual([[11, 12, 13]]);
   });
 
-  it("makes one job of what is notified one by one, and no job of more than 1,000 positions", async () => {
+  it("combines single notifications into one job, of at most 1,000 positions", async () => {
     for (let seq = 1; seq <= 2_250; seq += 1) queue.notify([seq]);
     await vi.waitFor(async () => expect(await queue.bull.getWaitingCount()).toBe(3), PATIENCE);
     const jobs = await queue.bull.getWaiting();
@@ -82,7 +82,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(new Set(jobs.flatMap((job) => job.data.seqs)).size).toBe(2_250);
   });
 
-  it("tries a job again that failed, after waits that grow", async () => {
+  it("retries a failed job after growing waits", async () => {
     const timesMs: number[] = [];
     await consume(async () => {
       timesMs.push(performance.now());
@@ -98,7 +98,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await vi.waitFor(async () => expect(await queue.bull.getCompletedCount()).toBe(1), PATIENCE);
   });
 
-  it("gives up at once on an error that says never to try again", async () => {
+  it("does not retry an error with retry never", async () => {
     let calls = 0;
     await consume(async () => {
       calls += 1;
@@ -110,11 +110,11 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
       PATIENCE,
     );
     expect(calls).toBe(1);
-    // The log is told after the queue.
+    // The log line comes after the queue's update.
     await expect.poll(() => lines.join(""), PATIENCE).toContain("a job failed for good");
   });
 
-  it("keeps nothing of an error that is not ours but its type and code", async () => {
+  it("stores only type and code of a foreign error", async () => {
     await consume(async () => {
       throw Object.assign(new RangeError('invalid phone "+49 30 1234567" of Ada'), { code: "22P02" });
     });
@@ -126,7 +126,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(lines.join("")).not.toContain("1234567");
   });
 
-  it("refuses a job of another shape loudly, and goes on with the next", async () => {
+  it("rejects a malformed job with a log line, and continues with the next", async () => {
     const taken: number[][] = [];
     await queue.bull.add("apply", { seqs: ["1"] } as never);
     await queue.bull.add("apply", { phone: "+49 30 1234567" } as never);
@@ -142,7 +142,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(lines.join("")).not.toContain("1234567");
   });
 
-  it("runs a job again whose worker was killed, three times over", async () => {
+  it("reruns a job whose workers were killed three times in a row", async () => {
     for (let kills = 1; kills <= 3; kills += 1) {
       const child = spawn(
         process.execPath,
@@ -172,15 +172,15 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     await expect.poll(() => taken, PATIENCE).toEqual([[1]]);
     await queue.bull.obliterate({ force: true });
     queue.notify([2]);
-    // Obliterating pauses the queue first; the pause goes with the rest of it.
+    // Obliterating pauses the queue first; then it removes the pause, too.
     await expect.poll(() => taken, PATIENCE).toEqual([[1], [2]]);
   });
 
-  it("finds nothing wrong with a server that is as it should be", async () => {
+  it("finds no problem with a correct server", async () => {
     expect(await queue.check()).toEqual([]);
   });
 
-  it("lets a running job end before its consumer is closed, and takes no more", async () => {
+  it("lets a running job end before its consumer closes, and takes no more", async () => {
     const ended: number[] = [];
     let finish: () => void = () => undefined;
     const started = new Promise<void>((resolve) => {
@@ -206,7 +206,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(ended).toEqual([1]);
   });
 
-  it("works and closes without a word in the log", async () => {
+  it("works and closes without a log line", async () => {
     const words: string[] = [];
     const logger = makeLogger({
       level: "debug",
@@ -224,7 +224,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
     expect(words).toEqual([]);
   });
 
-  it("ignores what is notified after it was closed", async () => {
+  it("ignores notifications after it was closed", async () => {
     const other = await open();
     await other.close();
     other.notify([1]);
@@ -233,7 +233,7 @@ describe.each(QUEUE_BACKENDS)("the queue on $backend", ({ backend, runs }) => {
 });
 
 describe("a queue in Postgres that cannot be used", () => {
-  it("is a mistake of configuration when its tables are missing", async () => {
+  it("is a configuration error when its tables are missing", async () => {
     const bare = await makeTestDatabase();
     onTestFinished(() => bare.drop());
     await bare.pool.query("drop schema bullmq cascade");
@@ -241,7 +241,7 @@ describe("a queue in Postgres that cannot be used", () => {
     await expect(opening).rejects.toThrow(ConfigurationError);
   });
 
-  it("is unavailable when Postgres is away", async () => {
+  it("is unavailable when Postgres is unreachable", async () => {
     const databaseUrl = "postgres://nobody@127.0.0.1:1/none";
     const opening = makeApplyQueue({ databaseUrl, redisUrls: [], logger: silentLogger });
     await expect(opening).rejects.toThrow(UnavailableError);

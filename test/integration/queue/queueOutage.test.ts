@@ -12,7 +12,7 @@ import type { TestRedis } from "../../support/servers/redis.ts";
 /** What Postgres answers while it recovers: the code 57P03. */
 const STARTING_UP = makePostgresError("57P03", "the database system is starting up");
 const PATIENCE = { timeout: 60_000, interval: 20 };
-/** Close may take this long whatever the server does: 3 s for the worker, 2 and 2 for notifier and queue. */
+/** Longest close, whatever the server does: 3 s for the worker, 2 s each for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 function makePostgresError(code: string, message: string): Buffer {
@@ -54,7 +54,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     const consumer = await queue.consume(apply);
     closes.unshift(() => consumer.close());
   }
-  /** Notifies until the position arrives, as events do that keep coming in. */
+  /** Notifies until the position arrives, like a stream of events. */
   async function notifyUntilTaken(queue: ApplyQueue, seq: number): Promise<void> {
     await vi.waitFor(() => {
       queue.notify([seq]);
@@ -72,7 +72,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     await redis.stop();
   });
 
-  it("starts without Redis, and works by itself once Redis is there", async () => {
+  it("starts without Redis, and works once Redis is available", async () => {
     await redis.kill();
     const queue = await open();
     await consume(queue);
@@ -83,7 +83,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(taken).not.toContain(1);
   });
 
-  it("goes on by itself after Redis was killed and started again", async () => {
+  it("continues after Redis was killed and restarted", async () => {
     const queue = await open();
     await consume(queue);
     await notifyUntilTaken(queue, 1);
@@ -94,7 +94,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(taken).toEqual(expect.arrayContaining([1, 3]));
   });
 
-  it("neither blocks nor throws while Redis is frozen, and goes on when it thaws", async () => {
+  it("neither blocks nor throws while Redis is frozen, and continues when it resumes", async () => {
     const queue = await open();
     await consume(queue);
     await notifyUntilTaken(queue, 1);
@@ -108,13 +108,13 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     await notifyUntilTaken(queue, 2);
   });
 
-  it("reconnects by itself from a connection on which nothing comes back", async () => {
+  it("replaces a connection on which no answer arrives", async () => {
     const queue = await open();
     await queue.bull.waitUntilReady();
     redis.freeze();
     queue.notify([1]);
     await vi.waitFor(() => expect(lines.join("")).toContain("no job was enqueued"), PATIENCE);
-    // The silent socket is given up, and until there is another no notification waits for a timeout.
+    // The silent socket is closed, and no notification waits for a timeout until there is a new one.
     await vi.waitFor(() => {
       queue.notify([2]);
       expect(lines.join("")).toContain("the queue cannot be reached");
@@ -122,7 +122,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     redis.thaw();
   });
 
-  it("closes in time while Redis is frozen, dead, or was never there", async () => {
+  it("closes in time while Redis is frozen, dead, or was never available", async () => {
     const frozen = await open();
     const frozenConsumer = await frozen.consume(apply);
     await notifyUntilTaken(frozen, 1);
@@ -153,7 +153,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
     expect(taken).toEqual(expect.arrayContaining([1, 2]));
   });
 
-  it("reports an eviction policy under which jobs could vanish", async () => {
+  it("reports an eviction policy that could delete jobs", async () => {
     const queue = await open();
     const client = new Redis(redis.url);
     await client.config("SET", "maxmemory-policy", "allkeys-lru");
@@ -193,7 +193,7 @@ describe.runIf(canStartRedis)("the queue while Redis fails", () => {
 });
 
 describe("the queue while its Postgres fails", () => {
-  it("goes on by itself after Postgres was frozen, and after it was stopped and started again", async () => {
+  it("continues after Postgres was frozen, and after it was stopped and restarted", async () => {
     const postgres = await startOwnPostgres();
     onTestFinished(() => postgres.remove());
     const lines: string[] = [];
@@ -235,7 +235,7 @@ describe("the queue while its Postgres fails", () => {
 });
 
 describe("a queue whose Postgres is starting up", () => {
-  it("is not asked for jobs without a pause, and goes on once it is up", async () => {
+  it("is asked for jobs only with pauses, and continues once Postgres is up", async () => {
     const postgres = await startOwnPostgres();
     onTestFinished(() => postgres.remove());
     const queue = await makeApplyQueue({ databaseUrl: postgres.url, redisUrls: [], logger: silentLogger });

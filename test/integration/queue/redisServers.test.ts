@@ -13,11 +13,11 @@ import { canStartRedis, REDIS_BINARY, startRedis } from "../../support/servers/r
 import type { TestRedis } from "../../support/servers/redis.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 20 };
-/** Close may take this long whatever the servers do: 3 s for the worker, 2 and 2 for notifier and queue. */
+/** Longest close, whatever the servers do: 3 s for the worker, 2 s each for notifier and queue. */
 const CLOSE_LIMIT_MS = 8_000;
 
 describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
-  it("notifies and consumes on three nodes, also when one that has no key of it is gone", async () => {
+  it("notifies and consumes on three nodes, even when a node without its keys is lost", async () => {
     const nodes = await startCluster();
     const [first, ...others] = nodes.map((node) => node.url);
     const logger = silentLogger;
@@ -48,7 +48,7 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
     expect(performance.now() - startedMs).toBeLessThan(CLOSE_LIMIT_MS);
   });
 
-  it("asks for more than one node's address", async () => {
+  it("requires more than one node's address", async () => {
     const redis = await startRedis("--cluster-enabled", "yes");
     onTestFinished(() => redis.stop());
     const single = await makeApplyQueue({ databaseUrl: "", redisUrls: [redis.url], logger: silentLogger });
@@ -61,7 +61,7 @@ describe.runIf(canStartRedis)("the queue in a Redis cluster", () => {
 });
 
 describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
-  it("goes on with the replica that becomes master when the master dies", async () => {
+  it("continues with the replica that becomes master when the master dies", async () => {
     const master = await startRedis();
     onTestFinished(() => master.stop());
     const replica = await startRedis("--replicaof", "127.0.0.1", new URL(master.url).port);
@@ -85,7 +85,7 @@ describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
     await notifies(1);
     expect(await queue.check()).toEqual([]);
     await vi.waitFor(async () => {
-      // A sentinel promotes only what it has seen replicating.
+      // A sentinel promotes only a replica that it has seen replicating.
       expect(await ask(sentinel, "replicas", "main")).toContain(new URL(replica.url).port);
     }, PATIENCE);
 
@@ -95,7 +95,7 @@ describe.runIf(canStartRedis)("the queue behind Redis sentinels", () => {
   });
 });
 
-/** Three nodes, each with a third of the slots; what is left of the cluster answers when one is gone. */
+/** Three nodes, each with a third of the slots; the others still answer when one is lost. */
 async function startCluster(): Promise<TestRedis[]> {
   const settings = ["--cluster-enabled", "yes", "--cluster-announce-ip", "127.0.0.1"];
   const nodes: TestRedis[] = [];
@@ -130,7 +130,7 @@ async function countKeys(url: string): Promise<number> {
   }
 }
 
-/** One sentinel whose word is enough, impatient for a test; returns its port. */
+/** Starts one sentinel with a quorum of one and short timeouts. Returns its port. */
 async function startSentinel(master: TestRedis): Promise<number> {
   const port = await findFreePort();
   const dir = await mkdtemp(path.join(tmpdir(), "order-mirror-sentinel-"));
@@ -158,7 +158,7 @@ async function startSentinel(master: TestRedis): Promise<number> {
 
 async function ask(port: number, ...words: readonly string[]): Promise<string> {
   const client = new Redis({ port, host: "127.0.0.1", retryStrategy: null, lazyConnect: true });
-  // Refused until the sentinel is up; the answer below says so.
+  // Refused until the sentinel is up, which the answer below shows.
   client.on("error", () => undefined);
   try {
     await client.connect();

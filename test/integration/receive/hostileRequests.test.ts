@@ -19,7 +19,7 @@ import {
 } from "../../support/signing/receiving.ts";
 import type { Receiving } from "../../support/signing/receiving.ts";
 
-// What senders do stands in receive.test.ts; here is what only attackers do.
+// receive.test.ts tests what senders do; this file tests what only attackers do.
 
 type Header = readonly [string, string | number];
 
@@ -49,13 +49,13 @@ const length: Header = ["Content-Length", body.length];
 const chunked: Header = ["Transfer-Encoding", "chunked"];
 const oneChunk = `${body.length.toString(16)}\r\n${body.toString()}\r\n0\r\n\r\n`;
 
-/** The head of a request that would be accepted, were it not for `headers`. */
+/** The head of a request that would be accepted without `headers`. */
 function headWith(...headers: readonly Header[]): string {
   const common: Header[] = [["Content-Type", "application/json"], ...Object.entries(signHeaders(body))];
   return makeHead("POST /webhooks/live", [...common, ...headers]);
 }
 
-describe("a request whose end two programs could see in different places", () => {
+describe("a request with an ambiguous end", () => {
   it.each<[string, () => readonly [string, string | Buffer]]>([
     ["a list of lengths", () => [headWith(["Content-Length", `${body.length}, ${body.length}`]), body]],
     ["the same length twice", () => [headWith(length, length), body]],
@@ -79,7 +79,7 @@ describe("a request whose end two programs could see in different places", () =>
   ])("is refused with its connection: %s", async (_, parts) => {
     const connection = await openRaw(receiving.port);
     for (const part of parts()) connection.write(part);
-    // What follows must not be read as a second request.
+    // The rest must not be read as a second request.
     connection.write(headWith(length));
     connection.write(body);
     await connection.closed;
@@ -88,25 +88,25 @@ describe("a request whose end two programs could see in different places", () =>
     expect(await countInbox()).toBe(0);
   });
 
-  it("is refused without a Host, although it is clear where it ends", async () => {
+  it("is refused without a Host, even if its end is clear", async () => {
     const head = headWith(length).replace("Host: localhost\r\n", "");
     expect((await sendRaw(receiving.port, head, body)).status).toBe(400);
     expect(await countInbox()).toBe(0);
   });
 
-  it("is refused when it hides bytes in the extensions of a chunk", async () => {
+  it("is refused when it hides bytes in chunk extensions", async () => {
     const hidden = oneChunk.replace("\r\n", `;${"x".repeat(20_000)}\r\n`);
     expect((await sendRaw(receiving.port, headWith(chunked), hidden)).status).toBe(413);
   });
 
-  it("is refused when it is no HTTP/1 at all", async () => {
+  it("is refused when it is not HTTP/1", async () => {
     expect((await sendRaw(receiving.port, "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n")).status).toBe(400);
     expect((await sendRaw(receiving.port, Buffer.from("160301020001000001fc0303", "hex"))).status).toBe(400);
     await expect(sendRaw(receiving.port, makeHead("CONNECT db:5432", []))).rejects.toThrow("closed");
   });
 });
 
-describe("what was not signed decides nothing", () => {
+describe("unsigned parts of a request decide nothing", () => {
   it("neither a signature in trailers, nor a method in a header, nor an address in another form", async () => {
     const trailers = Object.entries(signHeaders(body)).map(([name, value]) => `${name}: ${value}\r\n`);
     const [sized] = oneChunk.split("0\r\n\r\n");
@@ -126,7 +126,7 @@ describe("what was not signed decides nothing", () => {
     expect(await countInbox()).toBe(0);
   });
 
-  it("a query string in the event's address changes nothing of what is stored", async () => {
+  it("a query string in the address does not change what is stored", async () => {
     await post(receiving.port, body, { source: "live?id=evt_2&source=test&livemode=false" });
     const { rows } = await database.pool.query("select source_id, event_id from mirror.inbox");
     expect(rows).toEqual([{ source_id: "live", event_id: "evt_1" }]);
@@ -134,11 +134,11 @@ describe("what was not signed decides nothing", () => {
 });
 
 describe("a signature", () => {
-  it("cut short anywhere, or with anything behind it, proves nothing", async () => {
+  it("is refused when it is truncated or extended", async () => {
     const headers = signHeaders(body);
     const signature = headers["webhook-signature"] ?? "";
     const forged = [
-      // Without the padding at its end it still says all 32 bytes.
+      // Without its padding it still encodes all 32 bytes.
       ...Array.from({ length: signature.length - 1 }, (_, cut) => signature.slice(0, cut)),
       `${signature}A`,
       `${signature}=`,
@@ -156,7 +156,7 @@ describe("a signature", () => {
     expect(await countInbox()).toBe(0);
   });
 
-  it("is worth nothing for another id, time, body or source than it was made for", async () => {
+  it("is refused for another id, time, body or source", async () => {
     const headers = signHeaders(body);
     const later = String(Number(headers["webhook-timestamp"]) + 1);
     const attempts = [
@@ -169,7 +169,7 @@ describe("a signature", () => {
     expect(await countInbox()).toBe(0);
   });
 
-  it("that is replayed is answered as the first time, stored once, and refused once it is old", async () => {
+  it("that is replayed gets the same answer, is stored once, and is refused when it is old", async () => {
     const headers = signHeaders(body);
     const first = await post(receiving.port, body, { headers });
     const again = await post(receiving.port, body, { headers });
@@ -180,7 +180,7 @@ describe("a signature", () => {
     expect(await countInbox()).toBe(1);
   });
 
-  it("of the test secret opens nothing on the live address, though the event says livemode", async () => {
+  it("of the test secret is refused at the live address, even if the event says livemode", async () => {
     const event = makeEventBody({ id: "evt_1", order: { reference: "R1", updatedAt: at(1) } });
     expect((await post(receiving.port, event, { secret: TEST_SECRET })).status).toBe(401);
     expect((await post(receiving.port, event, { secret: LIVE_SECRETS[0], source: "test" })).status).toBe(401);
@@ -206,7 +206,7 @@ describe("a compressed body", () => {
   });
 });
 
-it("a hundred senders that never finish their request do not hold up the one that does", async () => {
+it("a hundred senders that never finish their requests do not delay one that does", async () => {
   const idle = await Promise.all(Array.from({ length: 100 }, () => openRaw(receiving.port)));
   const dawdle = (connection: RawConnection, place: number) => {
     const head = headWith(length);
@@ -220,7 +220,7 @@ it("a hundred senders that never finish their request do not hold up the one tha
   expect(await countInbox()).toBe(1);
 });
 
-it("nine requests in one packet, as many as may come together, are answered one by one, in their order", async () => {
+it("nine requests in one packet, the most allowed, are answered one by one and in sequence", async () => {
   const connection = await openRaw(receiving.port);
   const bad = makeHead("POST /webhooks/live", [["Content-Type", "application/json"], length]);
   const packet = Array.from({ length: 9 }, (_, place) => [place % 2 === 0 ? headWith(length) : bad, body]);
@@ -232,7 +232,7 @@ it("nine requests in one packet, as many as may come together, are answered one 
   expect(await countInbox()).toBe(1);
 });
 
-it("forged requests in one packet are answered no faster than one by one", async () => {
+it("forged requests in one packet are answered one by one", async () => {
   const paced = await startReceiving({
     url: database.url,
     mount: "by http.createServer",
@@ -245,12 +245,12 @@ it("forged requests in one packet are answered no faster than one by one", async
   const startedMs = performance.now();
   connection.write(forged.repeat(8));
   for (let place = 0; place < 8; place += 1) expect((await connection.readAnswer()).status).toBe(401);
-  // One of each second at once, the others after a quarter of a second each.
+  // The first is answered immediately, the others after a quarter of a second each.
   expect(performance.now() - startedMs).toBeGreaterThan(1_000);
   connection.abort();
 });
 
-it("a body that is too long to try public keys on is refused before it is read", async () => {
+it("a body that is too long for public keys is refused before it is read", async () => {
   const scheme = loadScheme("standard-webhooks-ed25519");
   const send = (bytes: Buffer) => {
     const nowSeconds = Math.floor(Date.now() / 1_000);
@@ -262,7 +262,7 @@ it("a body that is too long to try public keys on is refused before it is read",
   expect(await countInbox()).toBe(1);
 });
 
-describe("an authenticated body made to hurt whoever reads it", () => {
+describe("a malicious body with a valid signature", () => {
   /** An event about the order `R1` with `member` added to the order's text. */
   const eventWith = (member: string, id = "evt_1") => {
     const order = JSON.stringify(makeOrder({ reference: "R1", updatedAt: at(1) }));
@@ -314,7 +314,7 @@ describe("an authenticated body made to hurt whoever reads it", () => {
     expect({}.constructor).toBe(Object);
   });
 
-  it("takes the last of two keys everywhere: what is shown is what was decided on", async () => {
+  it("takes the last of two equal keys everywhere, so that decision and display agree", async () => {
     const last = `"status":"cancelled","updatedAt":"${at(5)}"`;
     expect(await receiveAndApply(eventWith(last))).toBe("applied");
     const { rows } = await database.pool.query<{ status: string; raw: string; shown: unknown }>(
@@ -324,7 +324,7 @@ describe("an authenticated body made to hurt whoever reads it", () => {
     expect(JSON.parse(rows[0]?.raw ?? "")).toMatchObject({ status: "cancelled", updatedAt: at(5) });
   });
 
-  it("an order whose fields are named like those of every object is read as what it is", async () => {
+  it("an order with fields named like members of every object is read correctly", async () => {
     expect(await receiveAndApply(eventWith('"hasOwnProperty":1,"toString":2,"valueOf":null'))).toBe(
       "applied",
     );

@@ -20,7 +20,7 @@ const logger = makeLogger({
   destination: { write: (line) => lines.push(line) },
 });
 
-/** Tells how many requests Node has made objects for since the call. */
+/** Counts the request objects that Node has created since the call. */
 function countRequests(): () => number {
   let count = 0;
   const note = () => void (count += 1);
@@ -50,7 +50,7 @@ async function start(listener: RequestListener, limits: Partial<ServerLimits> = 
 }
 
 describe("requests in one packet", () => {
-  it("are worked on one after another, each with its whole body", async () => {
+  it("are handled one after another, each with its complete body", async () => {
     let running = 0;
     const atOnce: number[] = [];
     const work: RequestListener = (request, response) => {
@@ -78,7 +78,7 @@ describe("requests in one packet", () => {
     connection.abort();
   });
 
-  it("are answered also where nobody reads their bodies", async () => {
+  it("are answered even when nobody reads their bodies", async () => {
     const port = await start((request, response) => response.end(request.url));
     const connection = await openRaw(port);
     const one = (place: number) =>
@@ -90,7 +90,7 @@ describe("requests in one packet", () => {
     connection.abort();
   });
 
-  it("hold their connection, unanswered, and then reset it when more of them wait than anybody needs", async () => {
+  it("get no answer and then a reset when too many of them wait", async () => {
     let worked = 0;
     let begin: () => void = () => undefined;
     const port = await start(
@@ -111,7 +111,7 @@ describe("requests in one packet", () => {
     expect(worked).toBe(1);
   });
 
-  it("are dropped without any work beyond what may wait", async () => {
+  it("are dropped without work beyond the allowed number", async () => {
     const begun = countRequests();
     const port = await start(() => undefined);
     const connection = await openRaw(port);
@@ -131,7 +131,7 @@ describe("requests in one packet", () => {
       });
       const flooding = await Promise.all(Array.from({ length: 100 }, () => openFrom(port, "127.0.0.2")));
       const genuine = await openFrom(port, "127.0.0.1");
-      // Once each is accepted, all can be read in the same turn of the event loop.
+      // Once all are accepted, they can be read in the same turn of the event loop.
       const all = [...flooding, genuine];
       const accepted = Promise.all(all.map((socket) => once(socket, "data")));
       for (const socket of all) socket.write(makeHead("GET /first", []));
@@ -141,12 +141,12 @@ describe("requests in one packet", () => {
       genuine.write(makeHead("GET /genuine", []));
       await expect.poll(() => begun).toContain("/genuine");
       expect(begun.indexOf("/genuine")).toBeLessThan(10);
-      // Each of them has its turn.
+      // Each of them is handled in turn.
       await expect.poll(() => begun.length).toBe(101);
     },
   );
 
-  it("end their connection soon after the last answer, since nobody knows whether it was taken", async () => {
+  it("close their connection soon after the last answer, because nothing shows that it was read", async () => {
     const port = await start((_request, response) => response.end("here"), {
       keepAliveTimeout: 60_000,
       pipelinedKeepAliveTimeout: 100,
@@ -161,7 +161,7 @@ describe("requests in one packet", () => {
     patient.abort();
   });
 
-  it("that have not begun are dropped with their connection", async () => {
+  it("that have not started are dropped with their connection", async () => {
     const begun: string[] = [];
     let closed: () => void = () => undefined;
     const gone = new Promise<void>((resolve) => (closed = resolve));
@@ -174,17 +174,17 @@ describe("requests in one packet", () => {
     connection.write(makeHead("GET /1", []) + makeHead("GET /2", []));
     await expect.poll(() => begun).toEqual(["/1"]);
     connection.abort();
-    // Nothing is read from this connection, so that it is gone shows when its answer is written, or its time is up.
+    // Nothing is read from this connection, so its end shows only when its answer is written or its time is up.
     await sendRaw(port, makeHead("GET /probe", []));
     expect(begun).toEqual(["/1", "/probe"]);
     await gone;
   });
 });
 
-describe("a client that does not take its answer", () => {
+describe("a client that does not read its answer", () => {
   const BIG = Buffer.alloc(64 * 1_048_576);
 
-  it("is let go, and what it had asked for with it", async () => {
+  it("is disconnected, and its other requests are dropped", async () => {
     let open: Socket | undefined;
     const port = await start(
       (request, response) => {
@@ -200,7 +200,7 @@ describe("a client that does not take its answer", () => {
     connection.abort();
   });
 
-  it("is not let go while it takes it, however long that lasts, nor while the answer is still being made", async () => {
+  it("is kept while it reads, however slowly, and while the answer is still being made", async () => {
     let finish: () => void = () => undefined;
     const port = await start(
       (request, response) => {
@@ -216,7 +216,7 @@ describe("a client that does not take its answer", () => {
     let taken = 0;
     for await (const chunk of socket as AsyncIterable<Buffer>) {
       taken += chunk.length;
-      // A quarter of a second for each eighth: two seconds in all, each pause shorter than the limit.
+      // A quarter of a second for each eighth: two seconds in total, each pause shorter than the limit.
       if (Math.floor(taken / (BIG.length / 8)) !== Math.floor((taken - chunk.length) / (BIG.length / 8)))
         await systemClock.sleep(250);
       if (taken > BIG.length) break;
@@ -229,7 +229,7 @@ describe("a client that does not take its answer", () => {
 });
 
 describe("connections", () => {
-  /** True when a request on it is answered. */
+  /** True if a request on this connection is answered. */
   const isServed = (socket: Socket) =>
     new Promise<boolean>((resolve) => {
       socket.on("error", () => resolve(false)).once("close", () => resolve(false));
@@ -238,7 +238,7 @@ describe("connections", () => {
     });
   const answer: RequestListener = (_request, response) => response.end("here");
 
-  it("of one address are limited; another address is served beside it, and a place is free again after a close", async () => {
+  it("of one address are limited; other addresses are served, and a close frees a place", async () => {
     const port = await start(answer, { connectionsPerAddressMax: 3 });
     const held = await Promise.all([1, 2, 3].map(() => openFrom(port, "127.0.0.1")));
     expect(await Promise.all(held.map(isServed))).toEqual([true, true, true]);
@@ -251,7 +251,7 @@ describe("connections", () => {
     for (const socket of [...held, other]) socket.destroy();
   });
 
-  it("are limited all together", async () => {
+  it("are limited in total", async () => {
     const port = await start(answer, { connectionsMax: 2 });
     const held = await Promise.all(["127.0.0.1", "127.0.0.2"].map((address) => openFrom(port, address)));
     expect(await Promise.all(held.map(isServed))).toEqual([true, true]);
@@ -259,7 +259,7 @@ describe("connections", () => {
     for (const socket of held) socket.destroy();
   });
 
-  it("are closed when they are idle for longer than load balancers keep them", async () => {
+  it("are closed after an idle time longer than that of load balancers", async () => {
     expect(SERVER_LIMITS.keepAliveTimeout).toBeGreaterThan(60_000);
     const port = await start(answer, { keepAliveTimeout: 100 });
     const connection = await openRaw(port);
@@ -269,7 +269,7 @@ describe("connections", () => {
   });
 });
 
-it("readers wait for events, and are refused after a while", async () => {
+it("readers wait while events are handled, and are refused after a while", async () => {
   const begun: string[] = [];
   const work: RequestListener = (request, response) => {
     begun.push(request.url ?? "");
@@ -284,13 +284,13 @@ it("readers wait for events, and are refused after a while", async () => {
   const connections = await Promise.all(Array.from({ length: 200 }, () => openRaw(port)));
   const urgent = await openRaw(port);
   const event = makeHead("POST /webhooks", [["Content-Length", 0]]);
-  // Once each is accepted, all can be read in the same turn.
+  // Once all are accepted, they can be read in the same turn.
   for (const connection of [...connections, urgent]) connection.write(event);
   for (const connection of [...connections, urgent]) await connection.readAnswer();
   for (const [place, connection] of connections.entries()) connection.write(makeHead(`GET /${place}`, []));
   urgent.write(event);
   expect((await urgent.readAnswer()).body).toBe("received");
-  // All of them are four seconds of work.
+  // Together they are four seconds of work.
   expect(begun.length).toBeLessThan(25);
   const statuses = await Promise.all(connections.map(async (each) => (await each.readAnswer()).status));
   expect(new Set(statuses)).toEqual(new Set([200, 503]));

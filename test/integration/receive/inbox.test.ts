@@ -31,7 +31,7 @@ async function readRows(): Promise<{ event_id: string; body: string; pending: bo
 }
 
 describe("insertEvents", () => {
-  it("stores each event with its own bytes, pending, and says which input got which position", async () => {
+  it("stores each event's bytes as pending and returns the position of each input", async () => {
     const events = [
       makeEvent("c", "third"),
       makeEvent("a", ""),
@@ -52,21 +52,21 @@ describe("insertEvents", () => {
     expect((await readRows()).every((row) => row.pending)).toBe(true);
   });
 
-  it("skips what is there already, and what comes twice in one call", async () => {
+  it("skips stored events, and repetitions within one call", async () => {
     await insertEvents(database.pool, [makeEvent("a")]);
     const stored = await insertEvents(database.pool, [makeEvent("b"), makeEvent("a"), makeEvent("b")]);
     expect(stored.map(({ index }) => index)).toEqual([0]);
     expect((await readRows()).map((row) => row.event_id)).toEqual(["a", "b"]);
   });
 
-  it("does not make an event pending again that was decided before", async () => {
+  it("does not make a decided event pending again", async () => {
     await insertEvents(database.pool, [makeEvent("a")]);
     await database.pool.query("delete from mirror.pending");
     expect(await insertEvents(database.pool, [makeEvent("a")])).toEqual([]);
     expect((await readRows()).map((row) => row.pending)).toEqual([false]);
   });
 
-  it("keeps another body under the same id, and the same event of another source", async () => {
+  it("stores another body under the same id, and the same event for another source", async () => {
     const events = [makeEvent("a", "1"), makeEvent("a", "2"), makeEvent("a", "1", "test")];
     expect(await insertEvents(database.pool, events)).toHaveLength(3);
   });
@@ -78,11 +78,11 @@ describe("insertEvents", () => {
     expect(await readRows()).toEqual([]);
   });
 
-  it("does nothing with nothing", async () => {
+  it("does nothing without events", async () => {
     expect(await insertEvents(database.pool, [])).toEqual([]);
   });
 
-  it("never deadlocks with another process that stores the same events in another order", async () => {
+  it("does not deadlock with a process that stores the same events in another sequence", async () => {
     const pools = [1, 2, 3].map((number) =>
       makePool({ url: database.url, purpose: `writer ${number}`, max: 2, statementTimeoutMs: 10_000 }),
     );
@@ -111,7 +111,7 @@ describe("takeOverdue", () => {
       [seq, seconds],
     );
 
-  it("gives what is old enough, oldest first, and no younger", async () => {
+  it("returns events that are old enough, oldest first", async () => {
     const stored = await insertEvents(
       database.pool,
       ["a", "b", "c"].map((id) => makeEvent(id)),
@@ -124,7 +124,7 @@ describe("takeOverdue", () => {
     expect(await takeOverdue(database.pool, { ...query, afterSeq: seqs[0] ?? 0 })).toEqual(seqs.slice(1, 2));
   });
 
-  it("gives nothing of a source that was not asked for", async () => {
+  it("returns nothing for other sources", async () => {
     const [stored] = await insertEvents(database.pool, [makeEvent("a", "a", "test")]);
     await age(stored?.seq ?? 0, 60);
     expect(await takeOverdue(database.pool, query)).toEqual([]);

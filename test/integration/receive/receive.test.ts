@@ -68,7 +68,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
   afterEach(() => receiving.close());
 
   describe("accepts", () => {
-    it("a signed event: committed byte for byte, answered 200, and a worker notified", async () => {
+    it("a signed event: commits it byte for byte, answers 200 and notifies a worker", async () => {
       const body = Buffer.from('{ "id":"evt_1",\n "type" : "order.picked_up", "ü":1.50 }');
       const answer = await post(receiving.port, body);
       expect(answer.status).toBe(200);
@@ -98,7 +98,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       expect(await readInbox()).toHaveLength(1);
     });
 
-    it("an event id that comes back with another body, as a second row", async () => {
+    it("a known event id with another body, as a second row", async () => {
       expect((await post(receiving.port, makeBody("evt_1", "a"))).status).toBe(200);
       expect((await post(receiving.port, makeBody("evt_1", "b"))).status).toBe(200);
       expect((await readInbox()).map((row) => row.event_id)).toEqual(["evt_1", "evt_1"]);
@@ -111,7 +111,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       expect((await readInbox()).map((row) => row.source_id)).toEqual(["live", "test"]);
     });
 
-    it("a signature of any of the source's secrets, and records which", async () => {
+    it("a signature with any of the source's secrets, and records which", async () => {
       expect((await post(receiving.port, makeBody("evt_1"), { secret: LIVE_SECRETS[1] })).status).toBe(200);
       expect((await readInbox())[0]?.secret_index).toBe(1);
     });
@@ -124,7 +124,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       },
     );
 
-    it("a query string and a slash after the source's name", async () => {
+    it("a query string or a slash after the source's name", async () => {
       const body = makeBody();
       for (const path of ["live?retry=1", "live/", "live/?a"]) {
         expect((await post(receiving.port, body, { source: path })).status).toBe(200);
@@ -183,7 +183,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       );
     });
 
-    it("the longest id that is a key", async () => {
+    it("the longest id that fits the key", async () => {
       const id = "ü".repeat(255);
       expect((await post(receiving.port, makeBody(id))).status).toBe(200);
       expect((await readInbox())[0]?.event_id).toBe(id);
@@ -202,7 +202,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       expect(answer.headers.get("allow")).toBe("POST");
     });
 
-    it("an address that is no source's with 404", async () => {
+    it("an address of no source with 404", async () => {
       const body = makeBody();
       for (const source of ["", "other", "live/more", "LIVE", "__proto__", "%6cive", "live%00"]) {
         expect((await post(receiving.port, body, { source })).status).toBe(404);
@@ -309,7 +309,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
       connection.abort();
     });
 
-    it("what HTTP itself forbids: two lengths, a length and chunks, a head over 16 KiB", async () => {
+    it("what HTTP forbids: two lengths, a length and chunks, a head over 16 KiB", async () => {
       const body = makeBody();
       const twoLengths = await sendRaw(receiving.port, ...signed(body, ["Content-Length", body.length + 1]));
       const both = await sendRaw(receiving.port, ...signed(body, ["Transfer-Encoding", "chunked"]));
@@ -340,7 +340,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
     connection.abort();
   });
 
-  it("swallows a sender that goes away in the middle of its body", async () => {
+  it("tolerates a sender that disconnects in the middle of its body", async () => {
     const body = makeBody();
     const [head] = signed(body);
     const connection = await openRaw(receiving.port);
@@ -358,7 +358,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
     expect((await post(receiving.port, body)).status).toBe(200);
   });
 
-  it("logs a flood of bad signatures once, with names of headers and never a value", async () => {
+  it("logs a flood of bad signatures once, with header names but no values", async () => {
     const body = makeBody("evt_secret");
     const headers = { "webhook-signature": "v1,c2VjcmV0IHZhbHVl", "x-hub-digest": "canary-value" };
     await Promise.all(Array.from({ length: 60 }, () => post(receiving.port, body, { headers })));
@@ -376,7 +376,7 @@ describe.each(MOUNTS)("the webhook endpoint, called %s", (mount) => {
 });
 
 describe("slow senders", () => {
-  it("are answered 408, whether they dawdle over the head or the body", async () => {
+  it("are answered 408, whether the head or the body is slow", async () => {
     const receiving = await startReceiving({
       url: database.url,
       mount: "by http.createServer",
@@ -408,13 +408,13 @@ describe("in an Express application", () => {
     return { port: (server.address() as AddressInfo).port, receiving };
   }
 
-  it("mounted below /webhooks it finds the source anyway", async () => {
+  it("finds the source when mounted below /webhooks", async () => {
     const { port } = await serveApp();
     expect((await post(port, makeBody())).status).toBe(200);
     expect((await post(port, makeBody(), { source: "none" })).status).toBe(404);
   });
 
-  it("mounted as the handler of one route it works as well", async () => {
+  it("works as the handler of one route", async () => {
     const receiving = await startReceiving({ url: database.url, mount: "by http.createServer" });
     const server = createServer(express().post("/webhooks/:source", receiving.receiver));
     await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -425,7 +425,7 @@ describe("in an Express application", () => {
     expect((await post((server.address() as AddressInfo).port, makeBody())).status).toBe(200);
   });
 
-  it("leaves other addresses to the routes after it, whose bodies are parsed", async () => {
+  it("leaves other addresses to later routes, whose bodies are parsed", async () => {
     const receiving = await startReceiving({ url: database.url, mount: "in Express" });
     onTestFinished(() => receiving.close());
     const answer = await fetch(`http://127.0.0.1:${receiving.port}/orders`, {
@@ -436,7 +436,7 @@ describe("in an Express application", () => {
     expect(await answer.json()).toEqual({ a: 1 });
   });
 
-  it("takes the bytes that a raw parser in front of it has read", async () => {
+  it("uses the bytes that a raw body parser before it has read", async () => {
     const { port } = await serveApp(express.raw({ type: () => true, limit: "2mb", inflate: false }));
     expect((await post(port, makeBody("evt_1"))).status).toBe(200);
     expect((await post(port, paddedTo(MEBIBYTE + 1))).status).toBe(413);

@@ -28,7 +28,7 @@ afterEach(async () => {
   await database.pool.query("truncate mirror.inbox, mirror.pending");
 });
 
-/** Until `unlock`, or the end of the test, no row gets into the inbox. */
+/** Blocks inserts into the inbox until `unlock` or the end of the test. */
 async function lockInbox(): Promise<void> {
   locker = await database.pool.connect();
   await locker.query("begin; lock table mirror.inbox in access exclusive mode");
@@ -52,7 +52,7 @@ async function listEventIds(pool: pg.Pool): Promise<string[]> {
   return rows.map((row) => row.event_id);
 }
 
-/** Status, seconds to come back after, and how long the answer took. */
+/** Status, Retry-After in seconds, and duration of the answer. */
 async function measure(port: number): Promise<{ status: number; retryAfter: number; tookMs: number }> {
   const startedMs = performance.now();
   const answer = await post(port, makeBody());
@@ -84,7 +84,7 @@ describe("while the inbox cannot be written", () => {
     expect(await answering).toEqual({ status: 200, stored: ["evt_1"] });
   });
 
-  it("answers 503 and Retry-After in time, and 200 as soon as it can", async () => {
+  it("answers 503 with Retry-After in time, and 200 as soon as possible", async () => {
     await lockInbox();
     const answers = await Promise.all(Array.from({ length: 20 }, () => measure(receiving.port)));
     for (const answer of answers) expectRefusedInTime(answer);
@@ -94,7 +94,7 @@ describe("while the inbox cannot be written", () => {
     expect(receiving.lines.filter((line) => line["outcome"] === "unavailable")).toHaveLength(1);
   });
 
-  it("outlives frozen connections to Postgres without ever using them again", async () => {
+  it("survives frozen connections to Postgres and never reuses them", async () => {
     await Promise.all([measure(receiving.port), measure(receiving.port)]);
     const frozen = await listBackends();
     expect(frozen.length).toBeGreaterThan(0);
@@ -106,7 +106,7 @@ describe("while the inbox cannot be written", () => {
     const refused = answers.filter((answer) => answer.status !== 200);
     expect(refused.length).toBeGreaterThan(0);
     for (const answer of refused) expectRefusedInTime(answer);
-    // They are still frozen: what works now works without them.
+    // They are still frozen, so these requests work without them.
     await expect.poll(async () => (await measure(receiving.port)).status, PATIENCE).toBe(200);
     const after = await Promise.all(Array.from({ length: 10 }, () => measure(receiving.port)));
     expect(after.map((answer) => answer.status)).toEqual(Array(10).fill(200));
@@ -138,7 +138,7 @@ describe("while the inbox cannot be written", () => {
     await expect.poll(async () => (await measure(receiving.port)).status, PATIENCE).toBe(200);
   });
 
-  it("fails only the event that Postgres refuses, not those that came with it", async () => {
+  it("fails only the event that Postgres refuses, not the others of its commit", async () => {
     onTestFinished(await refuseEvents(database.pool, "evt_bad"));
     await lockInbox();
     const blockers = [post(receiving.port, makeBody("evt_1")), post(receiving.port, makeBody("evt_2"))];
@@ -157,7 +157,7 @@ describe("while the inbox cannot be written", () => {
 });
 
 describe("while Postgres as a whole fails", () => {
-  it("answers 503 in time, frozen or stopped, and 200 again by itself", async () => {
+  it("answers 503 in time, frozen or stopped, and 200 again afterwards", async () => {
     const postgres = await startOwnPostgres();
     onTestFinished(() => postgres.remove());
     const own = await startReceiving({ url: postgres.url, mount: "by http.createServer" });
@@ -178,7 +178,7 @@ describe("while Postgres as a whole fails", () => {
 });
 
 describe("a receiver that is drained", () => {
-  it("answers what it is storing, refuses the rest with 503, and then is done", async () => {
+  it("answers the events that it is storing, refuses the rest with 503, and then ends", async () => {
     await lockInbox();
     const body = makeBody("evt_slow");
     const [head, bytes] = [
@@ -220,7 +220,7 @@ describe("a receiver that is drained", () => {
   });
 });
 
-describe("a receiver with too much at once", () => {
+describe("an overloaded receiver", () => {
   const KIBIBYTE = 1_024;
   const headOf = (body: Buffer, length: readonly [string, string | number]) =>
     makeHead("POST /webhooks/live", [
@@ -229,7 +229,7 @@ describe("a receiver with too much at once", () => {
       length,
     ]);
 
-  it("has room for small events, however much of large bodies comes that never end", async () => {
+  it("has room for small events, however many large bodies never end", async () => {
     const receiving = await startReceiving({
       url: database.url,
       mount: "by http.createServer",
@@ -251,13 +251,13 @@ describe("a receiver with too much at once", () => {
     for (let count = 0; count < 30; count += 1) {
       expect((await post(receiving.port, makeBody(`evt_${count}`, "x".repeat(10_000)))).status).toBe(200);
     }
-    // A large event that comes whole has the room of the body that has been coming for longest.
+    // A complete large event displaces the body that has been arriving for longest.
     expect((await post(receiving.port, makeBody("evt_large", "x".repeat(150_000)))).status).toBe(200);
     expect(refused()).toBe(40);
     for (const connection of endless) connection.abort();
   });
 
-  it("refuses at once what exceeds the memory for bodies, and takes more when some is free", async () => {
+  it("refuses immediately what exceeds the memory for bodies, and accepts more when some is free", async () => {
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
     const small = await startReceiving({

@@ -5,7 +5,7 @@ import { startReplicatedPostgres } from "../../support/servers/replica.ts";
 
 const PATIENCE = { timeout: 60_000, interval: 50 };
 
-it("a standby that stands still costs no more connections than a pool has, and nothing is acknowledged that it lacks", async () => {
+it("a stalled standby uses no more connections than a pool has, and nothing is acknowledged that it lacks", async () => {
   const postgres = await startReplicatedPostgres();
   onTestFinished(() => postgres.remove());
   const primary = new pg.Client(postgres.primaryUrl);
@@ -44,7 +44,7 @@ it("a standby that stands still costs no more connections than a pool has, and n
   }
   expect(most).toBeLessThanOrEqual(2);
   await vi.waitFor(async () => expect(await waiting()).toBe(0), PATIENCE);
-  // Committed on the primary, as the wait was cut off; the standby has nothing of it.
+  // Committed on the primary, because the wait was cancelled; the standby lacks it.
   expect(await stored(primary, "evt_0")).toBe(1);
   expect(await stored(replica, "evt_0")).toBe(0);
   expect(await send("evt_0")).toBe(503);

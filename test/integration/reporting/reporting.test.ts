@@ -68,7 +68,7 @@ async function seeByPoll(...orders: OrderSketch[]): Promise<void> {
 const utc = (text: string) => `${text.replace("T", " ").replace("Z", "")}+00`;
 
 describe("the schema reporting", () => {
-  it("explains every view, column and function", async () => {
+  it("has a comment on every view, column and function", async () => {
     const silent = await read(
       `select c.relname, a.attname from pg_class c join pg_attribute a on a.attrelid = c.oid and a.attnum > 0
        where c.relnamespace = 'reporting'::regnamespace
@@ -80,7 +80,7 @@ describe("the schema reporting", () => {
     expect(silent).toEqual([]);
   });
 
-  it("is made of views only, with times that carry a zone", async () => {
+  it("consists of views only, with times that have a zone", async () => {
     expect(
       await read(
         "select relname from pg_class where relnamespace = 'reporting'::regnamespace and relkind <> 'v'",
@@ -98,7 +98,7 @@ describe("the schema reporting", () => {
 });
 
 describe("orders", () => {
-  it("show the latest state with the name of the branch", async () => {
+  it("show the latest state with the branch's name", async () => {
     await read(
       `insert into mirror.branches (source_id, branch_id, reference, name, raw) values ('live', 'b1', 'NEW', 'Centre', '{}')`,
     );
@@ -125,7 +125,7 @@ describe("orders", () => {
     ]);
   });
 
-  it("show an order whose branch is not known", async () => {
+  it("show an order whose branch is unknown", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(1), more: { branch: { id: "b9", reference: "X" } } });
     expect(await read("select branch_reference, branch_name from reporting.orders")).toEqual([
       { branch_reference: "X", branch_name: null },
@@ -134,7 +134,7 @@ describe("orders", () => {
 });
 
 describe("order_history", () => {
-  it("has a row per decision, with what was observed", async () => {
+  it("has a row per decision, with the observed order", async () => {
     await seeByEvent("evt_2", {
       reference: "A",
       updatedAt: at(2),
@@ -170,7 +170,7 @@ describe("order_history", () => {
     expect(rows[0]!["received_at"]).not.toBeNull();
   });
 
-  it("reads snapshots that hold a NUL, half a surrogate pair or a time that is none", async () => {
+  it("reads snapshots with a NUL, half a surrogate pair or an invalid time", async () => {
     const order = makeOrder({
       reference: "A",
       updatedAt: at(1),
@@ -195,7 +195,7 @@ describe("order_timeline", () => {
       "select step::int, status, entered_at, left_at, duration_seconds, is_current, first_via from reporting.order_timeline",
     );
 
-  it("gives the time in each status, whatever order the observations came in", async () => {
+  it("shows the time in each status, whatever sequence the observations came in", async () => {
     await seeByEvent("evt_3", { reference: "A", updatedAt: at(300), status: "arrived_for_delivery" });
     await seeByPoll({ reference: "A", updatedAt: at(400), status: "arrived_for_delivery", more: { x: 1 } });
     await seeByEvent("evt_1", { reference: "A", updatedAt: at(0), status: "created" });
@@ -215,7 +215,7 @@ describe("order_timeline", () => {
     ]);
   });
 
-  it("counts a status that comes back as a row of its own", async () => {
+  it("shows a recurring status as a separate row", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(0), status: "created" });
     await seeByPoll({ reference: "A", updatedAt: at(1), status: "cancelled" });
     await seeByPoll({ reference: "A", updatedAt: at(3), status: "created" });
@@ -233,7 +233,7 @@ describe("webhook_reliability", () => {
     read(`select reference, status, previous_status, learned_via, learned_by_webhook, announced, event_id,
             learned_delay_seconds > 0 as late from reporting.webhook_reliability order by reference, version`);
 
-  it("says of each change what brought it first, and whether an event came at all", async () => {
+  it("shows what reported each change first, and whether an event arrived", async () => {
     const [one, two, three] = [at(1), at(2), at(3)];
     await seeByEvent("evt_1", { reference: "A", updatedAt: one });
     await seeByPoll({ reference: "A", updatedAt: one });
@@ -272,7 +272,7 @@ describe("webhook_reliability", () => {
     ]);
   });
 
-  it("counts an event that was overtaken by a younger change as the one that brought its own", async () => {
+  it("counts an event overtaken by a later change as the first report of its own change", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(2), status: "picked_up" });
     await seeByEvent("evt_1", { reference: "A", updatedAt: at(1) });
     expect(await reliability()).toMatchObject([
@@ -283,7 +283,7 @@ describe("webhook_reliability", () => {
 });
 
 describe("fleet_punctuality", () => {
-  it("compares real times with planned ones, late positive and early negative", async () => {
+  it("compares actual times with planned ones, late positive and early negative", async () => {
     await seeByPoll({
       reference: "A",
       updatedAt: at(1),
@@ -304,7 +304,7 @@ describe("fleet_punctuality", () => {
 });
 
 describe("branches", () => {
-  it("keep closed ones and say so", async () => {
+  it("keep closed branches, marked as closed", async () => {
     await read(`insert into mirror.branches (source_id, branch_id, name, connected_zones, raw, closed_at) values
       ('live', 'b1', 'Centre', '[{"code":"Z1"},{"code":"Z2"}]', '{}', null), ('live', 'b2', 'Old', '[]', '{}', now())`);
     expect(await read("select * from reporting.branches order by branch_id")).toMatchObject([
@@ -355,7 +355,7 @@ describe("coverage", () => {
     ]);
   });
 
-  it("shows every gap of each source by itself", async () => {
+  it("shows every gap per source", async () => {
     await cover(0, 10);
     await cover(12, 20);
     await cover(20.5, 30);
@@ -366,7 +366,7 @@ describe("coverage", () => {
     ]);
   });
 
-  it("has a gap where there was only a quick read, which proves nothing", async () => {
+  it("has a gap where there was only a fast sweep, which proves nothing", async () => {
     await cover(0, 10);
     await cover(10, 60, { proved: false });
     expect(await gaps()).toEqual([]);
@@ -374,7 +374,7 @@ describe("coverage", () => {
     expect(await gaps()).toMatchObject([{ since: utc(at(10)), until: utc(at(20)) }]);
   });
 
-  it("has a gap from where history is meant to begin, not with the first window that was read", async () => {
+  it("has a gap from the intended start of the history, not from the first window", async () => {
     await read("insert into mirror.poll_state (source_id, history_since) values ('live', $1)", [
       parseInstant(at(-100)).toString(),
     ]);
@@ -392,7 +392,7 @@ describe("orders_as_of", () => {
       [instant],
     );
 
-  it("gives the last state that is not younger than the instant, late observations included", async () => {
+  it("returns the last state at the instant, including late observations", async () => {
     await seeByPoll({ reference: "A", updatedAt: at(30), status: "cancelled", more: { pickupTime: at(5) } });
     await seeByPoll({ reference: "B", updatedAt: at(11), status: "created" });
     await seeByEvent("evt_1", { reference: "A", updatedAt: at(10), status: "created" });
@@ -444,7 +444,7 @@ describe("a reader", () => {
     await expect(reader.query("select * from orders_as_of(now())")).resolves.toBeDefined();
   });
 
-  it("may read views that a later migration adds", async () => {
+  it("may read views added by a later migration", async () => {
     await read("create view reporting.later as select 1 as one");
     await expect(reader.query("select * from later")).resolves.toMatchObject({ rowCount: 1 });
     await read("drop view reporting.later");
@@ -461,7 +461,7 @@ describe("a reader", () => {
     }
   });
 
-  it("cannot write, not even after it has switched read-only off", async () => {
+  it("cannot write, even after switching read-only off", async () => {
     await expect(reader.query("create temporary table t (a int)")).rejects.toMatchObject({ code: "25006" });
     await reader.query("set default_transaction_read_only = off");
     for (const statement of [
@@ -477,8 +477,8 @@ describe("a reader", () => {
     }
   });
 
-  it("fills no disk with temporary tables or large objects, and has five connections", async () => {
-    // What belongs to the database and not to its schemas is not copied from the template.
+  it("cannot create temporary tables or large objects, and has five connections", async () => {
+    // The template's settings of the database itself, outside its schemas, are not copied.
     await database.pool.query("call mirror.prepare_reader()");
     await reader.query("set default_transaction_read_only = off");
     for (const statement of [
@@ -493,7 +493,7 @@ describe("a reader", () => {
     expect(row).toEqual({ rolconnlimit: 5 });
   });
 
-  it("holds up nobody who applies, and writes no messages to the log", async () => {
+  it("cannot take the locks of writers or write messages to the WAL", async () => {
     for (const statement of [
       "select pg_advisory_lock((select oid from pg_class where relname = 'changes')::integer, n) from generate_series(0, 99) n",
       "select pg_try_advisory_lock_shared(1)",
@@ -504,7 +504,7 @@ describe("a reader", () => {
     }
   });
 
-  it("is stopped after a minute, in a statement, in a transaction or before a lock", async () => {
+  it("has time limits for statements, idle transactions and locks", async () => {
     const client = await reader.connect();
     const show = async (name: string) => (await client.query(`show ${name}`)).rows[0] as unknown;
     expect(await show("statement_timeout")).toEqual({ statement_timeout: "1min" });
@@ -515,7 +515,7 @@ describe("a reader", () => {
     client.release();
   });
 
-  it("keeps a limit that its owner has chosen", async () => {
+  it("keeps a limit that an administrator has set", async () => {
     await database.pool.query(`alter role ${login} set statement_timeout = '5min'`);
     await database.pool.query("call mirror.admit_reader($1)", [login]);
     const [row] = await read("select rolconfig from pg_roles where rolname = $1", [login]);

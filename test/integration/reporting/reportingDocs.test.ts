@@ -16,8 +16,8 @@ beforeAll(async () => {
 afterAll(() => database.drop());
 
 describe("docs/reporting.md", () => {
-  // Run with -u to write the file anew after a comment has changed.
-  it("describes the views as the database does", async () => {
+  // Run with -u to update the file after a comment has changed.
+  it("matches the comments in the database", async () => {
     const catalogue = await readCatalogue(database.pool);
     expect(catalogue.length).toBeGreaterThan(8);
     const document = await readFile(REPORTING_DOCUMENT, "utf8");
@@ -38,7 +38,7 @@ describe("docs/reporting.md", () => {
     }
   });
 
-  it("has instructions for administrators that run, as far as the roles are not there yet", async () => {
+  it("has working instructions for administrators", async () => {
     expect(readBlocks("sql admin")).toHaveLength(2);
     for (const statements of readBlocks("sql admin")) {
       const client = await database.pool.connect();

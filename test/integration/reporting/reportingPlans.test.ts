@@ -4,10 +4,10 @@ import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource } from "../../support/mirror/orders.ts";
 import { readBlocks, readDashboard } from "../../support/mirror/reportingQueries.ts";
 
-/** How what reporting tools ask is carried out over a year of orders: by an index, never through a table that grows. */
+/** Checks that the queries of reporting tools over a year of orders use an index and never scan a growing table. */
 const ORDERS = 40_000;
 const EVERY = "interval '13 minutes'";
-/** Where the year of orders ends: what examples and dashboards call now. */
+/** The end of the year of orders, which replaces now() in examples and dashboards. */
 const NOW = "2026-12-27";
 
 let database: TestDatabase;
@@ -77,17 +77,17 @@ const TYPICAL = [
   `select * from reporting.orders_as_of('2026-02-01') where ${LIVE} and reference = 'R7'`,
   `select * from reporting.sync_status`,
 ];
-/** Windows of reads and endpoints of one's own: they do not grow with the orders, and are read whole. */
+/** Views of windows and endpoints, which do not grow with the orders and are read completely. */
 const WITHOUT_ORDERS = ["coverage", "coverage_breaches", "coverage_gaps", "outgoing_webhooks"];
 
-/** An example or a panel, but what asks for windows or for each order there is, as it would be on the last day of the orders. */
+/** Examples and panels as of the last day of the orders, without those that read windows or all orders. */
 const atTheEnd = (query: string) =>
   query.replaceAll("now()", `timestamptz '${NOW}'`).replaceAll("current_date", `date '${NOW}'`);
 const GIVEN = [...readBlocks("sql"), ...readDashboard().panels.flatMap(({ queries }) => queries)]
   .filter((query) => !/reporting\.(?:coverage|orders_as_of)/.test(query))
   .map(atTheEnd);
 
-it("every view is asked by a typical query", async () => {
+it("every view has a typical query", async () => {
   const views = await read(
     "select relname as name from pg_class where relnamespace = 'reporting'::regnamespace",
   );
@@ -102,7 +102,7 @@ describe.each([
   ["a typical query", TYPICAL],
   ["an example or a panel", GIVEN],
 ])("%s", (_, queries) => {
-  it.each(queries)("reads no whole table: %s", async (query) => {
+  it.each(queries)("scans no growing table: %s", async (query) => {
     const plan = await read(`explain ${query}`);
     const scans = plan.map((line) => String(line["QUERY PLAN"])).filter((line) => line.includes(" Scan"));
     expect(scans.some((scan) => /Index/.test(scan))).toBe(true);
@@ -110,7 +110,7 @@ describe.each([
   });
 });
 
-it("looks up in the history only what changed since, for the orders as they were at an instant", async () => {
+it("orders_as_of reads from the history only the orders that changed since the instant", async () => {
   const instant = "'2026-03-20'";
   const [since] = await read(
     `select count(*)::int as orders from reporting.orders where source_id = 'live' and updated_at > ${instant}`,

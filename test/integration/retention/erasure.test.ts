@@ -40,7 +40,7 @@ beforeEach(async () => {
 const SETTLE_SECONDS = 5;
 const apply = () => makeLiveApply(pool);
 
-/** What must go of an order: in fields that the provider's document names, and in one that it may add some day. */
+/** The personal data of an order: in fields of the provider's contract, and in one that it may add later. */
 const secretOf = (reference: string) => `personal-${reference}-data`;
 function personal(reference: string) {
   const secret = secretOf(reference);
@@ -138,7 +138,7 @@ const steps = fc.array(
 );
 
 describe("an erased order", () => {
-  it("has no personal data anywhere, whatever came before and comes after, and others keep theirs", async () => {
+  it("leaves no personal data anywhere, before or after the erasure, and other orders keep theirs", async () => {
     await fc.assert(
       fc.asyncProperty(steps, steps, async (before, after) => {
         await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
@@ -147,7 +147,7 @@ describe("an erased order", () => {
         for (const one of [other, ...before]) await take(one);
         await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
         for (const one of after) await take(one);
-        // What waits is decided in the end.
+        // Finally decides the pending events.
         const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
         await apply().applyEvents(rows.map(({ seq }) => Number(seq)));
         expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
@@ -159,7 +159,7 @@ describe("an erased order", () => {
     );
   });
 
-  it("goes on by reference, status and times, and its key only grows", async () => {
+  it("keeps reference, status and times, and its key only grows", async () => {
     const { applyEvents } = apply();
     await applyEvents(await tell(makeEventBody({ id: "e", order: sketch("ORD-1", 1) })));
     await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
@@ -193,7 +193,7 @@ describe("an erased order", () => {
     ]);
   });
 
-  it("is not read again by a repeated event, and a repeated read writes nothing", async () => {
+  it("is not restored by a repeated event, and a repeated read writes nothing", async () => {
     const { applyEvents } = apply();
     const body = makeEventBody({ id: "e", order: sketch("ORD-1", 1) });
     await applyEvents(await putIntoInbox(pool, [{ eventId: "evt_same", body }]));
@@ -218,7 +218,7 @@ describe("an erased order", () => {
     expect(await dump()).toEqual(settled);
   });
 
-  it("stays erased when a batch was under way meanwhile", async () => {
+  it("stays erased when a batch is in progress", async () => {
     const client = await pool.connect();
     await client.query("begin");
     const under = { query: client.query.bind(client) } as unknown as Pool;
@@ -242,7 +242,7 @@ describe("an erased order", () => {
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 
-  it("is asked for again when something else holds the orders for too long", async () => {
+  it("is reported as unavailable when the orders stay locked for too long", async () => {
     const client = await pool.connect();
     await client.query("begin");
     await client.query("lock table mirror.orders in share update exclusive mode");
@@ -253,7 +253,7 @@ describe("an erased order", () => {
     expect((await pool.query("select 1 from mirror.erasures")).rows).toEqual([]);
   });
 
-  it("is redacted by a batch that had to wait for the erasure", async () => {
+  it("is redacted by a batch that waited for the erasure", async () => {
     const client = await pool.connect();
     await client.query("begin");
     await client.query("lock table mirror.orders in share row exclusive mode");
@@ -275,7 +275,7 @@ describe("an erased order", () => {
 describe("the command", () => {
   const run = (...args: string[]) => runCommand(["erase", ...args], { databaseUrl: database.url });
 
-  it("erases by the order's own name, after a look, and only when told to", async () => {
+  it("erases only with --yes, and previews by the merchant's order id", async () => {
     await take({ do: "tell", apply: true, reference: "ORD-1", version: 1, status: "created" });
     const asked = await run("ORD-1");
     expect(asked).toMatchObject({ code: 2, stderr: expect.stringContaining("--yes") as unknown });
@@ -295,7 +295,7 @@ describe("the command", () => {
     expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);
   });
 
-  it("says what to do about an order that it does not know", async () => {
+  it("explains what to do about an unknown order", async () => {
     const unknown = await run("ORD-9", "--yes");
     expect(unknown).toMatchObject({ code: 2, stderr: expect.stringContaining("--source") as unknown });
     const kept = await run("ORD-9", "--source", "live", "--yes");

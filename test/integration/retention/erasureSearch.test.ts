@@ -51,7 +51,7 @@ const orderOf = (canary: string, reference: string, version: number) => ({
 const escaped = (text: string) =>
   text.replaceAll(/[DO]/g, (letter) => `\\u00${letter.codePointAt(0)?.toString(16).toUpperCase()}`);
 
-/** Each way in which something about an order may come, by an event or a read. */
+/** Each form in which an event or a read can mention an order. */
 const KINDS: Readonly<Record<string, (canary: string, reference: string) => Buffer | "read">> = {
   "an event": (canary, reference) => makeEventBody({ id: "e", order: orderOf(canary, reference, 5) }),
   "a stale event": (canary, reference) => makeEventBody({ id: "e", order: orderOf(canary, reference, 1) }),
@@ -108,7 +108,7 @@ async function replayAll(): Promise<void> {
 
 describe("erasing an order", () => {
   it.each(Object.keys(KINDS))(
-    "finds the person in %s, before and after, and leaves others alone",
+    "removes the person from %s, before and after, and leaves other orders alone",
     async (kind) => {
       await take(kind, "canary-before", "DO-1");
       await take(kind, "canary-of-another", "DO-12");
@@ -126,7 +126,7 @@ describe("erasing an order", () => {
 
   const EVENT_KINDS = Object.keys(KINDS).filter((kind) => !kind.includes("read"));
   it.each(EVENT_KINDS)(
-    "finds the person in %s that waited for a decision, and that is sent again",
+    "removes the person from %s that awaits a decision, and when it is sent again",
     async (kind) => {
       const body = KINDS[kind]?.("canary-waiting", "DO-1");
       if (!Buffer.isBuffer(body)) throw new TypeError(`${kind} is no event`);
@@ -134,7 +134,7 @@ describe("erasing an order", () => {
       const waiting = await putIntoInbox(pool, [{ eventId: "evt_waiting", body }]);
       await eraseOrder(pool, ERASED);
       await apply.applyEvents(waiting);
-      // A sender that had no answer sends the same event again; another one comes under the same id.
+      // A sender without an answer repeats the event; another body arrives under the same id.
       const again = Buffer.concat([body, Buffer.from(" ")]);
       for (const retry of [body, again])
         await apply.applyEvents(await putIntoInbox(pool, [{ eventId: "evt_waiting", body: retry }]));
@@ -156,7 +156,7 @@ describe("erasing an order", () => {
     });
   });
 
-  it("finds what was decided while it searched, and while it searched that", async () => {
+  it("finds what was decided during the search and during the search for that", async () => {
     const decide = async (canary: string) => {
       await pool.query(
         `with event as (
@@ -166,7 +166,7 @@ describe("erasing an order", () => {
         [canary],
       );
     };
-    // After each look at what is stored, one more event is decided on.
+    // Each query of the inbox is followed by one more decided event.
     const looked: string[] = [];
     const watched = {
       connect: () => pool.connect(),
@@ -184,7 +184,7 @@ describe("erasing an order", () => {
     expect(await findAnywhere(pool, '"note":"DO-1')).toEqual([]);
   });
 
-  it("lists what may be about the order, and erases of it what a person names", async () => {
+  it("lists possible mentions of the order, and erases those that a person names", async () => {
     await take("an event", "x", "DO-1");
     const put = async (body: Buffer) =>
       apply.applyEvents(await putIntoInbox(pool, [{ eventId: `evt_${(count += 1)}`, body }]));
@@ -210,7 +210,7 @@ describe("erasing an order", () => {
     expect(await findAnywhere(pool, "canary-other")).not.toEqual([]);
   });
 
-  it("holds up batches only shortly, however much there is to search", async () => {
+  it("delays batches only briefly, however much there is to search", async () => {
     await pool.query(`
       insert into mirror.inbox (source_id, event_id, body_hash, body, secret_index)
         select 'live', 'evt_' || n, convert_to(n::text, 'UTF8'),
@@ -219,7 +219,7 @@ describe("erasing an order", () => {
         select 'live', 'webhook', 'quarantined', seq from mirror.inbox;
       insert into mirror.quarantine (source_id, via, inbox_seq, reason)
         select 'live', 'webhook', seq, 'not_an_envelope' from mirror.inbox`);
-    // As autovacuum does within a minute: without statistics the plan is a matter of luck.
+    // As autovacuum does within a minute; without statistics the plan is unpredictable.
     await pool.query("analyze mirror.inbox, mirror.history, mirror.quarantine");
     let over = false;
     const erasing = eraseOrder(pool, ERASED).finally(() => (over = true));

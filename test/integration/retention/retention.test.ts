@@ -43,7 +43,7 @@ const modes = new Map([
 const applyEvents = (seqs: readonly number[]) =>
   makeApply({ events: deliveryEvents, pool, logger: silentLogger, modes }).applyEvents(seqs);
 
-describe("what is kept long enough is removed", () => {
+describe("retention removes old rows", () => {
   beforeEach(async () => {
     await pool.query(`truncate mirror.orders, mirror.history, mirror.changes, mirror.pending, mirror.quarantine,
       mirror.refetches, mirror.inbox, mirror.feed_removals, mirror.retention_walks restart identity`);
@@ -55,7 +55,7 @@ describe("what is kept long enough is removed", () => {
     const order = { reference, updatedAt: at(version), status: version > 1 ? "picked_up" : "created" };
     return applyEvents(await put(eventId, makeEventBody({ id: eventId, order }), sourceId));
   };
-  /** Everything that is there now becomes so much older. */
+  /** Makes all existing rows older. */
   const age = (span = "10 days") =>
     pool.query(`
       update mirror.inbox set received_at = received_at - interval '${span}';
@@ -66,7 +66,7 @@ describe("what is kept long enough is removed", () => {
   const list = async (query: string) =>
     (await pool.query<{ name: string }>(query)).rows.map(({ name }) => name);
 
-  it("of events, but those without a decision and those in quarantine", async () => {
+  it("of events, except those without a decision and those in quarantine", async () => {
     for (const reference of ["A", "B", "C"]) await tell(`evt_${reference}`, reference, 1);
     await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
     await put("evt_waiting", makeEventBody({ id: "w", order: { reference: "W", updatedAt: at(1) } }));
@@ -80,7 +80,7 @@ describe("what is kept long enough is removed", () => {
     ]);
   });
 
-  it("of events that had to stay once they need not any longer", async () => {
+  it("of events that had to stay, once they no longer do", async () => {
     await applyEvents(await put("evt_bad", Buffer.from("not JSON")));
     const waiting = await put(
       "evt_waiting",
@@ -97,7 +97,7 @@ describe("what is kept long enough is removed", () => {
     expect(await list("select event_id as name from mirror.inbox")).toEqual([]);
   });
 
-  it("of events, and one that comes again after that changes nothing", async () => {
+  it("of events, and a repeated delivery afterwards changes nothing", async () => {
     await tell("evt_1", "A", 1);
     await age();
     await remove(removeEvents);
@@ -105,7 +105,7 @@ describe("what is kept long enough is removed", () => {
     expect(await list("select reference as name from mirror.changes")).toEqual(["A"]);
   });
 
-  it("of the history, but the observation that each order shows", async () => {
+  it("of the history, except the observation that each order shows", async () => {
     for (const version of [1, 2, 3]) await tell(`evt_a${version}`, "A", version);
     await tell("evt_b", "B", 1);
     await age();
@@ -121,7 +121,7 @@ describe("what is kept long enough is removed", () => {
     expect(await remove(removeSuperseded, removeHistory)).toBe(1);
   });
 
-  it("of the feed, and only readers that miss something must start again", async () => {
+  it("of the feed, and only readers that missed changes must start again", async () => {
     await tell("evt_t", "T", 1, "test");
     await tell("evt_1", "A", 1);
     const behind = await readFeedTail(pool, "live");
@@ -134,13 +134,13 @@ describe("what is kept long enough is removed", () => {
     await expect(read("live", behind)).rejects.toMatchObject({ status: 410, code: "feed_restarted" });
     expect(await read("live", ahead)).toMatchObject({ entries: [] });
     expect(await read("test", quiet)).toMatchObject({ entries: [] });
-    // What a reader is to continue from.
+    // A reader can continue from this position.
     expect(await read("live", await readFeedTail(pool, "live"))).toMatchObject({ entries: [] });
     await tell("evt_5", "A", 5);
     expect((await read("live", ahead)).entries).toHaveLength(1);
   });
 
-  it("of the feed, and every reader within what went in one step must start again", async () => {
+  it("of the feed, and every reader within the removed rows must start again", async () => {
     const readers: Awaited<ReturnType<typeof readFeedTail>>[] = [];
     for (const version of [1, 2, 3, 4]) {
       await tell(`evt_${version}`, "A", version);
@@ -157,7 +157,7 @@ describe("what is kept long enough is removed", () => {
   });
 });
 
-describe("a report that runs for too long", () => {
+describe("a statement of a reader that runs for too long", () => {
   const LOGIN = `reader_${process.pid}`;
   const clients: pg.Client[] = [];
 
@@ -180,7 +180,7 @@ describe("a report that runs for too long", () => {
     clients.push(client);
     return client;
   }
-  /** A statement that ends by itself only long after the test. */
+  /** A statement that would run until long after the test. */
   async function runForLong(client: pg.Client): Promise<string> {
     await client.query("set statement_timeout = 0");
     return client.query("select pg_sleep(300)").then(
@@ -195,7 +195,7 @@ describe("a report that runs for too long", () => {
       )
     ).rows.length;
 
-  it("is ended though its session has put its own limits aside, and others go on", async () => {
+  it("is ended even when its session has removed its limits, and others continue", async () => {
     const reader = await connect(LOGIN);
     const owner = await connect();
     let ended: string | undefined;
@@ -212,7 +212,7 @@ describe("a report that runs for too long", () => {
     ]);
   });
 
-  it("is ended by a role that is no superuser but was permitted, and nothing is tried without", async () => {
+  it("is ended by a permitted role that is not a superuser, and left alone without the permission", async () => {
     const account = `retention_${process.pid}`;
     await pool.query(`create role ${account} login password 'secret'`);
     const connection = await connect(account);

@@ -49,7 +49,7 @@ const read = (reference: string, version: number) =>
   });
 
 describe("a pass over the history", () => {
-  it("looks at nothing when nothing has become old since the last, however much had to stay", async () => {
+  it("reads no rows when none has become old since the last pass, however many had to stay", async () => {
     await pool.query(`
       insert into mirror.history (source_id, reference, via, verdict, version, seen_at)
         select 'live', 'R' || n, 'poll', 'applied', n, now() - interval '10 days' from generate_series(1, 5000) n;
@@ -63,7 +63,7 @@ describe("a pass over the history", () => {
     expect(await removeFromHistory()).toEqual({ looked: 2, removed: 1 });
   });
 
-  it("stops before a row that is young, though older ones come behind it", async () => {
+  it("stops at a recent row, even when older ones follow", async () => {
     for (const version of [1, 2, 3]) await read("A", version);
     await ageBy(240);
     await pool.query(
@@ -74,7 +74,7 @@ describe("a pass over the history", () => {
     expect(await removeFromHistory()).toMatchObject({ removed: 2 });
   });
 
-  it("removes all that is old but what is shown, whatever comes and grows old in whatever order", async () => {
+  it("removes all old rows that no order shows, in any sequence of new and aging rows", async () => {
     const step = fc.oneof(
       { weight: 6, arbitrary: fc.record({ order: fc.nat(3), version: fc.integer({ min: 1, max: 30 }) }) },
       { weight: 1, arbitrary: fc.constant("unreadable" as const) },
@@ -106,7 +106,7 @@ interface HistoryRow {
   readonly id: string;
   readonly old: boolean;
   readonly shown: boolean;
-  /** The state that replaced it was decided on only minutes ago. */
+  /** The state that replaced it was decided only minutes ago. */
   readonly replacedJustNow: boolean;
 }
 const readHistory = async () =>
@@ -121,13 +121,13 @@ const readHistory = async () =>
     )
   ).rows;
 
-/** Young rows of the batch at which each of both walks stops; it looks at them again. */
+/** The recent rows of the batch at which both walks stop, and which each pass reads again. */
 const countYoung = async () => {
   const rows = await readHistory();
   return Math.min(rows.filter(({ old }) => !old).length, 2_000);
 };
 
-/** A pass removes old rows only, none that is shown, and leaves no other old one but those replaced just now. */
+/** Expects a pass to remove exactly the old rows that no order shows, except those replaced just now. */
 async function expectPass(limit: number): Promise<void> {
   const before = await readHistory();
   await removeFromHistory(limit);
@@ -148,7 +148,7 @@ it("renews its lease with each step of a pass, and ends the pass when another wo
   if (lease === undefined) throw new Error("the lease is taken");
   const takenByTwo: boolean[] = [];
   const looked = await pass(async () => {
-    // Each step takes most of the lease, and the third more: without renewal the second would be too long already.
+    // Each step takes most of the lease, the third more; without renewal the second would already be too long.
     const seconds = takenByTwo.length === 2 ? 80 : 40;
     await pool.query("update mirror.leases set expires_at = expires_at - make_interval(secs => $1)", [
       seconds,
@@ -160,7 +160,7 @@ it("renews its lease with each step of a pass, and ends the pass when another wo
   expect(looked).toEqual({ looked: 3, removed: 0 });
 });
 
-it("removes old findings about lost events, and goes on counting those that were lost", async () => {
+it("removes old findings about lost events, and keeps counting the lost ones", async () => {
   await pool.query(`
     insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
     select 'live', state || n, 'picked_up', n, 'poll', now() - make_interval(days => n * 10), state

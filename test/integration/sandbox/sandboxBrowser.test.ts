@@ -38,7 +38,7 @@ describe.skipIf(findChromium() === undefined)(`the sandbox's page in a browser (
     },
   );
 
-  it("plays a scenario without JavaScript, and says what it did", async () => {
+  it("plays a scenario without JavaScript and shows the result", async () => {
     const options = { viewport: { width: 1280, height: 900 }, javaScriptEnabled: false };
     const { page, troubles, close } = await openTab(browser, provider.url, options);
     page.setDefaultTimeout(PATIENCE_MS);

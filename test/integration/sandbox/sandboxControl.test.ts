@@ -29,7 +29,7 @@ const aNewOrder = async (): Promise<string> => (await world.steer("POST", "/orde
 const typesReceived = () => live.received.map(({ event }) => event.type);
 
 describe("scenarios", () => {
-  it.each(SCENARIOS.map(({ name }) => name))("%s happens to the order that is named", async (name) => {
+  it.each(SCENARIOS.map(({ name }) => name))("%s happens to the named order", async (name) => {
     const reference = await aNewOrder();
     const report = await trigger(name, { reference });
     expect(report).toMatchObject({ scenario: name, reference, from: "created" });
@@ -44,7 +44,7 @@ describe("scenarios", () => {
     });
   });
 
-  it("make an order of their own when none is named", async () => {
+  it("create an order when none is named", async () => {
     const { reference } = await trigger("lost-webhook");
     await world.sandbox.idle();
     expect((await get(reference)).status).toBe("arrived_for_pickup");
@@ -52,7 +52,7 @@ describe("scenarios", () => {
     expect(live.received).toEqual([]);
   });
 
-  it("do what they say: duplicate, out of order, stale, bad signature", async () => {
+  it("do what their names say: duplicate, out of order, stale, bad signature", async () => {
     await trigger("duplicate", { copies: 4 });
     await world.sandbox.idle();
     expect(typesReceived()).toEqual(Array(4).fill("order.arrived_for_pickup"));
@@ -71,7 +71,7 @@ describe("scenarios", () => {
     expect(live.received[2]!.body).toEqual(live.received[0]!.body);
   });
 
-  it("do what they say: late, misstamped and equal timestamps", async () => {
+  it("do what their names say: late, misstamped and equal timestamps", async () => {
     const late = await trigger("late-commit", { lateMs: 4_000 });
     expect((await get(late.reference)).status).toBe("created");
     await world.sandbox.advance(5_000);
@@ -87,7 +87,7 @@ describe("scenarios", () => {
     expect(first?.event.data.updatedAt).toBe(updatedAt);
   });
 
-  it("fail loudly on an unknown name, order or option, and on an order that is too far on; and change nothing", async () => {
+  it("reject an unknown name, order or option and an order that is too far along, and change nothing", async () => {
     const reference = await aNewOrder();
     await expect(trigger("lost-webhok", { reference })).rejects.toThrow(
       /404.*scenario_not_found.*lost-webhook/,
@@ -122,7 +122,7 @@ describe("the page", () => {
       headers: { "content-type": "application/x-www-form-urlencoded", ...headers },
     });
 
-  it("needs no script and allows none, and shows orders, events and requests", async () => {
+  it("uses and allows no script, and shows orders, events and requests", async () => {
     const { reference } = await trigger("duplicate");
     await world.sandbox.idle();
     await world.ask("GET", "/v1/branches");
@@ -137,7 +137,7 @@ describe("the page", () => {
     expect([style.status, style.headers.get("content-type")]).toEqual([200, "text/css; charset=utf-8"]);
   });
 
-  it("escapes what comes from outside", async () => {
+  it("escapes external text", async () => {
     const externalOrderId = `<img src=x onerror="alert(1)">`;
     await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId }) });
     await world.ask("GET", "/v1/orders?<script>");
@@ -150,7 +150,7 @@ describe("the page", () => {
     expect(answer.text).toContain("&lt;img src=x");
   });
 
-  it("takes forms, leaves alone what they leave empty, and says what came of it", async () => {
+  it("accepts forms, ignores empty fields, and shows the result", async () => {
     const moved = await submit("/faults", { loseShare: "0.25", delayMs: "" });
     expect([moved.status, moved.headers.get("location")]).toEqual([303, "/_sandbox?notice=Done."]);
     expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0.25, delayMs: 5_000 });
@@ -160,14 +160,14 @@ describe("the page", () => {
     expect(decodeURIComponent(started_.headers.get("location")!)).toMatch(/lost-webhook: order DO-/);
   });
 
-  it("submits every fault as it stands without changing any", async () => {
+  it("can submit every fault unchanged", async () => {
     const faults = await world.steer("GET", "/faults");
     const form = Object.fromEntries(Object.entries(faults).map(([name, value]) => [name, String(value)]));
     expect((await submit("/faults", form)).headers.get("location")).toBe("/_sandbox?notice=Done.");
     expect(await world.steer("GET", "/faults")).toEqual(faults);
   });
 
-  it("is steered by no other site", async () => {
+  it("cannot be controlled by another site", async () => {
     const answer = await submit("/reset", {}, { "sec-fetch-site": "cross-site" });
     expect(decodeURIComponent(answer.headers.get("location")!)).toContain("does not answer other sites");
     const json = await world.ask("POST", "/_sandbox/reset", {
@@ -205,7 +205,7 @@ describe("the control interface", () => {
     expect(await world.steer("GET", "/faults")).toMatchObject({ loseShare: 0 });
   });
 
-  it("lists itself, and refuses paths, methods, bodies and fields that it does not know", async () => {
+  it("lists itself, and refuses unknown paths, methods, bodies and fields", async () => {
     const help = await world.steer("GET", "/help");
     expect(help.length).toBeGreaterThan(20);
     await expect(world.steer("GET", "/nothing")).rejects.toThrow("404");
@@ -217,7 +217,7 @@ describe("the control interface", () => {
     expect(broken.status).toBe(400);
   });
 
-  it("takes JSON from a curl that calls it a form", async () => {
+  it("accepts JSON that curl labels as a form", async () => {
     const answer = await world.ask("POST", "/_sandbox/orders", {
       key: null,
       body: JSON.stringify({ count: 2 }),
@@ -237,7 +237,7 @@ describe("the control interface", () => {
     );
   });
 
-  it("renames a branch, but never to a UUID, and never to a name that is taken", async () => {
+  it("renames a branch, but not to a UUID or a taken name", async () => {
     await world.steer("POST", "/branches/utrecht", { reference: "domstad" });
     expect((await world.ask("GET", "/v1/orders?branch=domstad")).status).toBe(200);
     expect((await world.ask("GET", "/v1/orders?branch=utrecht")).status).toBe(422);
@@ -246,7 +246,7 @@ describe("the control interface", () => {
     await expect(world.steer("POST", "/branches/domstad", { reference: "centrum" })).rejects.toThrow("409");
   });
 
-  it("keeps webhook endpoints over a reset, and nothing else", async () => {
+  it("keeps only webhook endpoints across a reset", async () => {
     await world.steer("POST", "/organizations/sandbox", { plan: "standard" });
     await world.steer("POST", "/faults", { loseShare: 1 });
     await aNewOrder();

@@ -31,7 +31,7 @@ const figuresOf = async (organization = "sandbox") => {
   return organizations.find((each: { organizationId: string }) => each.organizationId === organization);
 };
 
-describe("what creation and quote refuse alike", () => {
+describe("what both creation and quote refuse", () => {
   const cases: [string, Record<string, unknown>][] = [
     ["branch_not_connected", { branch: "den-haag" }],
     ["branch_not_connected", { branch: "den-haag", zoneCode: "HAG-1" }],
@@ -54,14 +54,14 @@ describe("what creation and quote refuse alike", () => {
     expect(await figuresOf()).toMatchObject({ orders: 0, charges: 0 });
   });
 
-  it("also a branch without coordinates, and takes it again with them", async () => {
+  it("a branch without coordinates, until it has them again", async () => {
     await world.steer("POST", "/branches/centrum", { located: false });
     expect((await create()).json.error.code).toBe("branch_not_located");
     await world.steer("POST", "/branches/centrum", { located: true });
     expect((await create()).status).toBe(201);
   });
 
-  it("opens again with the shift, to the minute", async () => {
+  it("accepts orders again when the shift starts, to the minute", async () => {
     const off = { branch: "rotterdam", zoneCode: "RTM-OFF" };
     await world.steer("POST", "/zones/RTM-OFF", { shifts: [{ from: "00:00", until: "24:00" }] });
     expect((await create(off)).status).toBe(201);
@@ -69,7 +69,7 @@ describe("what creation and quote refuse alike", () => {
 });
 
 describe("subscriptions", () => {
-  it("unpaid and canceled refuse creation and quote with 402, whatever the body, and nothing else", async () => {
+  it("unpaid and canceled refuse only creation and quote with 402, whatever the body", async () => {
     const { reference } = (await create()).json;
     const test = (await create({}, TEST)).json;
     for (const subscription of ["unpaid", "canceled"]) {
@@ -95,7 +95,7 @@ describe("subscriptions", () => {
     expect((await world.ask("POST", `/v1/orders/${reference}/cancel`)).status).toBe(200);
   });
 
-  it("past_due warns on every answer of creation and quote, and nowhere else; the others never", async () => {
+  it("past_due warns only on answers of creation and quote; other states never warn", async () => {
     const header = "service-subscription-state";
     await world.steer("POST", "/organizations/sandbox", { subscription: "past_due" });
     for (const answer of [await create(), await quote(), await create({ branch: "leiden" })]) {
@@ -126,7 +126,7 @@ describe("plans", () => {
     expect([unpaid.status, unpaid.json.error.code]).toEqual([402, "subscription_inactive"]);
   });
 
-  it("Standard creates orders, and has quotes from the moment it is Advanced", async () => {
+  it("Standard creates orders, and has quotes once it is upgraded to Advanced", async () => {
     expect((await create({ branch: "winkel" }, "dos_live_standard")).status).toBe(201);
     await world.steer("POST", "/organizations/standard", { plan: "advanced" });
     expect((await quote({ branch: "winkel" }, "dos_live_standard")).status).toBe(200);
@@ -140,7 +140,7 @@ describe("plans", () => {
 });
 
 describe("quote", () => {
-  it("gives fleet, zone, distance and the times that the order then gets; the same in both modes", async () => {
+  it("returns the fleet, zone, distance and times that the order then gets, the same in both modes", async () => {
     const live = quoteResponseSchema.parse((await quote()).json);
     const test = quoteResponseSchema.parse((await quote({}, TEST)).json);
     const order = (await create()).json;
@@ -174,7 +174,7 @@ describe("charges", () => {
 });
 
 describe("addresses", () => {
-  it("are valid with coordinates and the corrected form", async () => {
+  it("are valid, with coordinates and the corrected form", async () => {
     const answer = await world.ask("POST", "/v1/addresses/validate", {
       body: { street: "  keizersgracht   120 ", city: "AMSTERDAM", postcode: "1015cj" },
     });
@@ -193,7 +193,7 @@ describe("addresses", () => {
     expect(answer.json.message.length).toBeGreaterThan(10);
   });
 
-  it("cost one search each, whoever asks first and however they are written", async () => {
+  it("cost one search each, whichever request comes first and however they are written", async () => {
     await quote();
     expect(await figuresOf()).toMatchObject({ searches: 1 });
     await create();
@@ -208,7 +208,7 @@ describe("addresses", () => {
     expect(await figuresOf("other")).toMatchObject({ searches: 0 });
   });
 
-  it("with the caller's own coordinates cost none", async () => {
+  it("with the caller's own coordinates cost no search", async () => {
     const coordinates = { latitude: 52.36, longitude: 4.87 };
     const answer = await create({
       customer: customerAt({ street: "Anywhere", city: "X", postcode: "1", coordinates }),
@@ -219,7 +219,7 @@ describe("addresses", () => {
 });
 
 describe("duplicates", () => {
-  it("are told before anything that may have changed since, also after a cancellation", async () => {
+  it("are reported before other refusals, even after a cancellation", async () => {
     const { reference } = (await create({ externalOrderId: "once" })).json;
     await world.ask("POST", `/v1/orders/${reference}/cancel`);
     await world.steer("POST", "/branches/centrum", { closed: true });
@@ -227,7 +227,7 @@ describe("duplicates", () => {
     expect([again.status, again.json.error.code]).toEqual([409, "duplicate_external_order_id"]);
   });
 
-  it("are found among requests at the same time: one is created, the others are refused", async () => {
+  it("are found among concurrent requests: one is created, the others are refused", async () => {
     const answers = await Promise.all(Array.from({ length: 8 }, () => create({ externalOrderId: "race" })));
     expect(answers.map(({ status }) => status).toSorted((left, right) => left - right)).toEqual([
       201,

@@ -70,7 +70,7 @@ const verify = (
   });
 
 describe("what is sent", () => {
-  it("is one event for each status step, none for creation and change, signed, with the order as it was", async () => {
+  it("is one signed event for each status step, with the order at that time, and none for creation and change", async () => {
     await open();
     const reference = await create();
     await world.ask("PATCH", `/v1/orders/${reference}`, { body: { zoneCode: "AMS-W" } });
@@ -115,7 +115,7 @@ describe("what is sent", () => {
   });
 
   it.each(Object.keys(PRESETS).filter((name) => !/ed25519|onfleet|sendgrid/.test(name)))(
-    "is signed by the scheme %s when that is set",
+    "is signed by the scheme %s when that is configured",
     async (scheme) => {
       const secret = /standard|svix/.test(scheme) ? SANDBOX_SECRET : "a secret of thirty-two characters";
       await open({ webhooks: { live: { url: live.url, secret } }, scheme });
@@ -127,7 +127,7 @@ describe("what is sent", () => {
 });
 
 describe("plans", () => {
-  it("are read for each event: a downgrade stops them at once, an upgrade lets the next one go", async () => {
+  it("are checked for each event: a downgrade stops events immediately, an upgrade lets the next one through", async () => {
     await open();
     const reference = await create();
     await step(reference);
@@ -143,7 +143,7 @@ describe("plans", () => {
     expect(events.map((event: { sentAs: string }) => event.sentAs)).toEqual(["event", "no_plan", "event"]);
   });
 
-  it("a downgrade also stops an event that waits for another attempt", async () => {
+  it("a downgrade also stops an event that waits for a retry", async () => {
     await open();
     live.answer = () => 500;
     await step(await create());
@@ -153,7 +153,7 @@ describe("plans", () => {
     expect(live.received).toHaveLength(1);
   });
 
-  it("Standard can add no endpoint", async () => {
+  it("Standard cannot add an endpoint", async () => {
     await open();
     const request = { organization: "standard", mode: "live", url: live.url, secret: SANDBOX_SECRET };
     await expect(world.steer("POST", "/webhooks", request)).rejects.toThrow("feature_not_available");
@@ -175,7 +175,7 @@ describe("plans", () => {
 });
 
 describe("attempts", () => {
-  it("are repeated after 5 s, 20 s, 80 s, ... with the same bytes and id, eight times in all", async () => {
+  it("are repeated after 5 s, 20 s, 80 s, ... with the same bytes and id, eight in total", async () => {
     await open();
     live.answer = () => 503;
     const at: bigint[] = [];
@@ -196,7 +196,7 @@ describe("attempts", () => {
     expect(verify(live.received[7]!, { at: signedAt })).toMatchObject({ valid: true });
   });
 
-  it("end with the first 2xx; a redirect is no success and is not followed", async () => {
+  it("end with the first 2xx; a redirect is a failure and is not followed", async () => {
     await open();
     live.answer = (place) => [302, 204][place] ?? 200;
     await step(await create());
@@ -207,7 +207,7 @@ describe("attempts", () => {
     expect(event.deliveries).toMatchObject([{ state: "delivered", attempts: 2, status: 204 }]);
   });
 
-  it("are written down with the error when nobody answers", async () => {
+  it("are recorded with the error when nothing answers", async () => {
     await open();
     await live.close();
     await step(await create());
@@ -218,7 +218,7 @@ describe("attempts", () => {
     ]);
   });
 
-  it("go on after a restart, of what was accepted before it", async () => {
+  it("continue after a restart for events accepted before it", async () => {
     await open();
     live.answer = () => 500;
     await step(await create());
@@ -231,7 +231,7 @@ describe("attempts", () => {
     expect(live.received[1]!.body).toEqual(live.received[0]!.body);
   });
 
-  it("are all made before the sandbox calls itself idle, however many there are", async () => {
+  it("are all made before the sandbox is idle, however many there are", async () => {
     await open({ clock: "real" });
     const { references } = await world.steer("POST", "/orders", { count: 60 });
     await Promise.all(references.map((reference: string) => step(reference)));
@@ -239,7 +239,7 @@ describe("attempts", () => {
     expect(live.received).toHaveLength(60);
   });
 
-  it("are made again when the sandbox stopped while one was under way", async () => {
+  it("are repeated when the sandbox stopped during one", async () => {
     const deaf = createServer(() => undefined);
     await new Promise<void>((resolve) => deaf.listen(0, "127.0.0.1", resolve));
     const asked = new Promise((resolve) => deaf.once("request", resolve));
@@ -256,7 +256,7 @@ describe("attempts", () => {
     expect(typesOf(live)).toEqual(["order.arrived_for_pickup"]);
   });
 
-  it("can be asked for again, also of an event that was lost", async () => {
+  it("can be requested again, even for a lost event", async () => {
     await open();
     await step(await create(), { lose: true });
     await sandbox.idle();
@@ -269,7 +269,7 @@ describe("attempts", () => {
 });
 
 describe("endpoints", () => {
-  it("may be several of one mode, and each gets every event until it is removed", async () => {
+  it("can be several for one mode, and each gets every event until it is removed", async () => {
     await open();
     const second = await receiveEvents();
     const { endpointId } = await world.steer("POST", "/webhooks", {
@@ -288,7 +288,7 @@ describe("endpoints", () => {
     expect([live.received.length, second.received.length]).toEqual([2, 1]);
   });
 
-  it("are refused with an address, a scheme or a secret that cannot be used", async () => {
+  it("are refused with an unusable address, scheme or secret", async () => {
     await open();
     for (const change of [{ url: "ftp://x" }, { scheme: "no such scheme" }, { secret: "whsec_" }]) {
       const request = { mode: "live", url: live.url, secret: SANDBOX_SECRET, ...change };

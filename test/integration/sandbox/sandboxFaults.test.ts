@@ -88,7 +88,7 @@ describe("events", () => {
     expect(orderings.filter(([first]) => first === "order.picked_up").length).toBeGreaterThan(0);
   });
 
-  it("a share of them has a signature of the right form that does not verify, until it is switched off", async () => {
+  it("a share of them has a well-formed signature that does not verify, until that is switched off", async () => {
     await open();
     live.answer = () => 401;
     await turn({ corruptShare: 1 });
@@ -121,7 +121,7 @@ describe("events", () => {
 });
 
 describe("late commits", () => {
-  it("show a change only some time after its updatedAt, while its event is not late", async () => {
+  it("show a change only some time after its updatedAt, while its event is on time", async () => {
     await open();
     const [reference] = await makeOrders(1);
     await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
@@ -138,7 +138,7 @@ describe("late commits", () => {
     expect((await list("&status=arrived_for_pickup")).json.data).toHaveLength(1);
   });
 
-  it("keep the order of an order's changes, and hold a new order back too", async () => {
+  it("keep the sequence of an order's changes, and delay new orders, too", async () => {
     await open();
     await turn({ lateCommitShare: 1, lateCommitMs: 8_000 });
     const created = await world.ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "late" }) });
@@ -213,7 +213,7 @@ describe("lists", () => {
   const references = async (query = "") =>
     (await list(query)).json.data.map((order: { reference: string }) => order.reference) as string[];
 
-  it("come in descending order, or in none", async () => {
+  it("come in descending order or unsorted", async () => {
     await open();
     const made = await makeOrders(20);
     expect(await references()).toEqual(made);
@@ -240,7 +240,7 @@ describe("lists", () => {
     expect(pages[0]).not.toEqual(pages[1]);
   });
 
-  it("take both bounds as inclusive, or both as exclusive", async () => {
+  it("treat both bounds as inclusive, or both as exclusive", async () => {
     await open();
     const made = await makeOrders(5);
     const times = await Promise.all(made.map(async (each) => (await get(each)).json.updatedAt));
@@ -252,7 +252,7 @@ describe("lists", () => {
     expect(await references(period)).toEqual([made[2]]);
   });
 
-  it("cap the limit and say so", async () => {
+  it("cap the limit and report the cap", async () => {
     await open();
     await makeOrders(5);
     await turn({ listLimitMax: 2 });
@@ -263,7 +263,7 @@ describe("lists", () => {
 });
 
 describe("requests", () => {
-  it("meet a storm of 429 with Retry-After, and nothing is done", async () => {
+  it("get 429 with Retry-After during a storm, and have no effect", async () => {
     await open();
     await turn({ refuseShare: 1, refuseRetryAfterSeconds: 7 });
     const answer = await world.ask("POST", "/v1/orders", { body: orderBody() });
@@ -274,7 +274,7 @@ describe("requests", () => {
     expect((await list()).json.data).toEqual([]);
   });
 
-  it("meet a storm of 5xx, in the share that is set", async () => {
+  it("get 5xx during a storm, in the configured share", async () => {
     await open();
     await turn({ failShare: 0.5, failStatus: 502 });
     const answers = await Promise.all(Array.from({ length: 60 }, () => list()));
@@ -284,7 +284,7 @@ describe("requests", () => {
     expect(failed[0]!.headers.has("ratelimit-policy")).toBe(true);
   });
 
-  it("hit only the endpoints that are named", async () => {
+  it("fail only at the named endpoints", async () => {
     await open();
     await turn({ failShare: 1, onlyEndpoints: "listOrders, getOrder" });
     expect((await list()).status).toBe(503);
@@ -309,7 +309,7 @@ describe("requests", () => {
     expect(() => JSON.parse(answer.text)).toThrow(SyntaxError);
   });
 
-  it("lose the connection before anything is done, or after it", async () => {
+  it("lose the connection before or after they take effect", async () => {
     await open();
     await turn({ dropBeforeShare: 1 });
     await expect(world.ask("POST", "/v1/orders", { body: orderBody() })).rejects.toThrow("fetch failed");
@@ -324,7 +324,7 @@ describe("requests", () => {
 });
 
 describe("switches", () => {
-  it("refuse what they do not know and values out of range, and keep what is not named", async () => {
+  it("refuse unknown names and values out of range, and keep what is not named", async () => {
     await open();
     for (const patch of [{ lose: 1 }, { loseShare: 2 }, { listOrder: "upwards" }, { failStatus: 404 }]) {
       await expect(turn(patch as FaultsPatch)).rejects.toThrow("422");
@@ -334,7 +334,7 @@ describe("switches", () => {
     expect(await world.steer("DELETE", "/faults")).toMatchObject({ loseShare: 0, delayShare: 0 });
   });
 
-  it("of a storm go back by themselves", async () => {
+  it("of a storm reset automatically", async () => {
     await open({ clock: "real" });
     await world.steer("POST", "/scenarios/server-error-storm", { forMs: 300 });
     expect((await list()).status).toBe(503);

@@ -20,7 +20,7 @@ const statuses = (answers: SandboxAnswer[]) => answers.map(({ status }) => statu
 const repeat = (status: number, count: number) => Array.from({ length: count }, () => status);
 const advance = (advanceMs: number) => world.steer("POST", "/clock", { advanceMs });
 
-/** Name to parameters, as RFC 9651 reads the header. */
+/** Parses the header by RFC 9651: name to parameters. */
 function readHeader({ headers }: SandboxAnswer, name: string): Record<string, Record<string, unknown>> {
   const entries = parseList(headers.get(name) ?? "").map(([value, parameters]) => [
     value,
@@ -48,7 +48,7 @@ describe("headers", () => {
       expect(readHeader(answer, "ratelimit-policy")).toEqual(policies);
   });
 
-  it("count down what remains and when it resets", async () => {
+  it("count down the remaining requests and the time to the reset", async () => {
     await open();
     expect(readHeader(await list(), "ratelimit")).toEqual({
       sustained: { r: 199, t: 10 },
@@ -63,7 +63,7 @@ describe("headers", () => {
     expect(readHeader(await list(), "ratelimit")).toMatchObject({ "order-list": { r: 19, t: 10 } });
   });
 
-  it("carry a Date of the provider's clock", async () => {
+  it("have a Date from the provider's clock", async () => {
     await open();
     expect((await list()).headers.get("date")).toBe("Mon, 05 Jan 2026 08:00:00 GMT");
     await advance(61_000);
@@ -115,18 +115,18 @@ describe("policies", () => {
     expect((await list("dos_live_other")).status).toBe(200);
   });
 
-  it("take from the next window what is sent before Retry-After has passed", async () => {
+  it("deduct requests sent before Retry-After from the next window", async () => {
     await open();
     await times(20, list);
     expect(statuses(await times(6, list))).toEqual(repeat(429, 6));
     await advance(10_000);
-    // The first refusal is free; the five after it were early.
+    // The first refusal is free; the next five were early.
     expect(statuses(await times(16, list))).toEqual([...repeat(200, 15), 429]);
     await advance(10_000);
     expect(statuses(await times(20, list))).toEqual(repeat(200, 20));
   });
 
-  it("forget the early ones of whoever waits longer, and always leave one request a window", async () => {
+  it("forget early requests of a client that waits longer, and always allow one request per window", async () => {
     await open();
     await times(20 + 60, list);
     await advance(10_000);
@@ -136,7 +136,7 @@ describe("policies", () => {
     expect(statuses(await times(20, list))).toEqual(repeat(200, 20));
   });
 
-  it("can be kept over the last ten seconds instead of in windows", async () => {
+  it("can use a sliding window of ten seconds", async () => {
     await open({ rateWindow: "sliding" });
     await times(10, list);
     await advance(6_000);
@@ -153,7 +153,7 @@ describe("policies", () => {
     expect(readHeader(await list(), "ratelimit")).toMatchObject({ "order-list": { r: 20, t: 10 } });
   });
 
-  it("do not count what has no known key", async () => {
+  it("do not count requests without a known key", async () => {
     await open();
     expect(statuses(await times(25, () => list("dos_live_unknown")))).toEqual(repeat(401, 25));
     expect((await list()).status).toBe(200);

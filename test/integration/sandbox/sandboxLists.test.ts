@@ -50,7 +50,7 @@ describe("one page", () => {
     expect((await list({}, "dos_live_other")).json.data).toHaveLength(0);
   });
 
-  it("says whether there is more, at the edge too", async () => {
+  it("reports whether there are more, even at the boundary", async () => {
     expect((await list({ limit: 6 })).json).toMatchObject({ hasMore: true, limit: 6 });
     expect((await list({ limit: 7 })).json).toMatchObject({ hasMore: false, limit: 7 });
     expect((await list({ limit: 3, offset: 4 })).json).toMatchObject({ hasMore: false, offset: 4 });
@@ -58,7 +58,7 @@ describe("one page", () => {
     expect((await list({ offset: 100 })).json).toMatchObject({ data: [], hasMore: false });
   });
 
-  it("gives every order once when it is paged", async () => {
+  it("returns every order once across pages", async () => {
     const pages = await Promise.all([0, 2, 4, 6].map((offset) => references({ limit: 2, offset })));
     expect(pages.flat()).toEqual(await references({}));
   });
@@ -108,7 +108,7 @@ describe("filters", () => {
     }
   });
 
-  it("take any offset, to the nanosecond", async () => {
+  it("accept any time zone offset, to the nanosecond", async () => {
     const utc = "2026-01-05T10:00:00.002000000Z";
     expect(orders[2]!.updatedAt).toBe("2026-01-05T11:00:00.002+01:00");
     const updatedUntil = "2027-01-01T00:00:00Z";
@@ -117,7 +117,7 @@ describe("filters", () => {
     expect(await references({ updatedSince: justAfter, updatedUntil })).toEqual(named(3, 4, 5, 6));
   });
 
-  it("refuse what is no value of theirs", async () => {
+  it("refuse invalid values", async () => {
     const wrong: Record<string, string>[] = [
       { status: "on_fire" },
       { status: "" },
@@ -140,7 +140,7 @@ describe("filters", () => {
     expect((await list({ limit: 200 })).status).toBe(200);
   });
 
-  it("tell a caller whose + became a space what to write", async () => {
+  it("explain how to write an offset whose + became a space", async () => {
     const answer = await world.ask("GET", "/v1/orders?pickupFrom=2026-01-05T10:00:00+01:00");
     expect(answer.status).toBe(422);
     expect(answer.json.error.message).toContain("%2B");

@@ -33,7 +33,7 @@ describe("creating an order", () => {
     }
   });
 
-  it("takes no request field for the mode", async () => {
+  it("takes the mode from no request field", async () => {
     const { json } = await world.ask("POST", "/v1/orders", {
       key: TEST,
       body: orderBody({ livemode: true }),
@@ -41,7 +41,7 @@ describe("creating an order", () => {
     expect(json.livemode).toBe(false);
   });
 
-  it("gives every order a reference of its own", async () => {
+  it("gives every order its own reference", async () => {
     const { references } = await world.steer("POST", "/orders", { count: 200 });
     expect(new Set(references).size).toBe(200);
     for (const reference of references) expect(reference).toMatch(/^DO-[0-9A-HJKMNP-TV-Z]{8}$/);
@@ -54,7 +54,7 @@ describe("creating an order", () => {
     expect(second).toMatchObject({ zone: { code: "AMS-W" } });
   });
 
-  it("accepts a branch by its id in upper and lower case, and by its reference only as it is written", async () => {
+  it("accepts a branch by its id in any case, and by its reference only in the exact case", async () => {
     const branches = await world.ask("GET", "/v1/branches");
     const { id } = branches.json.data[0];
     expect((await create({ branch: id })).status).toBe("created");
@@ -74,7 +74,7 @@ describe("reading an order", () => {
     }
   });
 
-  it("answers another mode, another organization and nothing at all with the same 404", async () => {
+  it("answers an order of another mode or organization and an unknown one with the same 404", async () => {
     const { reference } = await create({ externalOrderId: "hidden" });
     const answers = await Promise.all(
       [
@@ -94,7 +94,7 @@ describe("reading an order", () => {
     }
   });
 
-  it("lets the same externalOrderId stand in each mode and organization", async () => {
+  it("accepts the same externalOrderId in each mode and organization", async () => {
     for (const [key, branch] of [
       [LIVE, "centrum"],
       [TEST, "centrum"],
@@ -131,7 +131,7 @@ describe("cancelling", () => {
     expect((await world.ask("GET", `/v1/orders/${reference}`)).json.status).toBe("cancelled");
   });
 
-  it("lets the fleet cancel up to and including arrived_for_delivery, and no further", async () => {
+  it("lets the fleet cancel up to and including arrived_for_delivery", async () => {
     const { reference } = await create();
     for (let count = 0; count < 3; count += 1) await step(reference);
     const cancelled = await world.steer("POST", `/orders/${reference}/cancel`, { by: "fleet" });
@@ -168,7 +168,7 @@ describe("cancelling", () => {
 });
 
 describe("advancing a test order", () => {
-  it("goes through every status, sets the actual times, and ends at delivered", async () => {
+  it("passes every status, sets the actual times, and ends at delivered", async () => {
     const { reference } = await create({}, TEST);
     const statuses: string[] = [];
     let answer = await world.ask("POST", `/v1/test/orders/${reference}/advance`, { key: TEST });
@@ -183,7 +183,7 @@ describe("advancing a test order", () => {
     expect(json.realDeliveryTime).toBe(json.updatedAt);
   });
 
-  it("does not show a live key that there is such an order, nor moves a live one", async () => {
+  it("does not reveal the order to a live key, and does not advance a live order", async () => {
     const test = await create({}, TEST);
     const live = await create();
     for (const { key, reference } of [
@@ -198,7 +198,7 @@ describe("advancing a test order", () => {
 });
 
 describe("changing an order", () => {
-  it("changes what is named, moves updatedAt and keeps the rest", async () => {
+  it("changes the named fields, updates updatedAt and keeps the rest", async () => {
     const before = await create({ externalOrderId: "change-me" });
     const answer = await world.ask("PATCH", "/v1/orders/change-me", {
       body: {
@@ -224,7 +224,7 @@ describe("changing an order", () => {
     expect(after.updatedAt > before.updatedAt).toBe(true);
   });
 
-  it("checks the new address, and refuses once the courier has the goods", async () => {
+  it("checks the new address, and refuses a change once the courier has the goods", async () => {
     const { reference } = await create();
     const nowhere = {
       customer: {
@@ -241,7 +241,7 @@ describe("changing an order", () => {
     expect([late.status, late.json.error.code]).toEqual([422, "order_not_changeable"]);
   });
 
-  it("leaves updatedAt alone when nothing is named", async () => {
+  it("keeps updatedAt when no field is named", async () => {
     const { reference, updatedAt } = await create();
     const { json } = await world.ask("PATCH", `/v1/orders/${reference}`, { body: {} });
     expect(json.updatedAt).toBe(updatedAt);
@@ -249,7 +249,7 @@ describe("changing an order", () => {
 });
 
 describe("listing branches", () => {
-  it("lists open branches with their route and zones, null where there is none", async () => {
+  it("lists open branches with their route and zones, or null", async () => {
     const answer = await world.ask("GET", "/v1/branches");
     const { data, hasMore } = listBranchesResponseSchema.parse(answer.json);
     expect(hasMore).toBe(false);
@@ -266,7 +266,7 @@ describe("listing branches", () => {
     ]);
   });
 
-  it("makes no other connection primary when the primary one ends", async () => {
+  it("promotes no other connection when the primary one ends", async () => {
     await world.steer("POST", "/branches/rotterdam", { primary: null });
     const { json } = await world.ask("GET", "/v1/branches");
     const branch = json.data.find((each: { reference: string }) => each.reference === "rotterdam");
@@ -278,7 +278,7 @@ describe("listing branches", () => {
     await world.steer("POST", "/branches/rotterdam", { primary: "RTM-1" });
   });
 
-  it("shows each organization its own, and every branch's own address can be geocoded", async () => {
+  it("shows each organization its own branches, whose addresses can be geocoded", async () => {
     for (const key of ["dos_live_sandbox", "dos_test_other", "dos_live_standard"]) {
       const { json } = await world.ask("GET", "/v1/branches", { key });
       expect(json.data.length).toBeGreaterThan(1);
@@ -313,7 +313,7 @@ describe("keys, paths and bodies", () => {
     expect([answer.status, answer.headers.get("allow")]).toEqual([405, "POST, GET"]);
   });
 
-  it("marks every answer as the sandbox's and gives each a request_id of its own", async () => {
+  it("marks every answer as the sandbox's and gives each its own request_id", async () => {
     const answers = await Promise.all(
       ["/v1/orders", "/v1/branches", "/v1/nothing", "/v1/orders/none"].map((path) => world.ask("GET", path)),
     );
@@ -321,7 +321,7 @@ describe("keys, paths and bodies", () => {
     for (const { headers } of answers) expect(headers.get("x-order-mirror-sandbox")).toBe("1");
   });
 
-  it("refuses a body that is no JSON, lacks a field, is too long, or holds what is no text", async () => {
+  it("refuses a body that is not JSON, lacks a field, is too long, or is not valid text", async () => {
     const bodies: [string, number][] = [
       ["{", 400],
       ["", 422],

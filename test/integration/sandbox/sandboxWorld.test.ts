@@ -21,7 +21,7 @@ const open = async (options: Partial<SandboxOptions> = {}) => {
   return world;
 };
 
-/** Everything that a client can see of a world, as text. */
+/** Everything that a client can see, as text. */
 async function lookAt(world: Omit<TestSandbox, "close">): Promise<string> {
   const { orders } = await world.steer("GET", "/orders?mode=live");
   const tests = await world.steer("GET", "/orders?mode=test");
@@ -49,7 +49,7 @@ async function live(world: TestSandbox): Promise<void> {
 }
 
 describe("the same seed", () => {
-  it("gives the same orders, events and timestamps; another seed others", async () => {
+  it("produces the same orders, events and timestamps, and another seed others", async () => {
     const options = { speed: 4, trafficPerMinute: 1 };
     const seen: string[] = [];
     for (const seed of [11, 11, 12]) {
@@ -63,7 +63,7 @@ describe("the same seed", () => {
     expect(seen[2]).not.toBe(seen[0]);
   });
 
-  it("gives it again after a reset", async () => {
+  it("reproduces them after a reset", async () => {
     const world = await open({ speed: 4, trafficPerMinute: 1, seed: 11 });
     await live(world);
     const first = await lookAt(world);
@@ -73,7 +73,7 @@ describe("the same seed", () => {
     expect(await lookAt(world)).toBe(first);
   });
 
-  it("holds the world still between two moves of the clock, even what is due meanwhile", async () => {
+  it("changes nothing between two moves of the clock, even what is due", async () => {
     const world = await open({ speed: 100_000 });
     const { references } = await world.steer("POST", "/orders", { count: 30 });
     await world.sandbox.idle();
@@ -96,7 +96,7 @@ describe("the same seed", () => {
 });
 
 describe("the fleet", () => {
-  it("moves live orders to the end by itself, and test orders never", async () => {
+  it("moves live orders to the end, and never test orders", async () => {
     const world = await open({ speed: 10 });
     const { references } = await world.steer("POST", "/orders", { count: 5 });
     await world.steer("POST", "/orders", { count: 3, mode: "test" });
@@ -112,7 +112,7 @@ describe("the fleet", () => {
     expect(tests.orders.map((order: { status: string }) => order.status)).toEqual(Array(3).fill("created"));
   });
 
-  it("stands still at speed 0 and starts when it is turned up, also by a restart", async () => {
+  it("stops at speed 0 and starts when the speed is raised, also by a restart", async () => {
     const database = await makeTestDatabase();
     const options = { databaseUrl: database.url, port: 0, clock: "virtual", rateLimits: false } as const;
     const still = await startSandbox({ ...options, speed: 0 });
@@ -130,7 +130,7 @@ describe("the fleet", () => {
     await database.drop();
   });
 
-  it("cancels now and then, but only what the sandbox ordered itself", async () => {
+  it("cancels some orders, but only those that the sandbox created", async () => {
     const world = await open({ speed: 20, trafficPerMinute: 30, seed: 3 });
     await world.sandbox.advance(4 * 60_000);
     await world.steer("POST", "/dials", { ordersPerMinute: 0 });
@@ -147,7 +147,7 @@ describe("the fleet", () => {
 });
 
 describe("traffic", () => {
-  it("comes at the pace that is set, and not on an unpaid subscription", async () => {
+  it("comes at the configured pace, and not with an unpaid subscription", async () => {
     const world = await open({ trafficPerMinute: 6 });
     const count = async () => (await world.steer("GET", "/orders")).orders.length;
     await world.sandbox.advance(60_000);
@@ -161,7 +161,7 @@ describe("traffic", () => {
   });
 
   it.each([7, 0.5, 59.9])(
-    "is %s a minute also where that is no whole number of milliseconds",
+    "is %s a minute even when that is not a whole number of milliseconds",
     async (pace) => {
       const world = await open({ trafficPerMinute: pace });
       await world.sandbox.advance(120_000);
@@ -169,7 +169,7 @@ describe("traffic", () => {
     },
   );
 
-  it("stops while no branch takes orders", async () => {
+  it("stops while no branch accepts orders", async () => {
     const world = await open({ trafficPerMinute: 6 });
     const { organizations } = await world.steer("GET", "/state");
     for (const { branchId } of organizations[1].branches) {
@@ -181,7 +181,7 @@ describe("traffic", () => {
 });
 
 describe("real time", () => {
-  it("makes orders, moves them and sends their events without being asked", async () => {
+  it("creates orders, moves them and sends their events automatically", async () => {
     const receiver = await receiveEvents();
     const webhooks = { live: { url: receiver.url, secret: SANDBOX_SECRET } };
     await open({ clock: "real", speed: 6_000, trafficPerMinute: 600, webhooks });
@@ -198,7 +198,7 @@ describe("real time", () => {
 });
 
 describe("a restart", () => {
-  it("keeps the world, unless it is asked for another seed", async () => {
+  it("keeps the world unless another seed is requested", async () => {
     const database = await makeTestDatabase();
     const options = {
       databaseUrl: database.url,
@@ -231,7 +231,7 @@ describe("a restart", () => {
     expect(performance.now() - startedMs).toBeLessThan(20_000);
   });
 
-  it("is refused with a clear word when the database or the port cannot be had", async () => {
+  it("is refused with a clear message when the database or the port is unavailable", async () => {
     const away = startSandbox({ databaseUrl: "postgres://nobody@127.0.0.1:1/none", port: 0 });
     await expect(away).rejects.toMatchObject({ name: "UnavailableError" });
     const world = await open();
@@ -243,7 +243,7 @@ describe("a restart", () => {
 });
 
 describe("the database", () => {
-  it("may close every connection; the sandbox goes on with new ones", async () => {
+  it("may close every connection; the sandbox continues with new ones", async () => {
     const database = await makeTestDatabase();
     const options = { databaseUrl: database.url, port: 0, speed: 6_000, trafficPerMinute: 600 };
     const sandbox = await startSandbox({ ...options, rateLimits: false });
@@ -267,7 +267,7 @@ describe("the database", () => {
     await database.drop();
   });
 
-  it("takes one sandbox at a time", async () => {
+  it("accepts one sandbox at a time", async () => {
     const database = await makeTestDatabase();
     const options = { databaseUrl: database.url, port: 0 };
     const first = await startSandbox(options);
@@ -278,7 +278,7 @@ describe("the database", () => {
     await database.drop();
   });
 
-  it("is let go of when the options are refused", async () => {
+  it("is released when the options are refused", async () => {
     const database = await makeTestDatabase();
     const hook = { url: "http://127.0.0.1:1/", secret: "whsec_" };
     const refused = startSandbox({ databaseUrl: database.url, port: 0, webhooks: { live: hook } });
@@ -289,7 +289,7 @@ describe("the database", () => {
 });
 
 describe("a past", () => {
-  it("is made in any size, the same for the same seed, with charges and without events", async () => {
+  it("is created in any size, the same for the same seed, with charges and without events", async () => {
     const world = await open();
     const period = { since: "2025-12-01T00:00:00Z", until: "2026-01-05T00:00:00Z" };
     expect(await world.steer("POST", "/seed", { orders: 3_000, ...period })).toEqual({ orders: 3_000 });
@@ -307,7 +307,7 @@ describe("a past", () => {
     expect((await world.steer("GET", "/orders")).orders).toEqual(first);
   });
 
-  it("goes on with orders of today, and its open ones are delivered", async () => {
+  it("continues with today's orders, and its open ones are delivered", async () => {
     const world = await open({ speed: 10 });
     await world.steer("POST", "/seed", {
       orders: 500,
@@ -325,7 +325,7 @@ describe("a past", () => {
     expect(await open_()).toBe(0);
   });
 
-  it("is listed from an index in both directions, whatever is filtered", async () => {
+  it("is listed from an index in both directions, whatever the filter", async () => {
     const world = await open();
     await world.steer("POST", "/seed", { orders: 60_000 });
     const queries = [
