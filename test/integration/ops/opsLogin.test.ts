@@ -148,7 +148,7 @@ describe("the login form", () => {
     expect(JSON.stringify(lines)).not.toContain("guess");
   });
 
-  it("does not take what a page loads by itself for a person's use", async () => {
+  it("does not count a page's own requests as use of the session", async () => {
     const url = await start();
     const cookie = await logIn(url);
     const seenAt = async () =>
