@@ -32,9 +32,14 @@ export const changeSchema = z.object({
 
 /**
  * A change as JSON text. `before` and `after` are the provider's unchanged orders, so the text is concatenated instead
- * of made by `JSON.stringify`; it may contain line breaks. `epoch` belongs to the change's position.
+ * of made by `JSON.stringify`; it may contain line breaks. `epoch` belongs to the change's position. `show`
+ * replaces the text of an order; null omits it.
  */
-export function writeChange(change: Change, epoch: string): string {
+export function writeChange(
+  change: Change,
+  epoch: string,
+  show: (order: string) => string | null = (order) => order,
+): string {
   const { via, eventId, eventType } = change;
   const head = {
     position: writeFeedCursor({ ...change, epoch }),
@@ -49,7 +54,10 @@ export function writeChange(change: Change, epoch: string): string {
     changedFields: listChanged(change),
   };
   const members = JSON.stringify(head).slice(0, -1);
-  return `${members},"before":${change.before ?? "null"},"after":${change.after ?? "null"}}`;
+  const [before, after] = [change.before, change.after].map((order) =>
+    order === null ? "null" : (show(order) ?? "null"),
+  );
+  return `${members},"before":${before},"after":${after}}`;
 }
 
 /** All fields for a new order; null if `before` or `after` is no longer kept. */

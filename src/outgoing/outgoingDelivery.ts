@@ -1,3 +1,4 @@
+import type { OutgoingFields } from "../domain/order/outgoing.ts";
 import type { Pool } from "../database/database.ts";
 import { claimDelivery, recordAttempt } from "./outgoingAttempt.sql.ts";
 import type { AttemptOutcome, ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
@@ -14,11 +15,17 @@ export type SendResult =
 /** Signs a message and posts it; never throws. */
 export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
+/** One of the business's own endpoints, as far as sending matters. */
+export interface OutgoingEndpoint {
+  readonly send: SendMessage;
+  readonly fields: OutgoingFields;
+}
+
 /**
- * Waits after the first failure, the second, and so on; after the last a delivery is dead. The total is two and a half
- * days.
+ * Waits after the first failure, the second, and so on, as Standard Webhooks recommends; after the last a delivery is
+ * dead. The total is a little over three days.
  */
-const RETRY_SECONDS = [5, 30, 120, 600, 1_800, 7_200, 18_000, 36_000, 57_600, 86_400];
+const RETRY_SECONDS = [5, 300, 1_800, 7_200, 18_000, 36_000, 50_400, 72_000, 86_400];
 /** Random extra share of the wait, so that deliveries that failed together do not retry together. */
 const JITTER = 0.2;
 /** Longer than any attempt takes. */
@@ -36,7 +43,7 @@ export type DeliverResult = "over" | { readonly againAfterMs: number };
  */
 export function makeDeliver(deps: {
   pool: Pool;
-  endpoints: ReadonlyMap<string, SendMessage>;
+  endpoints: ReadonlyMap<string, OutgoingEndpoint>;
   logger: Logger;
   random: () => number;
   /** For tests, which do not wait for the product's spans. */
@@ -51,10 +58,10 @@ export function makeDeliver(deps: {
       await recordAttempt(pool, { deliveryId, outcome: "change_removed", result: "dead" });
       return "over";
     }
-    const send = endpoints.get(claim.endpointId);
+    const endpoint = endpoints.get(claim.endpointId);
     // No longer configured; it waits in the table until it is again.
-    if (send === undefined) return "over";
-    const answer = await send(writeMessage(claim));
+    if (endpoint === undefined) return "over";
+    const answer = await endpoint.send(writeMessage(claim, endpoint.fields));
     const attempt: AttemptOutcome = {
       deliveryId,
       ...judgeAnswer(answer, { waitSeconds: retrySeconds[claim.attempt - 1], chance: random() }),

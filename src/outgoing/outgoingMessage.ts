@@ -1,9 +1,10 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
-import type { OutgoingType } from "../domain/order/outgoing.ts";
+import type { OutgoingFields, OutgoingType } from "../domain/order/outgoing.ts";
 import type { Change } from "../changes/changeFeed.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
 import { writeFeedCursor } from "../changes/feedCursor.ts";
+import { redactOrder } from "../wire/redactOrder.ts";
 import type { ClaimedDelivery, MissedChanges } from "./outgoingAttempt.sql.ts";
 
 export interface OutgoingMessage {
@@ -23,16 +24,29 @@ type WrittenChange = Pick<
 type Sent<Claim> = Omit<Claim, "endpointId" | "attempt">;
 
 /** The message about a change, or about changes that were missed. */
-export function writeMessage(claim: Sent<ClaimedDelivery> | Sent<MissedChanges>): OutgoingMessage {
-  return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim);
+export function writeMessage(
+  claim: Sent<ClaimedDelivery> | Sent<MissedChanges>,
+  fields: OutgoingFields,
+): OutgoingMessage {
+  return claim.kind === "missed" ? writeMissed(claim) : writeChanged(claim, fields);
 }
+
+/** What a message shows of an order; null: nothing. */
+export const SHOWN_ORDER: Readonly<Record<OutgoingFields, (order: string) => string | null>> = {
+  all: (order) => order,
+  redacted: redactOrder,
+  thin: () => null,
+};
 
 /**
  * In the format of Standard Webhooks: `type`, `timestamp` (our time of the change), `source`, and `data`, the change as
  * in the feed.
  */
-function writeChanged({ epoch, type, change }: Sent<ClaimedDelivery>): OutgoingMessage {
-  return wrapChange({ ...change, type, text: writeChange(change, epoch) });
+function writeChanged(
+  { epoch, type, change }: Sent<ClaimedDelivery>,
+  fields: OutgoingFields,
+): OutgoingMessage {
+  return wrapChange({ ...change, type, text: writeChange(change, epoch, SHOWN_ORDER[fields]) });
 }
 
 /** The message about a change whose JSON is `text`. */

@@ -16,9 +16,9 @@ export async function startOutgoing(deps: RoleDeps & Queues): Promise<void> {
   if (queue === undefined) return;
   const pool = openPool(deps, OUTGOING_POOL);
   const endpoints = new Map(
-    outgoingWebhooks.map(({ endpointId, url, secrets, allowPrivate }) => {
+    outgoingWebhooks.map(({ endpointId, url, secrets, allowPrivate, fields }) => {
       const sign = makeStandardSigner(secrets);
-      return [endpointId, makeSend({ url, sign, clock, allowPrivate })] as const;
+      return [endpointId, { send: makeSend({ url, sign, clock, allowPrivate }), fields }] as const;
     }),
   );
   const deliver = makeDeliver({ pool, endpoints, logger, random: Math.random });

@@ -1,12 +1,14 @@
 import { readFile } from "node:fs/promises";
+import { Option } from "commander";
 import type { Command } from "commander";
 import { createMirrorClient } from "../../client/mirrorClient.ts";
-import type { Change, FollowState } from "../../client/mirrorClient.ts";
+import type { Change, FollowState, Order } from "../../client/mirrorClient.ts";
 import { ConfigurationError } from "../../domain/errors.ts";
 import { parseInstant } from "../../domain/order/instant.ts";
-import { outgoingTypeOf } from "../../domain/order/outgoing.ts";
+import { OUTGOING_FIELDS, outgoingTypeOf } from "../../domain/order/outgoing.ts";
+import type { OutgoingFields } from "../../domain/order/outgoing.ts";
 import type { SendMessage, SendResult } from "../../outgoing/outgoingDelivery.ts";
-import { wrapChange } from "../../outgoing/outgoingMessage.ts";
+import { SHOWN_ORDER, wrapChange } from "../../outgoing/outgoingMessage.ts";
 import type { OutgoingMessage } from "../../outgoing/outgoingMessage.ts";
 import { makeSend } from "../../outgoing/outgoingSend.ts";
 import { ProviderRefusedError } from "../../provider/errors.ts";
@@ -27,6 +29,7 @@ interface Options {
   readonly source: string;
   readonly after: string;
   readonly state: string;
+  readonly fields: OutgoingFields;
   readonly json?: boolean;
 }
 
@@ -41,12 +44,17 @@ export function addListenCommand(program: Command): void {
     .option("--source <id>", "the source, which must be that of the token", "live")
     .option("--after <position>", "where the first run begins: latest, beginning or a position", "latest")
     .option("--state <file>", "keeps the position and the signing secret", ".order-mirror-listen")
+    .addOption(
+      new Option("--fields <which>", "what a message shows of the order, as in OUTGOING_WEBHOOKS_FILE")
+        .choices(OUTGOING_FIELDS)
+        .default("redacted"),
+    )
     .option("--json", "print each message as a line of JSON")
     .action((options: Options) => runUntilInterrupted((signal) => listen(options, signal)));
 }
 
 async function listen(options: Options, signal: AbortSignal): Promise<void> {
-  const { source, after, state } = options;
+  const { source, after, state, fields } = options;
   const config = readConfig();
   const url = readAddress(options.forward);
   const demo = await findRunningDemo(config.dataDir);
@@ -58,8 +66,10 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
   const send = makeSend({ url, sign, clock: systemClock, allowPrivate: true });
   printNotice(`Changes of ${source} on ${baseUrl} go to ${url}. Signing secret: ${secret}`);
   try {
-    for await (const change of mirror.changes({ after, store, signal, onState: printState }))
-      await deliver({ change, source, send, signal, json: options.json === true });
+    for await (const change of mirror.changes({ after, store, signal, onState: printState })) {
+      const message = writeChangeMessage(change, { sourceId: source, fields });
+      await deliver({ change, message, send, signal, json: options.json === true });
+    }
   } catch (error) {
     if (signal.aborted && error === signal.reason) return;
     if (!(error instanceof ProviderRefusedError) || error.code !== "feed_restarted") throw error;
@@ -74,13 +84,12 @@ async function listen(options: Options, signal: AbortSignal): Promise<void> {
 /** Sends until the message is accepted: the next one may need it. */
 async function deliver(deps: {
   change: Change;
-  source: string;
+  message: OutgoingMessage;
   send: SendMessage;
   signal: AbortSignal;
   json: boolean;
 }): Promise<void> {
-  const { change, source, send, signal } = deps;
-  const message = writeChangeMessage(change, source);
+  const { change, message, send, signal } = deps;
   for (let attempt = 1; ; attempt += 1) {
     const answer = await send(message);
     const accepted = isAccepted(answer);
@@ -93,8 +102,15 @@ async function deliver(deps: {
 }
 
 /** The message that an endpoint of outgoing webhooks gets for the change. */
-function writeChangeMessage(change: Change, sourceId: string): OutgoingMessage {
+function writeChangeMessage(
+  change: Change,
+  { sourceId, fields }: { sourceId: string; fields: OutgoingFields },
+): OutgoingMessage {
   const { verdict } = change;
+  const show = (order: Order | null) => {
+    const shown = order === null ? null : SHOWN_ORDER[fields](JSON.stringify(order));
+    return shown === null ? null : (JSON.parse(shown) as unknown);
+  };
   if (verdict === "snapshot") throw new TypeError("the feed has no snapshots");
   return wrapChange({
     ...change,
@@ -103,7 +119,7 @@ function writeChangeMessage(change: Change, sourceId: string): OutgoingMessage {
     type: outgoingTypeOf(change),
     version: parseInstant(change.updatedAt),
     changedAt: parseInstant(change.changedAt),
-    text: JSON.stringify(change),
+    text: JSON.stringify({ ...change, before: show(change.before), after: show(change.after) }),
   });
 }
 

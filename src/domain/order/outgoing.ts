@@ -13,3 +13,7 @@ export function outgoingTypeOf(change: {
   if (change.revision === 1) return "order.new";
   return change.status === change.previousStatus ? "order.changed" : "order.status_changed";
 }
+
+/** How much of an order a message shows: without personal data, everything, or only that it has changed. */
+export const OUTGOING_FIELDS = ["redacted", "all", "thin"] as const;
+export type OutgoingFields = (typeof OUTGOING_FIELDS)[number];

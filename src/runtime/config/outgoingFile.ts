@@ -1,7 +1,7 @@
 import path from "node:path";
 import { z } from "zod";
-import { OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
-import type { OutgoingType } from "../../domain/order/outgoing.ts";
+import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../domain/order/outgoing.ts";
+import type { OutgoingFields, OutgoingType } from "../../domain/order/outgoing.ts";
 import { isPrivateAddress, literalAddress } from "../http/privateAddress.ts";
 import { makeSecretReader, readListFile } from "./listFile.ts";
 import { namesThisMachine } from "./loopback.ts";
@@ -21,6 +21,7 @@ export interface OutgoingWebhook {
   readonly types: readonly OutgoingType[] | null;
   /** Only changes to one of these statuses; null: all. */
   readonly statuses: readonly string[] | null;
+  readonly fields: OutgoingFields;
 }
 
 const VARIABLE = "OUTGOING_WEBHOOKS_FILE";
@@ -39,6 +40,8 @@ const webhookSchema = z.strictObject({
   sources: z.array(z.string()).min(1),
   events: z.array(z.enum(OUTGOING_TYPES)).min(1).optional(),
   statuses: z.array(z.string().min(1).max(STATUS_LENGTH_MAX)).min(1).optional(),
+  // Whoever wants people's names and addresses in another system has to say so.
+  fields: z.enum(OUTGOING_FIELDS).default("redacted"),
 });
 
 /** The endpoints in OUTGOING_WEBHOOKS_FILE. File names in it are relative to its folder. */
@@ -78,6 +81,7 @@ export function readOutgoingFile(deps: {
       sourceIds: [...new Set(webhook.sources)],
       types: webhook.events ?? null,
       statuses: webhook.statuses ?? null,
+      fields: webhook.fields,
     };
   });
 }

@@ -91,7 +91,7 @@ async function sendOutgoing(): Promise<WebhookMessage[]> {
   };
   const deliver = makeDeliver({
     pool,
-    endpoints: new Map([["erp", send]]),
+    endpoints: new Map([["erp", { send, fields: "redacted" as const }]]),
     logger: silentLogger,
     random: () => 0,
   });

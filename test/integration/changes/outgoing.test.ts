@@ -29,7 +29,8 @@ import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
-import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
+import { redactOrder } from "../../../src/wire/redactOrder.ts";
+import { addSource, at, makeOrder, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 import type { OrderSketch } from "../../support/mirror/orders.ts";
 import { redisAvailable, startRedis } from "../../support/servers/redis.ts";
 import type { TestRedis } from "../../support/servers/redis.ts";
@@ -117,7 +118,7 @@ async function start(
   const sign = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: SECRET });
   const ids = new Set(subscriptions.map(({ endpointId }) => endpointId));
   const send = makeSend({ url: address, sign, clock: systemClock, timeoutMs });
-  const endpoints = new Map([...ids].map((id) => [id, send] as const));
+  const endpoints = new Map([...ids].map((id) => [id, { send, fields: "all" }] as const));
   const deliver = makeDeliver({ pool, endpoints, random: () => 0, retrySeconds: RETRY_SECONDS, ...common });
   const consumer = await queue.consume(deliver);
   const dispatch = makeOutgoingDispatch({
@@ -397,4 +398,21 @@ describe.skipIf(!redisAvailable)("outgoing webhooks with the queue in Redis", ()
       60_000,
     );
   });
+});
+
+it("redacts as erasure does", async () => {
+  const order = { ...makeOrder({ reference: "A", updatedAt: at(1) }), customer: { phone: "+31" }, note: "x" };
+  const branch = { id: "b1", reference: "centre", phone: "+31" };
+  for (const raw of [
+    JSON.stringify(order),
+    JSON.stringify({ ...order, branch }),
+    '{"reference":"A","status":"created"}',
+  ]) {
+    const { rows } = await pool.query<{ redacted: object }>(
+      "select mirror.redact_order($1::json, 'A', 'created') as redacted",
+      [raw],
+    );
+    const own = { erased: true, externalOrderId: null };
+    expect({ ...(JSON.parse(redactOrder(raw)) as object), ...own }).toEqual(rows[0]?.redacted);
+  }
 });

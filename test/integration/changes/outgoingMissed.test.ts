@@ -62,7 +62,7 @@ async function tell(endpointId = "erp"): Promise<Sent[]> {
   };
   const deliver = makeDeliver({
     pool,
-    endpoints: new Map([[endpointId, send]]),
+    endpoints: new Map([[endpointId, { send, fields: "all" as const }]]),
     logger: silentLogger,
     random: () => 0,
   });

@@ -9,7 +9,7 @@ import type { OpenAPI3 } from "openapi-typescript";
 import { expect, it, onTestFinished } from "vitest";
 import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
-import { OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
+import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
 import { at, makeOrder } from "../../support/mirror/orders.ts";
@@ -112,12 +112,15 @@ it("describes what endpoints of outgoing webhooks get", () => {
     after: JSON.stringify(makeOrder({ reference: "A", updatedAt: at(1) })),
   } as const;
   const read = ({ body }: { body: Buffer }): unknown => JSON.parse(body.toString());
-  for (const type of OUTGOING_TYPES) {
-    const message = read(writeMessage({ kind: "claimed", epoch: "0123456789ab", type, change }));
+  const kinds = OUTGOING_TYPES.flatMap((type) => OUTGOING_FIELDS.map((fields) => [type, fields] as const));
+  for (const [type, fields] of kinds) {
+    const message = read(writeMessage({ kind: "claimed", epoch: "0123456789ab", type, change }, fields));
     expect(makeCheck(type).safeParse(message).error).toBeUndefined();
     expect(makeCheck(type).safeParse({ ...(message as object), data: {} }).success).toBe(false);
   }
   const gap = { after: 1n, through: 3n, foundAt: parseInstant(at(1)) };
-  const missed = read(writeMessage({ kind: "missed", epoch: "0123456789ab", sourceId: "live", ...gap }));
+  const missed = read(
+    writeMessage({ kind: "missed", epoch: "0123456789ab", sourceId: "live", ...gap }, "thin"),
+  );
   expect(makeCheck("changes.missed").safeParse(missed).error).toBeUndefined();
 });

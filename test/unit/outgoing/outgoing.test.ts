@@ -1,3 +1,5 @@
+import type { OutgoingFields } from "../../../src/domain/order/outgoing.ts";
+import { makeOrder } from "../../support/mirror/orders.ts";
 import { describe, expect, it } from "vitest";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
 import type { Change } from "../../../src/changes/changeFeed.sql.ts";
@@ -60,8 +62,8 @@ it("a message is the change as the feed tells it, under an id that stays the sam
     before: '{"reference":"A","n": 1.0}',
     after: '{"reference":"A","n": 12345678901234567890}',
   };
-  const write = (epoch: string, changed: Change) =>
-    writeMessage({ kind: "claimed", epoch, type: "order.status_changed", change: changed });
+  const write = (epoch: string, changed: Change, fields: OutgoingFields = "all") =>
+    writeMessage({ kind: "claimed", epoch, type: "order.status_changed", change: changed }, fields);
   const { id, body } = write("0123456789ab", change);
   expect(id).toMatch(/^msg_[0-9a-f]{32}$/);
   expect(write("ba9876543210", { ...change, position: 3n, digest: "00000000" }).id).toBe(id);
@@ -80,4 +82,21 @@ it("a message is the change as the feed tells it, under an id that stays the sam
       changedFields: ["/n"],
     },
   });
+  const person = { name: "Jansen" };
+  const raw = JSON.stringify({
+    ...makeOrder({ reference: "A", updatedAt: "2026-03-01T09:00:01Z" }),
+    externalOrderId: "Jansen 7",
+    customer: person,
+    fleet: { name: person, driver: "Jansen" },
+    branch: { id: "b1", reference: "centre", manager: "Jansen" },
+  });
+  const personal = { ...change, before: null, after: raw, revision: 1 };
+  for (const fields of ["redacted", "thin"] as const) {
+    const message = write("0123456789ab", personal, fields);
+    expect(message.id).toBe(write("0123456789ab", personal).id);
+    expect(message.body.toString()).not.toContain("Jansen");
+    const { data } = JSON.parse(message.body.toString()) as { data: Record<string, unknown> };
+    expect(data["changedFields"]).toContain("/customer");
+    expect([fields, data["before"], data["after"] === null]).toEqual([fields, null, fields === "thin"]);
+  }
 });

@@ -665,6 +665,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
       sources: ["live", "live"],
       events,
       statuses: ["picked_up"],
+      fields: "thin",
     });
     expect(load(env).outgoingWebhooks).toEqual([
       {
@@ -675,6 +676,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         sourceIds: ["live"],
         types: null,
         statuses: null,
+        fields: "redacted",
       },
       {
         endpointId: "bi",
@@ -684,6 +686,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
         sourceIds: ["live"],
         types: events,
         statuses: ["picked_up"],
+        fields: "thin",
       },
     ]);
   });

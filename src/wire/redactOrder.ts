@@ -1,0 +1,38 @@
+/** A value of JSON that has no parts. */
+type Plain = string | number | boolean | null;
+
+/**
+ * An order object without personal data: reference, status, times, fleet and branch stay. Its fields are listed one by
+ * one, as in mirror.redact_order, so that a field that the provider adds later is not included.
+ */
+export function redactOrder(raw: string): string {
+  const order = membersOf(JSON.parse(raw));
+  const schedule = membersOf(order["schedule"]);
+  const resolved = membersOf(schedule["resolved"]);
+  return JSON.stringify({
+    ...pick(order, ["reference", "status", "livemode"]),
+    fleet: pick(membersOf(order["fleet"]), ["name"]),
+    schedule: {
+      ...pick(schedule, ["mode"]),
+      resolved: pick(resolved, ["pickupTime", "deliveryTime", "basis"]),
+    },
+    ...pick(order, ["pickupTime", "deliveryTime", "realPickupTime", "realDeliveryTime", "updatedAt"]),
+    branch: pick(membersOf(order["branch"]), ["id", "reference"]),
+  });
+}
+
+type Members = Readonly<Record<string, unknown>>;
+
+function membersOf(value: unknown): Members {
+  return typeof value === "object" && value !== null ? (value as Members) : {};
+}
+
+/** Only plain values: an object in the place of a text may be anything. */
+function pick(members: Members, names: readonly string[]): Record<string, Plain> {
+  return Object.fromEntries(
+    names.map((name) => {
+      const value = members[name] ?? null;
+      return [name, typeof value === "object" ? null : (value as Plain)];
+    }),
+  );
+}
