@@ -31,6 +31,19 @@ const PROVIDER = {
   DELIVERY_LIVE_WEBHOOK_SECRETS: WEBHOOK_SECRET,
 };
 
+it("refuses an older Node in one sentence", async () => {
+  const pretend = "Object.defineProperty(process.versions, 'node', { value: '18.20.8' })";
+  const { code, stderr } = await startProgram(
+    ["status"],
+    {},
+    { nodeOptions: ["--import", `data:text/javascript,${pretend}`] },
+  ).ended;
+  expect(stderr).toBe(
+    "order-mirror: Node 18.20.8 is too old.\n  fix: Install Node 20.19 or newer, preferably the current LTS.\n",
+  );
+  expect(code).toBe(2);
+});
+
 describe("wrong configuration ends with code 2 and names every fault at once", () => {
   it("lists all problems together, and no secret", async () => {
     const ending = await runProgram(["up"], {

@@ -36,6 +36,7 @@ for (const [program, what] of [
   ["systemd-analyze", "the examination of the systemd units"],
   ["nginx", "the configuration of nginx"],
   ["caddy", "the configuration of Caddy"],
+  ["docker-compose", "the check of docker-compose.yml"],
 ] as const) {
   // oxlint-disable-next-line no-console -- whoever runs the tests must know what they did not prove
   if (!has(program)) console.warn(`NOT RUN: ${what}; install ${program}.`);
@@ -268,6 +269,18 @@ it.runIf(has("caddy"))("Caddy understands the page's configuration", LONG, async
     env: { ...process.env, HOME: home },
   });
   expect(stdout).toContain("127.0.0.1:3000");
+});
+
+it.runIf(has("docker-compose"))("Compose understands docker-compose.yml", LONG, async () => {
+  const { stdout } = await run("docker-compose", ["config", "--services"], { cwd: ROOT });
+  expect(stdout.trim().split("\n").sort()).toEqual([
+    "migrate",
+    "poller",
+    "postgres",
+    "valkey",
+    "web",
+    "worker",
+  ]);
 });
 
 it("names each migration in docs/upgrading.md", async () => {
