@@ -1,6 +1,4 @@
 import { hash } from "node:crypto";
-import { existsSync, readFileSync } from "node:fs";
-import path from "node:path";
 import { describe, expect, it } from "vitest";
 import { identifyScheme } from "../../../src/signature/identify/identifyScheme.ts";
 import { PRESETS } from "../../../src/signature/presets.ts";
@@ -129,49 +127,5 @@ describe("identifying a scheme", () => {
     };
     expect(identify({ request: unsigned, secret: "s" })).toMatchObject({ matches: [], lookedAt: [] });
     expect(identify({ ...capture(loadScheme("github")), secret: "" }).matches).toEqual([]);
-  });
-});
-
-interface Vector {
-  id: string;
-  secrets: string[];
-  headers: Record<string, string>;
-  body?: string;
-  bodyRepeat?: [string, number];
-  now: number;
-  valid: boolean;
-}
-
-/** Public vectors; they lie beside the checkout, not in it. */
-const FOLDER = path.resolve(import.meta.dirname, "../../../../shared/vectors/signatures");
-const present = existsSync(FOLDER);
-if (!present) process.stderr.write(`NOT RUN: identifying the public vectors; there is no ${FOLDER}.\n`);
-
-describe.runIf(present).each(["standard-webhooks.json", "convoy-shared.json"])("vectors of %s", (file) => {
-  const { vectors } = present
-    ? (JSON.parse(readFileSync(path.join(FOLDER, file), "utf8")) as { vectors: Vector[] })
-    : { vectors: [] };
-  const valid = vectors.filter((vector) => vector.valid);
-
-  it.each(valid.map((vector) => [vector.id, vector] as const))("%s is identified", (_id, vector) => {
-    const [text, times] = vector.bodyRepeat ?? [vector.body ?? "", 1];
-    const headersDistinct = Object.fromEntries(
-      Object.entries(vector.headers).map(([name, value]) => [name.toLowerCase(), [value]]),
-    );
-    const request = { headersDistinct, body: Buffer.from(text.repeat(times)) };
-    const found = vector.secrets.flatMap(
-      (secret) => identifyScheme({ requests: [request], secret, nowSeconds: vector.now }).matches,
-    );
-    const verifies = ({ setting }: { setting: string }) =>
-      vector.secrets.some((secret) => {
-        try {
-          const verifier = loadVerifier({ scheme: loadScheme(setting), secrets: [secret] });
-          return verifier.verify({ ...request, nowSeconds: vector.now }).valid;
-        } catch {
-          return false;
-        }
-      });
-    expect(found.length).toBeGreaterThan(0);
-    expect(found.every(verifies)).toBe(true);
   });
 });
