@@ -38,7 +38,14 @@ export interface Claim {
 }
 
 /** What a request claims, or why it cannot be verified. One of the claims must prove true. */
-export type Reading = { readonly claims: readonly Claim[]; readonly id: string | null } | SignatureRefusal;
+export type Reading =
+  | {
+      readonly claims: readonly Claim[];
+      readonly id: string | null;
+      /** When the request was signed, as it says, in seconds since 1970. */
+      readonly signedAt?: number | undefined;
+    }
+  | SignatureRefusal;
 
 export type ReadRequest = (request: SignedRequest) => Reading;
 

@@ -3,7 +3,7 @@ import type { Seal, Signable } from "./claim.ts";
 import { algorithmOf } from "./scheme.ts";
 import type { Scheme } from "./scheme.ts";
 import { readSigningKey } from "./secrets.ts";
-import { makeWriter } from "./verifier.ts";
+import { formOf } from "./verifier.ts";
 
 export interface SignerOptions {
   readonly scheme: Scheme;
@@ -35,7 +35,7 @@ export function makeSealer({ scheme, secret, url }: SignerOptions): (signable: S
     throw new ConfigurationError(
       "The secret to sign with is empty, repeats a short pattern, or does not fit the scheme.",
     );
-  const write = makeWriter(scheme, { url });
+  const { write } = formOf(scheme, { url });
   const algorithm = algorithmOf(scheme);
   return (signable) => {
     const draft = write(signable);

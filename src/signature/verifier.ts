@@ -66,7 +66,7 @@ export function loadVerifier({ scheme, secrets, url }: VerifierOptions): Verifie
 
   const algorithm = algorithmOf(scheme);
   const { bodyBytesMax = Infinity, signaturesMax } = algorithm.key === "shared" ? {} : PUBLIC_KEY_LIMITS;
-  const read = makeReader(scheme, { url, signaturesMax });
+  const { read } = formOf(scheme, { url, signaturesMax });
 
   const verify = (request: SignedRequest): Verdict => {
     const reading = read(request);
@@ -86,34 +86,17 @@ export function needsUrl(scheme: Scheme): boolean {
   return scheme.form === "http-message" && messageNeedsUrl(scheme);
 }
 
-function makeReader(scheme: Scheme, options: FormOptions): ReadRequest {
+/** How requests of a scheme are read and, for senders, written. */
+export function formOf(scheme: Scheme, options: FormOptions): { read: ReadRequest; write: WriteRequest } {
   switch (scheme.form) {
     case "template":
-      return readTemplate(scheme, options);
+      return { read: readTemplate(scheme, options), write: writeTemplate(scheme, options) };
     case "jwt":
-      return readJwt(scheme);
+      return { read: readJwt(scheme), write: writeJwt(scheme) };
     case "http-message":
-      return readMessage(scheme, options);
+      return { read: readMessage(scheme, options), write: writeMessage(scheme, options) };
     case "token":
-      return readToken(scheme);
-    default: {
-      const never: never = scheme;
-      return never;
-    }
-  }
-}
-
-/** The counterpart of the reader, for senders. */
-export function makeWriter(scheme: Scheme, options: FormOptions): WriteRequest {
-  switch (scheme.form) {
-    case "template":
-      return writeTemplate(scheme, options);
-    case "jwt":
-      return writeJwt(scheme);
-    case "http-message":
-      return writeMessage(scheme, options);
-    case "token":
-      return writeToken(scheme);
+      return { read: readToken(scheme), write: writeToken(scheme) };
     default: {
       const never: never = scheme;
       return never;

@@ -30,7 +30,8 @@ export function readJwt(scheme: JwtScheme): ReadRequest {
     const timeProblem = findClaimProblem(scheme, fields, request.nowSeconds);
     if (timeProblem) return timeProblem;
     if (!isHashOf(request.body, fields[scheme.bodyClaim], scheme)) return "body_mismatch";
-    return { claims: [{ signed: [`${head}.${claims}`], signatures: [signature] }], id: null };
+    const signedAt = typeof fields["iat"] === "number" ? fields["iat"] : undefined;
+    return { claims: [{ signed: [`${head}.${claims}`], signatures: [signature] }], id: null, signedAt };
   };
 }
 

@@ -50,6 +50,7 @@ export function readMessage(
     if (inputs.size > signaturesMax) return "too_many_signatures";
     const claims: Claim[] = [];
     let refusal: SignatureRefusal = "signature_malformed";
+    let signedAt: number | undefined;
     for (const [label, input] of inputs) {
       if (scheme.label !== null && scheme.label !== label) continue;
       const value = signatures.get(label)?.[0];
@@ -59,11 +60,13 @@ export function readMessage(
       if (problem) refusal = problem;
       else {
         const signed = makeBase(input, { request, url });
-        if (signed !== undefined) claims.push({ signed: [signed], signatures: [signature] });
+        if (signed === undefined) continue;
+        claims.push({ signed: [signed], signatures: [signature] });
+        signedAt ??= Number(input[1].get("created"));
       }
     }
     if (claims.length === 0) return refusal;
-    return isDigestOf(request) ? { claims, id: null } : "body_mismatch";
+    return isDigestOf(request) ? { claims, id: null, signedAt } : "body_mismatch";
   };
 }
 

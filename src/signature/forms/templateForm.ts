@@ -14,7 +14,7 @@ import { algorithmOf } from "../scheme.ts";
 import type { TemplateScheme } from "../scheme.ts";
 import { endsAtBody, fillTemplate, findDelimiter, hasName, listPlaces, parseTemplate } from "../template.ts";
 import type { TemplatePart, ValueName } from "../template.ts";
-import { findTimeProblem, formatTimestamp } from "../timestamp.ts";
+import { findTimeProblem, formatTimestamp, parseSeconds } from "../timestamp.ts";
 import { fieldPlace, readSingle, sealField, splitUrl } from "./field.ts";
 import type { FormOptions } from "./field.ts";
 
@@ -42,7 +42,8 @@ export function readTemplate(scheme: TemplateScheme, { url, signaturesMax }: For
   const place = fieldPlace(scheme);
   const constants = splitUrl(url);
   const readers = parts.map((part, index) => makeTextReader(scheme, { parts, part, index, constants }));
-  const idAt = parts.findIndex((part) => "name" in part && part.name === "id");
+  const placeOf = (name: ValueName) => parts.findIndex((part) => "name" in part && part.name === name);
+  const [idAt, timeAt] = [placeOf("id"), placeOf("timestamp")];
   const needsBrace = endsAtBody(parts);
 
   return (request): Reading => {
@@ -57,11 +58,9 @@ export function readTemplate(scheme: TemplateScheme, { url, signaturesMax }: For
       if (typeof value === "string") return value;
       texts.push(value?.text);
     }
-    const id = idAt === -1 ? null : (texts[idAt] ?? null);
-    return {
-      claims: [{ signed: fillTemplate(parts, texts, request.body), signatures: found.signatures }],
-      id,
-    };
+    const claims = [{ signed: fillTemplate(parts, texts, request.body), signatures: found.signatures }];
+    const signedAt = parseSeconds(texts[timeAt] ?? "", scheme.timestamp?.unit ?? "s");
+    return { claims, id: texts[idAt] ?? null, signedAt };
   };
 }
 
@@ -71,8 +70,8 @@ export function writeTemplate(scheme: TemplateScheme, { url }: FormOptions): Wri
   const constants = splitUrl(url);
   return (signable): Draft => {
     const texts = new Map<Place, string>();
-    const place = scheme.timestamp === null ? [] : [scheme.timestamp];
-    for (const each of place) texts.set(each, formatTimestamp(signable.nowSeconds, each.unit));
+    const time = formatTimestamp(signable.nowSeconds, scheme.timestamp?.unit ?? "s");
+    if (scheme.timestamp !== null) texts.set(scheme.timestamp, time);
     if (scheme.idHeader !== null) texts.set({ header: scheme.idHeader }, signable.id);
     for (const each of listPlaces(parts)) texts.set(each, valueFor(each, signable));
     const values = [...texts].filter(([each]) => "query" in each);
@@ -85,8 +84,7 @@ export function writeTemplate(scheme: TemplateScheme, { url }: FormOptions): Wri
     const chosen = parts.map((part) => {
       if ("place" in part) return texts.get(part.place);
       if (!("name" in part)) return undefined;
-      if (part.name === "timestamp")
-        return formatTimestamp(signable.nowSeconds, scheme.timestamp?.unit ?? "s");
+      if (part.name === "timestamp") return time;
       if (part.name === "id") return signable.id;
       return part.name === "query" ? query : constants[part.name];
     });
@@ -168,27 +166,33 @@ function makeTextReader(
 
 function makeTimeReader({ timestamp, toleranceSeconds }: TemplateScheme): ReadText | undefined {
   if (!timestamp) return undefined;
-  return ({ request, parts }) => {
-    const values = readPlace(timestamp, request, parts);
-    const [text] = values;
-    if (text === undefined) return "timestamp_missing";
-    if (values.length > 1) return "timestamp_repeated";
-    // The text is signed as received.
-    const { nowSeconds } = request;
-    return findTimeProblem(text, { unit: timestamp.unit, toleranceSeconds, nowSeconds }) ?? { text };
-  };
+  const { unit } = timestamp;
+  // The text is signed as received.
+  return makeReader(timestamp, "timestamp", (text, { nowSeconds }) =>
+    findTimeProblem(text, { unit, toleranceSeconds, nowSeconds }),
+  );
 }
 
 function makeValueReader(
   place: Place,
   { kind, delimiter, lengthMax }: { kind: "id" | "value"; delimiter: string | undefined; lengthMax: number },
 ): ReadText {
+  return makeReader(place, kind, (text) =>
+    text !== "" && isSignable(text, delimiter, lengthMax) ? undefined : `${kind}_malformed`,
+  );
+}
+
+/** Reads the only value in a place, unless something is wrong with it. */
+function makeReader(
+  place: Place,
+  kind: "timestamp" | "id" | "value",
+  findProblem: (text: string, request: SignedRequest) => SignatureRefusal | undefined,
+): ReadText {
   return ({ request, parts }) => {
     const values = readPlace(place, request, parts);
     const [text] = values;
     if (text === undefined) return `${kind}_missing`;
-    if (values.length > 1) return `${kind}_repeated`;
-    return text !== "" && isSignable(text, delimiter, lengthMax) ? { text } : `${kind}_malformed`;
+    return values.length > 1 ? `${kind}_repeated` : (findProblem(text, request) ?? { text });
   };
 }
 

@@ -93,10 +93,11 @@ export function identifyScheme(options: IdentifyOptions): Identification {
   };
 }
 
-function describe(scheme: Scheme, { requests, nowSeconds }: IdentifyOptions): SchemeMatch {
+function describe(scheme: Scheme, options: IdentifyOptions): SchemeMatch {
+  const { requests, nowSeconds } = options;
   const [first] = requests;
   const { setting, preset } = describeSetting(scheme);
-  const signedAt = first && ageOf(scheme, first);
+  const signedAt = first && ageOf(scheme, first, options);
   return {
     setting,
     scheme,

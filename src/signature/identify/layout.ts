@@ -1,4 +1,4 @@
-import { decodeStrictly } from "../encoding.ts";
+import { makeFieldReader } from "../field.ts";
 import { unquote } from "../place.ts";
 import type { TemplateScheme } from "../scheme.ts";
 import type { Candidate, RequestField } from "./candidates.ts";
@@ -84,18 +84,10 @@ function cutAround(candidate: Candidate, { field, lead, separator }: Layout): Su
   return prefersFirst ? first : each;
 }
 
-function countSignatures(
-  { field, bytes, encoding }: Candidate,
-  { lead, separator, prefix, prefixOn }: Surroundings,
-): number {
-  const rest = field.text.slice(lead.length);
-  const parts = separator === "" ? [rest] : rest.split(separator).map((part) => part.trim());
-  let follows = false;
-  return parts.filter((part) => {
-    const isPrefixed = part.startsWith(prefix);
-    if (!isPrefixed && !follows) return false;
-    follows = prefixOn === "first";
-    const text = unquote(isPrefixed ? part.slice(prefix.length) : part);
-    return decodeStrictly(text, encoding)?.length === bytes.length;
-  }).length;
+/** How many signatures of this length the field has, read that way. */
+function countSignatures({ field, bytes, encoding }: Candidate, surroundings: Surroundings): number {
+  const fits = (length: number) => length === bytes.length;
+  const options = { fits, labels: [], signaturesMax: Infinity };
+  const found = makeFieldReader({ ...surroundings, encoding }, options)(field.text);
+  return typeof found === "string" ? 0 : found.signatures.length;
 }
