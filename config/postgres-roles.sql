@@ -92,7 +92,7 @@ grant insert, update, delete on mirror.outgoing_deliveries to order_mirror_worke
 
 -- Poller: record what was read when, and what that proves.
 -- The branches of a source show which organization it belongs to.
-grant update (branch_ids, refused_branches) on mirror.sources to order_mirror_poller;
+grant update (branch_ids, refused_branches, branches_read_at) on mirror.sources to order_mirror_poller;
 grant insert, update on mirror.poll_state, mirror.branches, mirror.period_requests, mirror.announced_statuses,
   mirror.event_delays, mirror.unannounced_changes, mirror.lost_event_cursor, mirror.provider_behaviour to order_mirror_poller;
 grant insert, update, delete on mirror.arrivals to order_mirror_poller;

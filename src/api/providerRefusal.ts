@@ -1,3 +1,4 @@
+import { ConfigurationError } from "../domain/errors.ts";
 import {
   InvalidReferenceError,
   ProviderError,
@@ -20,6 +21,11 @@ const OUTCOME_UNKNOWN =
  */
 export function refuseForProvider(error: unknown): RawAnswer | RefusedRequestError {
   if (error instanceof InvalidReferenceError) return new RefusedRequestError(NO_SUCH_ADDRESS);
+  if (error instanceof ConfigurationError) {
+    // Names of another organization's branches belong into the log.
+    const message = "The mirror's key or address for this source is not the source's own.";
+    return new RefusedRequestError({ status: BAD_GATEWAY, code: "source_key_refused", message });
+  }
   if (!(error instanceof ProviderError)) throw error;
   const { status } = error;
   if (status === UNAUTHORIZED) {

@@ -1,10 +1,12 @@
 import { makeApply } from "../apply/apply.ts";
 import { makeBudget } from "../provider/rate/budget.ts";
+import { makeProviderClient } from "../provider/client.ts";
 import { makeForward } from "../provider/forward.ts";
 import type { Forward } from "../provider/forward.ts";
 import { HALF_LIMITS } from "../provider/rate/policies.ts";
 import type { ReportDeps } from "../api/router.ts";
 import { meterAnswers } from "./background/metering.ts";
+import { makeOwnerCheck } from "./background/ownerCheck.ts";
 import { trackRequestUsage, saveRequestUsage } from "./background/requestUsage.ts";
 import type { RequestUsage } from "./background/requestUsage.ts";
 import { modesOf, openPool } from "./role.ts";
@@ -22,7 +24,8 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
   const pool = openPool(deps, WRITE_POOL);
   const usages: RequestUsage[] = [];
   const senders = new Map<string, Forward>();
-  for (const { sourceId, organization, mode, baseUrl, apiKey } of config.sources) {
+  for (const source of config.sources) {
+    const { sourceId, organization, mode, baseUrl, apiKey } = source;
     // No token may write to it, or there would be a key.
     if (apiKey === null) continue;
     // Limits apply to an organization and mode, all keys together (spec, "Limits").
@@ -32,8 +35,13 @@ export function composeWrites(deps: RoleDeps): ReportDeps["writes"] {
     const usage = trackRequestUsage({ budget: shared, pool, sourceId, purpose: "write" });
     usages.push(usage);
     const { budget } = usage;
-    const onAnswer = meterAnswers(metrics);
-    senders.set(sourceId, makeForward({ baseUrl, apiKey, budget, clock, logger, onAnswer }));
+    const provider = { baseUrl, apiKey, budget, clock, logger, onAnswer: meterAnswers(metrics) };
+    const checkOwner = makeOwnerCheck({ source, client: makeProviderClient(provider), pool, logger });
+    const forward = makeForward(provider);
+    senders.set(sourceId, async (request) => {
+      await checkOwner();
+      return forward(request);
+    });
   }
   saveRequestUsage(deps, usages);
   const onDecisions = composeOnDecisions(deps, pool);

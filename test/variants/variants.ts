@@ -114,6 +114,20 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "what a concurrent writer contradicts goes unnoticed",
+    edits: [
+      {
+        file: "apply/applyBatch.sql.ts",
+        find: "conflict and not resolved or lost as doubtful",
+        replace: "conflict and not resolved as doubtful",
+      },
+    ],
+    caughtBy: {
+      file: "test/integration/apply/apply.test.ts",
+      test: "that contradict each other request a refetch even when they are decided at the same time",
+    },
+  },
+  {
     name: "an order that a page contradicts is skipped silently",
     edits: [
       {
@@ -133,8 +147,8 @@ export const VARIANTS: readonly Variant[] = [
     edits: [
       {
         file: "apply/recordBranches.sql.ts",
-        find: "or s.branch_ids && shown.ids)",
-        replace: "or true)",
+        find: 'const SHARES_BRANCH = "s.branch_ids && shown.ids";',
+        replace: 'const SHARES_BRANCH = "true";',
       },
     ],
     caughtBy: {

@@ -1,6 +1,7 @@
-import { UnavailableError } from "../../domain/errors.ts";
+import { ConfigurationError, UnavailableError } from "../../domain/errors.ts";
 import type { Pool } from "../../database/database.ts";
 import { readNewestReference } from "../../health/serverFacts.sql.ts";
+import { checkOrganization } from "../../poll/tasks/organization.ts";
 import { makeBudget } from "../../provider/rate/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
@@ -46,6 +47,7 @@ async function examineSource(
   if (apiKey === null) return [ok(`${sourceId}: no key is set here; only the poller needs one.`)];
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
+    await checkOrganization({ pool, client, sourceId }, signal);
     const { data } = await client.listBranches({}, { signal });
     const single = await readNewestOrder(pool, { client, sourceId, signal });
     const skew = judgeSkew(client);
@@ -74,6 +76,7 @@ async function readNewestOrder(
 }
 
 function explain(error: unknown, { sourceId, mode, baseUrl }: SourceConfig): Remark {
+  if (error instanceof ConfigurationError) return problem(error.message, error.fix ?? "Check the key.");
   if (error instanceof InvalidApiKeyError) {
     return problem(
       `${sourceId}: the provider does not know the key.`,

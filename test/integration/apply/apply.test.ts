@@ -300,6 +300,33 @@ describe("reads", () => {
     expect(await count("refetches")).toBe(1);
   });
 
+  it("that contradict each other request a refetch even when they are decided at the same time", async () => {
+    const { applyEvents } = makeSut();
+    const pairs = Array.from({ length: 80 }, (_, index) => {
+      // Half of the orders are new, and half are known in an older state.
+      return { reference: `R${index}`, known: index % 2 === 0 };
+    });
+    const known = pairs.filter((pair) => pair.known);
+    await makeSut().applyReads(
+      read(
+        3,
+        known.map(({ reference }) => ({ reference, updatedAt: at(0) })),
+      ),
+    );
+    const put = async (reference: string, status: string) => {
+      const eventId = `${reference} ${status}`;
+      const body = makeEventBody({ id: eventId, order: { reference, updatedAt: at(1), status } });
+      return putIntoInbox(pool, [{ eventId, body }]);
+    };
+    for (const { reference } of pairs) {
+      const sides = [await put(reference, "picked_up"), await put(reference, "delivered")];
+      await Promise.all(sides.map((seqs) => applyEvents(seqs)));
+    }
+    const { rows } = await pool.query<{ reference: string }>("select reference from mirror.refetches");
+    const requested = new Set(rows.map(({ reference }) => reference));
+    expect(pairs.filter(({ reference }) => !requested.has(reference))).toEqual([]);
+  });
+
   it("follow the provider even when a status goes back or leaves cancelled", async () => {
     const { applyReads } = makeSut();
     await applyReads(read(60, [{ reference: "R1", updatedAt: at(1), status: "cancelled" }]));
@@ -463,6 +490,23 @@ describe("the guard in SQL", () => {
     await expect(pool.query("update mirror.orders set version = version - 1")).rejects.toThrow(
       /may not go back/,
     );
+  });
+
+  it("is backed by domains that reject unknown words", async () => {
+    const insert = (via: string, verdict: string) =>
+      pool.query("insert into mirror.history (source_id, via, verdict) values ('live', $1, $2)", [
+        via,
+        verdict,
+      ]);
+    await insert("poll", "stale");
+    await expect(insert("hearsay", "stale")).rejects.toMatchObject({ code: "23514" });
+    await expect(insert("poll", "believed")).rejects.toMatchObject({ code: "23514" });
+    await expect(
+      pool.query(
+        `insert into mirror.changes (source_id, reference, revision, history_id, status, via, version, verdict)
+         values ('live', 'R', 1, 1, 'created', 'poll', 1, 'stale')`,
+      ),
+    ).rejects.toMatchObject({ code: "23514" });
   });
 });
 

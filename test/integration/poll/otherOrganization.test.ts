@@ -7,13 +7,20 @@ import type { Poller } from "../../../src/poll/leader/poller.ts";
 import { makeProviderClient } from "../../../src/provider/client.ts";
 import { makeBudget } from "../../../src/provider/rate/budget.ts";
 import { recordConfiguredSources } from "../../../src/roles/start/recordSources.ts";
+import { composeWrites } from "../../../src/roles/writes.ts";
+import { loadConfig } from "../../../src/runtime/config/config.ts";
+import { makeShutdown } from "../../../src/runtime/lifecycle/shutdown.ts";
+import { makeMetrics } from "../../../src/runtime/telemetry/metrics.ts";
+import { checkScheme } from "../../../src/signature/checkScheme.ts";
+import { serve } from "../../support/http/serve.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import { makeLivePoller } from "../../support/mirror/livePoller.ts";
 import { makeMemoryProvider, secondsAgo } from "../../support/providers/memoryProvider.ts";
-import { LIVE, makeTestSandbox } from "../../support/providers/testSandbox.ts";
+import { LIVE, makeTestSandbox, orderBody } from "../../support/providers/testSandbox.ts";
 
 /** The key of another organization of the sandbox. */
 const OTHER = "dos_live_other";
@@ -145,6 +152,87 @@ it("refuses the key of another organization before its first list request, and n
   // The right key can lead immediately and continues where it was.
   expect(await lead(startPoller(clientWith(sandbox.url, LIVE)))).toMatchObject({ outcome: "polled" });
   expect((await readSource()).refused).toBeNull();
+});
+
+/** The read API of a web process that forwards writes with this key. */
+async function startForwarding(baseUrl: string, apiKey: string) {
+  const shutdown = makeShutdown({ logger: silentLogger });
+  const config = {
+    ...loadConfig({}, { checkScheme, envFile: null }),
+    sources: [{ ...configured(baseUrl), apiKey }],
+    writeThrough: true,
+  };
+  const metrics = makeMetrics({ version: "test" });
+  const common = { databaseUrl: url, clock: systemClock, logger: silentLogger };
+  const writes = composeWrites({ ...common, config, shutdown, metrics });
+  const apiTokens = [{ token: WRITER, sourceId: "live", mayWrite: true }];
+  const server = await serve(makeTestReport({ pool, apiTokens, writes }));
+  cleanUps.push(async () => {
+    await server.close();
+    await shutdown.run("the test is over");
+  });
+  return async (method: string, path: string, body?: unknown) => {
+    const response = await fetch(server.url + path, {
+      method,
+      headers: { authorization: `Bearer ${WRITER}` },
+      ...(body === undefined ? {} : { body: JSON.stringify(body) }),
+    });
+    return { status: response.status, text: await response.text() };
+  };
+}
+const WRITER = "token-that-may-write";
+
+async function countOrders(baseUrl: string, apiKey: string): Promise<number> {
+  const response = await fetch(`${baseUrl}/v1/orders?limit=200`, {
+    headers: { authorization: `Bearer ${apiKey}` },
+  });
+  return ((await response.json()) as { data: unknown[] }).data.length;
+}
+
+it("forwards no write with the key of another organization, and doctor says whose key it is", async () => {
+  const sandbox = await makeTestSandbox();
+  cleanUps.push(() => sandbox.close());
+  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
+  await pollUntilProved(startPoller(clientWith(sandbox.url, LIVE)));
+  const before = await countOrders(sandbox.url, OTHER);
+
+  const writeToOther = await startForwarding(sandbox.url, OTHER);
+  for (const [method, path] of [
+    ["POST", "/v1/orders"],
+    ["POST", "/v1/orders/quote"],
+    ["POST", "/v1/orders/DO-UNKNOWN/cancel"],
+  ] as const) {
+    const refused = await writeToOther(method, path, orderBody());
+    expect({ path, ...refused }).toMatchObject({
+      path,
+      status: 502,
+      text: expect.stringContaining("source_key_refused") as string,
+    });
+    expect(refused.text).not.toContain("Keuken");
+  }
+  expect(await countOrders(sandbox.url, OTHER)).toBe(before);
+
+  const write = await startForwarding(sandbox.url, LIVE);
+  expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
+
+  const env = { DELIVERY_BASE_URL: sandbox.url, DELIVERY_LIVE_API_KEY: OTHER };
+  const { stdout } = await runCommand(["doctor"], { databaseUrl: url, env });
+  expect(stdout).toMatch(/Source live belongs to the organization with the branches .* Keuken /);
+});
+
+it("forwards no more writes to a provider that the source was taken from", async () => {
+  const sandbox = await makeTestSandbox();
+  cleanUps.push(() => sandbox.close());
+  await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
+  const write = await startForwarding(sandbox.url, LIVE);
+  // Nobody knows the organization yet.
+  expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
+
+  await pool.query("update mirror.sources set provider = 'https://elsewhere.example'");
+  expect(await write("POST", "/v1/orders", orderBody())).toMatchObject({
+    status: 502,
+    text: expect.stringContaining("source_key_refused") as string,
+  });
 });
 
 it("gives the source to the other organization on request and starts a new history", async () => {
