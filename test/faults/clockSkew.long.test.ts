@@ -15,9 +15,9 @@ afterEach(async () => {
   await provider.close();
 });
 
-// Ours being wrong looks the same to the program: only the difference of the two clocks can show.
+// A wrong clock of ours looks the same to the program: only the difference between the clocks matters.
 it.each([10, -10])(
-  "with the provider's clock %i minutes off polling leaves nothing out and claims nothing false (row 19)",
+  "with the provider's clock %i minutes off, polling misses nothing and claims nothing false (row 19)",
   async (minutes) => {
     provider = await startFaultProvider({ faults: { clockSkewMs: minutes * 60_000 } });
     world = await startFaultWorld({ env: provider.env });

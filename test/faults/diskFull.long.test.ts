@@ -12,7 +12,7 @@ import { canStartRedis } from "../support/servers/redis.ts";
 const PATIENCE = { timeout: 90_000, interval: 20 };
 const MEGABYTE = 1_048_576;
 
-/** A file system of its own, so small that a test can fill it; undefined where we may not mount one. */
+/** A separate file system that a test can fill; undefined when mounting is not allowed. */
 function mountSmallDisk(megabytes: number): string | undefined {
   const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-disk-"));
   try {
@@ -28,7 +28,7 @@ const disk = mountSmallDisk(160);
 if (disk === undefined)
   process.stderr.write("NOT RUN: the tests of a full disk. Only root may mount a small one.\n");
 
-// Mounted while the file is read, because only then is it known whether the tests can run.
+// Mounted at import, because that decides whether the tests can run.
 afterAll(async () => {
   if (disk === undefined) return;
   execFileSync("umount", [disk]);
@@ -53,7 +53,7 @@ function empty(folder: string): void {
   execFileSync("sh", ["-c", 'rm -f "$0"/ballast-*', folder]);
 }
 
-describe.runIf(disk !== undefined)("a disk that is full", () => {
+describe.runIf(disk !== undefined)("a full disk", () => {
   const folder = disk ?? "";
   let world: FaultWorld;
   afterEach(async () => {
@@ -66,7 +66,7 @@ describe.runIf(disk !== undefined)("a disk that is full", () => {
     await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
   }
 
-  it("under Postgres is answered for with 503, and when there is room again nothing is missing (row 14)", async () => {
+  it("under Postgres leads to 503, and nothing is missing once there is room again (row 14)", async () => {
     const settings = ["min_wal_size=32MB", "max_wal_size=48MB"];
     world = await startFaultWorld({ postgres: { parent: folder, settings } });
     await world.start("web");
@@ -76,7 +76,7 @@ describe.runIf(disk !== undefined)("a disk that is full", () => {
     await fill(folder);
     await expect.poll(() => world.load.answers["503"] ?? 0, PATIENCE).toBeGreaterThan(20);
     empty(folder);
-    // Postgres may have ended itself, and is started by whoever runs it.
+    // Postgres may have ended, and its operator starts it again.
     await world.postgres.stop();
     await world.postgres.start();
     await expectMoreAcknowledged(50);

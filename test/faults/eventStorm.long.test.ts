@@ -9,7 +9,7 @@ import { sendEvent } from "../support/signing/webhooks.ts";
 const EVENTS = 50_000;
 const ORDERS = 2_000;
 const DUPLICATES = 0.3;
-/** Of one order. */
+/** Events of one order. */
 const HOT = 0.2;
 const SENDERS = 48;
 
@@ -19,7 +19,7 @@ beforeAll(async () => {
 });
 afterAll(() => world.close());
 
-it("50,000 events, 30 % of them twice, shuffled, a fifth of one order, end as their sorted replay would (row 20)", async () => {
+it("50,000 shuffled events, 30 % of them twice, a fifth of one order, produce the mirror of a sorted replay (row 20)", async () => {
   await world.start("web");
   await Promise.all([world.start("worker"), world.start("worker")]);
   const random = makeRandom(seed);
@@ -44,7 +44,7 @@ it("50,000 events, 30 % of them twice, shuffled, a fifth of one order, end as th
       for (let next = deliveries[(place += 1) - 1]; next; next = deliveries[(place += 1) - 1]) {
         const { id, reference, version } = next;
         const body = makeEventBody({ id, order: { reference, updatedAt: at(version / 1_000) } });
-        // Refused when there is too much at once; a provider sends it again.
+        // Refused under overload; a provider sends it again.
         while ((await sendEvent(world.webhookUrl, { id, body })) !== 200);
         acknowledged.add(id);
       }

@@ -21,7 +21,7 @@ afterEach(async () => {
   await provider.close();
 });
 
-it("without any event polling alone makes the mirror equal (row 30)", async () => {
+it("polling alone makes the mirror equal without any event (row 30)", async () => {
   await provider.steer("POST", "/dials", { speed: 200, ordersPerMinute: 300 });
   await systemClock.sleep(BUSY_MS);
   await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });

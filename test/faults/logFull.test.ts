@@ -22,9 +22,9 @@ it.runIf(existsSync(FULL))(
     const web = world.launch("web", {}, { stderrTo: FULL });
     const worker = world.launch("worker", {}, { stderrTo: FULL });
     await expect.poll(() => world.load.send(), PATIENCE).toBe(200);
-    // A worker that is still starting ends when it finds no Postgres.
+    // A worker that is still starting exits when it finds no Postgres.
     await world.audit.expectDecided(world.load.acknowledged);
-    // Something to log again and again.
+    // Something to log repeatedly.
     await world.postgres.stop();
     for (let refused = 0; refused < 5; refused += 1) expect(await world.load.send()).toBe(503);
     await world.postgres.start();

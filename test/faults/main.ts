@@ -1,6 +1,6 @@
 /**
  * `npm run test:faults [-- --short] [--seed S] [further options of vitest]`: the fault matrix.
- * `npm run test:soak -- --minutes N --seed S`: random faults for so long.
+ * `npm run test:soak -- --minutes N --seed S`: random faults for N minutes.
  */
 import { spawn } from "node:child_process";
 import path from "node:path";

@@ -8,7 +8,7 @@ import { canStartPatroni, startPatroniCluster } from "../support/servers/patroni
 import type { PatroniCluster } from "../support/servers/patroniCluster.ts";
 import { runProgram } from "../support/programs/program.ts";
 
-/** The primary's host is killed or stands still, its Postgres alone is killed, the standby's host stands still. */
+/** The primary's host is killed or freezes, its Postgres alone is killed, the standby's host freezes. */
 const FAULTS = isShort
   ? (["host killed"] as const)
   : ([

@@ -38,19 +38,19 @@ async function expectWholeMirror(): Promise<void> {
 const steps: [string, () => FaultProxy, HoldPoint][] = [
   ["between two pages", () => provider.line, { text: "GET /v1/orders?", before: "request" }],
   [
-    "after it has applied a window, before it records that",
+    "after it applied a window, before it records that",
     () => world.lines.postgres,
     { text: "insert into mirror.coverage", before: "request" },
   ],
   [
-    "after it has recorded a window, before it knows that",
+    "after it recorded a window, before it knows that",
     () => world.lines.postgres,
     { text: "insert into mirror.coverage", before: "answer" },
   ],
 ];
 
-// Each takes the time that a dead leader's lease runs.
-it.each(steps)("a poller that is killed %s leaves no order out (row 3)", async (step, chooseLine, point) => {
+// Each takes until the dead leader's lease expires.
+it.each(steps)("a poller killed %s misses no order (row 3)", async (step, chooseLine, point) => {
   const poller = world.launch("poller");
   for (let earlier = 0; earlier < EARLIER; earlier += 1) {
     const passed = chooseLine().holdAt(point);
@@ -64,7 +64,7 @@ it.each(steps)("a poller that is killed %s leaves no order out (row 3)", async (
   held.drop();
   await world.start("poller");
   await expectWholeMirror();
-  // The one after the killed one does not know what that one had used of the rate.
+  // The next one does not know how much of the rate the killed one had used.
   expect(await provider.countAnswers(429)).toBe(0);
   noteFigures("3", { step, orders: (await provider.readTruth()).size, missing: 0, refused429: 0 });
 });

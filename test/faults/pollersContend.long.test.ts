@@ -19,7 +19,7 @@ afterEach(async () => {
   await provider.close();
 });
 
-it("of two pollers one leads; when it is stopped the other takes over, and when it wakes it commits nothing (row 26)", async () => {
+it("one of two pollers leads; when it is suspended the other takes over, and when it resumes it commits nothing (row 26)", async () => {
   const first = world.launch("poller");
   await first.waitFor(/leads now/, PATIENCE_MS);
   const second = await world.start("poller");

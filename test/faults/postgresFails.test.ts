@@ -26,13 +26,13 @@ async function expectMoreAcknowledged(more: number): Promise<void> {
   await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
 }
 
-/** Every answer during the fault was one of these; one that never came is not. */
+/** Waits until more answers of 503 have arrived during the fault. */
 async function expectRefusals(more = 8): Promise<void> {
   const before = count("503");
   await expect.poll(() => count("503"), PATIENCE).toBeGreaterThanOrEqual(before + more);
 }
 
-/** What it is, the rows of the matrix, and the fault itself, which returns how often it struck. */
+/** The name, the rows of the matrix, and the fault itself, which returns how often it was injected. */
 const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
   [
     "that is killed (row 6)",
@@ -48,7 +48,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
     },
   ],
   [
-    "behind a line on which nothing comes back, in either direction (row 10)",
+    "behind a connection that is silent in one or both directions (row 10)",
     "10",
     async () => {
       for (const silent of ["both", "answer", "request"] as const) {
@@ -72,7 +72,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
     },
   ],
   [
-    "behind a line that is slow, narrow, or breaks at any byte (row 11)",
+    "behind a slow or narrow connection, or one that breaks at any byte (row 11)",
     "11",
     async () => {
       const random = makeRandom(seed);
@@ -83,7 +83,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
       await expectMoreAcknowledged(5);
       line.heal();
       for (let round = 0; round < ROUNDS * 4; round += 1) {
-        // The connections that are open break as well, once they have carried as much.
+        // Open connections break as well, once they have carried that many bytes.
         line.set({ resetAfterBytes: 500 + Math.floor(random() * 40_000) });
         await expectRefusals(1);
       }
@@ -94,7 +94,7 @@ const faults: [what: string, rows: string, strike: () => Promise<number>][] = [
 ];
 
 it.each(isShort ? faults.slice(0, 2) : faults)(
-  "a Postgres %s is answered for with 503, and nothing acknowledged is lost",
+  "a Postgres %s leads to 503, and nothing acknowledged is lost",
   async (_what, rows, strike) => {
     const struck = await strike();
     await expectMoreAcknowledged(20);
@@ -102,7 +102,7 @@ it.each(isShort ? faults.slice(0, 2) : faults)(
     await world.load.settle();
     await world.audit.expectDecided(world.load.acknowledged);
     await world.audit.expectWholeFeed();
-    // The receiver itself never fell silent: every refusal was an answer.
+    // The receiver always answered: every refusal was a response.
     expect(count("unknown")).toBe(0);
     const acknowledged = world.load.acknowledged.size;
     noteFigures(rows, { faults: struck, acknowledged, refused: count("503"), lost: 0 });

@@ -27,14 +27,14 @@ async function makeOrders(count: number): Promise<void> {
 }
 
 it.each(isShort ? (["silent"] as const) : (["silent", "refusing"] as const))(
-  "with a provider that is %s events flow on, and polling catches up within the rate (rows 10, 31)",
+  "with a provider that is %s, events are still applied, and polling catches up within the rate (rows 10, 31)",
   async (how) => {
     await makeOrders(20);
     await world.audit.expectEqual(provider.readTruth);
     provider.line.set(how === "silent" ? { silent: "both" } : { refuses: true });
     const before = await provider.readTruth();
     await makeOrders(50);
-    // The fleet moves, and the events of that come through: they do not go by the line.
+    // The fleet moves, and its events arrive, because they bypass the broken connection.
     await provider.steer("POST", "/dials", { speed: 500 });
     const isMirrored = async () => {
       const { rows } = await world.audit.pool.query<{ reference: string }>(

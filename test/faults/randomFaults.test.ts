@@ -14,7 +14,7 @@ import type { Supervisor } from "../support/faults/supervisor.ts";
 
 const MINUTE_MS = 60_000;
 
-/** Everything runs, the business orders, the fleet drives, and one fault follows another: rows 1 to 31 at random. */
+/** Everything runs, orders are created, the fleet drives, and one fault follows another: rows 1 to 31 at random. */
 describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
   let provider: FaultProvider;
   let world: FaultWorld;
@@ -38,7 +38,7 @@ describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
   });
 
   it(
-    "safety: whatever happens, no order and no claim goes back, and no claim is false",
+    "safety: during the faults no order and no claim goes back, and no claim is false",
     async () => {
       const random = makeRandom(seed);
       const endsAtMs = performance.now() + randomSeconds * 1_000;
@@ -55,7 +55,7 @@ describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
   );
 
   it(
-    "liveness: once the faults are over, the mirror becomes equal and vouches for it",
+    "liveness: after the faults the mirror becomes equal and proves it",
     async () => {
       await provider.steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
       const quietAt = provider.sandbox.now();
@@ -67,7 +67,7 @@ describe.runIf(canStartRedis)(`random faults, seed ${seed}`, () => {
       await world.audit.expectWholeFeed();
       expect(await world.audit.look(provider.readVersions)).toBe(true);
       expect(world.audit.violations).toEqual([]);
-      // Whoever was killed or cut off, the provider's limits were kept.
+      // The provider's limits were kept, whatever process was killed or disconnected.
       expect(await provider.countAnswers(429)).toBe(0);
       noteFigures("1 to 31 at random", {
         seed,

@@ -6,7 +6,7 @@ import type { FaultWorld } from "../support/faults/faultWorld.ts";
 import { canStartRedis } from "../support/servers/redis.ts";
 
 const ROUNDS = isShort ? 1 : 5;
-/** So many are acknowledged before each kill. */
+/** Acknowledged events before each kill. */
 const BUSY_EVENTS = 50;
 const PATIENCE = { timeout: 60_000, interval: 5 };
 
@@ -23,8 +23,8 @@ const steps: [string, (lines: FaultWorld["lines"]) => FaultProxy, HoldPoint][] =
   ["between 200 and enqueue", ({ redis }) => redis, { text: '{"seqs":[', before: "request" }],
 ];
 
-describe.runIf(canStartRedis)("a receiver that is killed under load (rows 1, 12)", () => {
-  it.each(steps)("%s loses nothing that it acknowledged", async (step, choose, point) => {
+describe.runIf(canStartRedis)("a receiver killed under load (rows 1, 12)", () => {
+  it.each(steps)("%s loses no acknowledged event", async (step, choose, point) => {
     const line = choose(world.lines);
     const { load } = world;
     const unknownBefore = load.answers["unknown"] ?? 0;
@@ -40,7 +40,7 @@ describe.runIf(canStartRedis)("a receiver that is killed under load (rows 1, 12)
       await load.stop();
     }
     const unknown = (load.answers["unknown"] ?? 0) - unknownBefore;
-    // A kill that cut nobody off would have proved nothing.
+    // A kill that cut off no request would prove nothing.
     expect(unknown).toBeGreaterThan(0);
     const web = await world.start("web");
     const worker = await world.start("worker");
@@ -52,7 +52,7 @@ describe.runIf(canStartRedis)("a receiver that is killed under load (rows 1, 12)
     await Promise.all([web.stop(), worker.stop()]);
   });
 
-  it("and one whose answers from Postgres never arrive says 503, and takes the retry as the same event", async () => {
+  it("and one without answers from Postgres responds 503 and stores the retry as the same event", async () => {
     const web = await world.start("web");
     const { load } = world;
     const held = world.lines.postgres.holdAt({ text: "insert-events", before: "answer" });

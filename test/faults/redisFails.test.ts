@@ -38,7 +38,7 @@ describe.runIf(canStartRedis)("a Redis that fails", () => {
       },
     ],
     [
-      "is flushed, and comes back empty (row 5)",
+      "is flushed, and returns empty (row 5)",
       "5",
       async () => {
         await world.redis.flush();
@@ -47,7 +47,7 @@ describe.runIf(canStartRedis)("a Redis that fails", () => {
       },
     ],
     [
-      "has no memory left (row 5)",
+      "is out of memory (row 5)",
       "5",
       async () => {
         const client = new Redis(world.redis.url);
@@ -68,7 +68,7 @@ describe.runIf(canStartRedis)("a Redis that fails", () => {
       },
     ],
     [
-      "is behind a line on which nothing comes back, or that is slow and breaks (rows 10, 11)",
+      "is behind a connection that is silent, or slow and breaking (rows 10, 11)",
       "10, 11",
       async () => {
         for (const silent of ["both", "answer", "request"] as const) {
@@ -93,7 +93,7 @@ describe.runIf(canStartRedis)("a Redis that fails", () => {
       await fail();
       await expectMoreAcknowledged(20);
       await world.load.stop();
-      // Redis is not on the way of an acknowledgement: whatever it does, nothing is refused or left unanswered.
+      // Acknowledgements do not depend on Redis: whatever it does, nothing is refused or left unanswered.
       expect(refused()).toBe(0);
       await world.audit.expectDecided(world.load.acknowledged);
       await world.audit.expectWholeFeed();

@@ -17,7 +17,7 @@ async function expectMoreAcknowledged(more: number): Promise<void> {
   await expect.poll(() => world.load.acknowledged.size, PATIENCE).toBeGreaterThanOrEqual(before + more);
 }
 
-it("roles that are restarted one after another under load lose nothing and end in order (row 25)", async () => {
+it("roles restarted one after another under load lose nothing and exit cleanly (row 25)", async () => {
   const roles: Role[] = ["web", "worker"];
   const programs = new Map(
     await Promise.all(roles.map(async (role) => [role, await world.start(role)] as const)),
@@ -27,7 +27,7 @@ it("roles that are restarted one after another under load lose nothing and end i
     for (const role of roles) {
       await expectMoreAcknowledged(30);
       const ending = await programs.get(role)?.stop("SIGTERM");
-      // By the signal that it was asked with, and not by its own deadline.
+      // By the requested signal, not by its own deadline.
       expect(ending?.signal).toBe("SIGTERM");
       expect(ending?.stderr).not.toContain("shutdown took too long");
       programs.set(role, await world.start(role));

@@ -31,7 +31,7 @@ afterEach(async () => {
   await primary.remove();
 });
 
-/** Kills the primary under load, promotes its synchronous standby, moves the address; how long all was held up. */
+/** Kills the primary under load, promotes its synchronous standby and moves the address. Returns the interruption. */
 async function failOver(): Promise<number> {
   const killedMs = performance.now();
   await primary.kill();
@@ -44,7 +44,7 @@ async function failOver(): Promise<number> {
 }
 
 it(
-  "a promoted standby has all that was acknowledged; polling, proof and readers go on by themselves (row 36)",
+  "a promoted standby has everything acknowledged; polling, proof and readers resume (row 36)",
   async () => {
     for (let round = 0; round < ROUNDS; round += 1) {
       if (round > 0) {

@@ -28,7 +28,7 @@ const steps: [string, HoldPoint][] = [
   ["between its commit and the end of its job", { text: "apply-batch", before: "answer" }],
 ];
 
-describe.runIf(canStartRedis)("a worker that is killed (row 2)", () => {
+describe.runIf(canStartRedis)("a killed worker (row 2)", () => {
   it.each(steps)("%s decides every event once", async (step, point) => {
     for (let round = 0; round < ROUNDS; round += 1) {
       expect(await sendSome()).toEqual(ALL_STORED);
@@ -62,7 +62,7 @@ describe.runIf(canStartRedis)("a worker that is killed (row 2)", () => {
     await next.stop();
   });
 
-  it("not killed but stopped decides nothing twice when it wakes after another has done its work (row 27)", async () => {
+  it("that was only suspended decides nothing twice when it resumes after another did its work (row 27)", async () => {
     expect(await sendSome()).toEqual(ALL_STORED);
     const held = world.lines.postgres.holdAt({ text: "apply-batch", before: "request" });
     const zombie = world.launch("worker");

@@ -10,7 +10,7 @@ import { runProgram, startProgram, stopPrograms } from "../../support/programs/p
 import { captureSigned, templateScheme } from "../../support/signing/signing.ts";
 import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-/** No preset: nobody could have guessed it. */
+/** Not a preset, so nobody could have guessed it. */
 const SCHEME = templateScheme({
   algorithm: "hmac-sha512",
   header: "x-courier-proof",
@@ -24,7 +24,7 @@ const SCHEME = templateScheme({
 
 afterEach(stopPrograms);
 
-it("what was refused tells how the provider signs: kept, identified, removed, and then accepted", async () => {
+it("identify-signature finds the scheme from captured refused requests, which are accepted afterwards", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const dataDir = await mkdtemp(path.join(tmpdir(), "order-mirror-capture-"));
@@ -86,7 +86,7 @@ it("what was refused tells how the provider signs: kept, identified, removed, an
       { timeout: 60_000, interval: 200 },
     )
     .toBeGreaterThan(3);
-  // A stranger's, which is the newest.
+  // A stranger's request, which is the newest.
   await expect
     .poll(
       async () => {
@@ -98,7 +98,7 @@ it("what was refused tells how the provider signs: kept, identified, removed, an
       { timeout: 60_000, interval: 200 },
     )
     .toBe(true);
-  // The newest is written before the oldest goes.
+  // The newest is written before the oldest is removed.
   await expect
     .poll(async () => (await kept()).length, { timeout: 60_000, interval: 50 })
     .toBeLessThanOrEqual(3);

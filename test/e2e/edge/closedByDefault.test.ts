@@ -53,7 +53,7 @@ const bearer = (token: string) => ({ Authorization: `Bearer ${token}` });
 const statusOf = async (address: string, headers: Record<string, string> = {}) =>
   (await ask(address, { headers })).status;
 
-/** A proxy that says nothing of itself, as a plain `proxy_pass` or a forwarder of connections. */
+/** A proxy that adds no headers, like a plain `proxy_pass` or a TCP forwarder. */
 async function startForwarder(): Promise<string> {
   const { port } = new URL(url);
   const forwarder = createServer((client) => {
@@ -85,7 +85,7 @@ describe("a first start without passwords and tokens", () => {
     }
   });
 
-  it("makes a token and passwords, tells them once, keeps them for this account only, and takes them", async () => {
+  it("creates a token and passwords, prints them once, stores them for this account only, and accepts them", async () => {
     const web = await startWeb();
     const [, link = ""] = await web.waitFor(/Log in with this link, once, within an hour: (\S+)/);
     const file = path.join(folder, "credentials.json");
@@ -133,7 +133,7 @@ describe("a first start without passwords and tokens", () => {
     expect(await statusOf(`${url}/v1/orders`, bearer(kept.apiTokens.live))).toBe(200);
   });
 
-  it("keeps what is configured, and makes what is missing only", async () => {
+  it("keeps configured credentials and creates only missing ones", async () => {
     const token = "configured-token-of-ours";
     const file = path.join(folder, "credentials.json");
     const whole = await startWeb({ API_TOKENS: token, OPS_PASSWORD: "a configured password" });
@@ -149,7 +149,7 @@ describe("a first start without passwords and tokens", () => {
     expect(await statusOf(`${url}/v1/orders`, bearer(token))).toBe(200);
   });
 
-  it("does not start where others can read them, or where they cannot be kept", async () => {
+  it("does not start where others can read them, or where they cannot be stored", async () => {
     const file = path.join(folder, "credentials.json");
     await writeFile(file, '{"apiTokens":{}}');
     await chmod(file, 0o644);
@@ -161,7 +161,7 @@ describe("a first start without passwords and tokens", () => {
 });
 
 describe("with LOCAL_TRUST", () => {
-  it("this machine needs no token, and whoever comes through a proxy or by another name does", async () => {
+  it("this machine needs no token, but requests through a proxy or by another name do", async () => {
     await startWeb({ LOCAL_TRUST: "true" });
     for (const place of ["/v1/orders", "/ops", "/metrics"]) {
       expect([place, await statusOf(url + place)]).toEqual([place, 200]);
@@ -183,7 +183,7 @@ describe("with LOCAL_TRUST", () => {
 });
 
 describe("the address of a request", () => {
-  it("must be a path under a name of ours; events and health checks are taken under any", async () => {
+  it("must be a path under a configured name; events and health checks are accepted under any", async () => {
     await startWeb({ PUBLIC_URL: "https://mirror.business.example,http://mirror.internal:8080" });
     const port = Number(new URL(url).port);
     const names = ["mirror.business.example", "MIRROR.internal", "localhost", `127.0.0.1:${port}`, "[::1]"];
@@ -210,7 +210,7 @@ describe("the address of a request", () => {
   });
 });
 
-it("the health server of a worker answers metrics under names of ours only, and with a token", async () => {
+it("a worker's health server answers metrics only under a configured name, and with a token", async () => {
   const port = await findFreePort();
   const worker = startProgram(["worker"], {
     ...env,

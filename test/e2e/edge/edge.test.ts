@@ -49,7 +49,7 @@ async function sendOne(number: number): Promise<{ status: number | null; tookMs:
   return { status, tookMs: performance.now() - startedMs };
 }
 
-/** The time that most events take while nobody attacks: on a busy machine everything takes longer. */
+/** The median time of an event without an attack: on a busy machine everything takes longer. */
 async function measureQuietMs(): Promise<number> {
   const tookMs = [];
   for (let number = -9; number <= 0; number += 1) tookMs.push((await sendOne(number)).tookMs);
@@ -62,7 +62,7 @@ const middle = (values: readonly number[]) =>
 it.each([
   ["more than may wait on a connection", 200],
   ["as much as may wait on a connection", 9],
-])("hundreds of connections that ask for %s and read nothing hold up no event", async (_, pipelined) => {
+])("hundreds of connections that request %s and read nothing delay no event", async (_, pipelined) => {
   const web = await startWeb();
   const quietMs = await measureQuietMs();
   const beforeBytes = await readRssBytes(web);
@@ -91,7 +91,7 @@ it.runIf(isLinux).each([
   ["one after another", false],
   ["in packets", true],
 ])(
-  "forged requests %s, beside connections that never read, that drip and that only open, hold up no event",
+  "forged requests %s, with connections that never read, send slowly or only open, delay no event",
   async (_, pipelined) => {
     const web = await startWeb();
     const quietMs = await measureQuietMs();
@@ -107,7 +107,7 @@ it.runIf(isLinux).each([
     const { closedAfterMs, sent } = await attack;
     expect(sent).toBeGreaterThanOrEqual(forgedMin);
     expect(answers.filter(({ status }) => status !== 200)).toEqual([]);
-    // Attacker and sender are this one process: what takes long is mostly that, and the bench tells how long.
+    // Attacker and sender share this process, which takes most of the time; the bench measures the delay.
     expect(middle(answers.map(({ tookMs }) => tookMs))).toBeLessThan(Math.max(1_000, 20 * quietMs));
     expect(closedAfterMs).toBeLessThan(60_000);
     expect(peakBytes).toBeLessThan(300 * MEBIBYTE);
@@ -117,7 +117,7 @@ it.runIf(isLinux).each([
   },
 );
 
-it("with WEBHOOK_PORT webhooks come to that port only, and nothing else does", async () => {
+it("with WEBHOOK_PORT, that port serves only webhooks, and only it does", async () => {
   const webhookPort = await findFreePort();
   await startWeb({ WEBHOOK_PORT: String(webhookPort) });
   const body = makeEventBody({ id: "evt_port", order: { reference: "R1", updatedAt: at(1) } });

@@ -47,7 +47,7 @@ async function storedEvents(): Promise<Set<string>> {
 }
 
 describe("a shutdown in the middle of traffic", () => {
-  /** Ends `up` by SIGTERM under load, with `trouble` just before; nothing acknowledged may be missing afterwards. */
+  /** Ends `up` by SIGTERM under load, just after `trouble`, and expects every acknowledged event to be stored. */
   async function endUnderLoad(trouble: () => Promise<void> | void, heal: () => void): Promise<Ending> {
     const up: RunningProgram = startProgram(["up"], env);
     await up.waitFor(/web is ready/);
@@ -63,7 +63,7 @@ describe("a shutdown in the middle of traffic", () => {
     return ending;
   }
 
-  it("loses nothing and ends by its signal", async () => {
+  it("loses nothing and exits by its signal", async () => {
     const ending = await endUnderLoad(
       () => undefined,
       () => undefined,
@@ -72,12 +72,12 @@ describe("a shutdown in the middle of traffic", () => {
     expect(ending.stderr).not.toMatch(/took too long/);
   });
 
-  it("ends within its deadline while Postgres is frozen, and loses nothing either", async () => {
+  it("loses nothing and exits within its deadline while Postgres is frozen", async () => {
     const ending = await endUnderLoad(
       () => postgres.freeze(),
       () => postgres.thaw(),
     );
-    // By the signal where everything could be closed, by code 1 where the deadline had to cut it.
+    // By the signal if everything could be closed, with code 1 if the deadline ended it.
     expect([ending.signal, ending.code]).toEqual(ending.code === 1 ? [null, 1] : ["SIGTERM", null]);
   });
 
@@ -114,7 +114,7 @@ it.runIf(isLinux)(
     const fire = (id: string) => sendEvent(`${url}/webhooks/live`, { id, body: body(id) });
     expect(await fire("evt_before")).toBe(200);
     await postgres.freeze();
-    // 64 MiB of bodies may be in memory at once (receive/endpoint/receiver.ts): these are 640.
+    // 64 MiB of bodies may be in memory at a time (receive/endpoint/receiver.ts); these are 640 MiB.
     const statuses = new Map<number | null, number>();
     let peakBytes = 0;
     const senders = Array.from({ length: 160 }, async (_, sender) => {
@@ -125,7 +125,7 @@ it.runIf(isLinux)(
       }
     });
     await Promise.all(senders);
-    // Senders that gave up waiting on a busy machine got no answer; what was answered was refused, and asked to retry.
+    // On a busy machine, senders that gave up got no answer; every answer was a refusal with Retry-After.
     expect(statuses.get(200)).toBeUndefined();
     expect(statuses.get(503)).toBeGreaterThan(0);
     expect(peakBytes).toBeLessThan(512 * MEBIBYTE);

@@ -31,18 +31,18 @@ interface StatusJson {
 const readStatus = async () =>
   JSON.parse((await runProgram(["status", "--json"], env)).stdout) as StatusJson[];
 
-it("runs everything from nothing, shows events and repaired losses, explains an order, and goes on after a stop", async () => {
+it("runs everything from an empty folder, shows events and repaired losses, explains an order, and resumes after a stop", async () => {
   const demo = startProgram(["demo"], env);
   await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
   await demo.waitFor(/Access\s+everybody on this machine, without a password/);
-  // How soon, `.ci/quick-start` prints.
+  // `.ci/quick-start` prints how soon.
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
 
   const base = `http://127.0.0.1:${env["PORT"]}/ops`;
   const { stdout: triggered } = await runProgram(["trigger", "lost-webhook"], env);
   const reference = /order (DO-\w+)/.exec(triggered)?.[1] ?? "none";
-  // On the page as lost, found by the poll, and on the order's own timeline.
+  // The page shows it as lost and found by the poll, as does the order's timeline.
   const readText = async (path: string) =>
     (await (await fetch(base + path)).text()).replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ");
   await expect

@@ -21,7 +21,7 @@ beforeAll(async () => {
 afterEach(stopPrograms);
 afterAll(() => rm(folder, { recursive: true, force: true }));
 
-/** A port that somebody listens on until the function is called. */
+/** A port that is taken until `free` is called. */
 async function takePort(): Promise<{ port: number; free: () => Promise<unknown> }> {
   const server = createServer();
   await new Promise<void>((resolve) => server.listen(0, "127.0.0.1", resolve));
@@ -29,7 +29,7 @@ async function takePort(): Promise<{ port: number; free: () => Promise<unknown> 
   return { port, free: () => new Promise((resolve) => server.close(resolve)) };
 }
 
-it("takes free ports for taken ones; a second start and the other commands find it by its folder", async () => {
+it("replaces taken ports by free ones; a second start and other commands find it by its folder", async () => {
   const env = { DATA_DIR: path.join(folder, "first") };
   const [web, sandbox] = [await takePort(), await takePort()];
   const demo = startProgram(["demo"], {
@@ -43,7 +43,7 @@ it("takes free ports for taken ones; a second start and the other commands find 
     new RegExp(`Port ${sandbox.port} is taken; SANDBOX_PORT is \\d+ this time\\.`),
   );
   await Promise.all([web.free(), sandbox.free()]);
-  // All that it keeps is below a folder of its own.
+  // All its data is in its own folder.
   expect(await readdir(env.DATA_DIR)).toEqual(["demo"]);
 
   const second = await runProgram(["demo"], env);
@@ -75,7 +75,7 @@ it("takes free ports for taken ones; a second start and the other commands find 
   expect(without.code).toBe(0);
 });
 
-describe("where nothing runs", () => {
+describe("in a folder where nothing runs", () => {
   it.each([
     ["status"],
     ["tail"],
@@ -85,7 +85,7 @@ describe("where nothing runs", () => {
     ["migrate", "--plan"],
     ["rehearse"],
     ["export"],
-  ])("%s says so and makes nothing", async (...args) => {
+  ])("%s reports that and creates nothing", async (...args) => {
     const env = { DATA_DIR: path.join(folder, "nothing") };
     const { code, stderr } = await runProgram(args, env);
     expect(stderr).toContain(`Nothing runs here: ${env.DATA_DIR} has no database`);
@@ -93,7 +93,7 @@ describe("where nothing runs", () => {
     expect(existsSync(env.DATA_DIR)).toBe(false);
   });
 
-  it("doctor finds it, and makes nothing", async () => {
+  it("doctor reports that and creates nothing", async () => {
     const env = { DATA_DIR: path.join(folder, "nothing") };
     const { code, stdout } = await runProgram(["doctor"], env);
     expect(stdout).toContain("Nothing runs here");
@@ -102,14 +102,14 @@ describe("where nothing runs", () => {
   });
 });
 
-describe("a database that the demo did not make", () => {
+describe("a database that the demo did not create", () => {
   let database: TestDatabase;
   beforeAll(async () => {
     database = await makeTestDatabase();
   });
   afterAll(() => database.drop());
 
-  it("is left alone when it holds a real source", async () => {
+  it("is not used when it has a real source", async () => {
     await database.pool.query(
       "insert into mirror.sources (source_id, mode, base_url, provider) values ('live', 'live', 'https://a.example', 'https://a.example')",
     );
@@ -125,10 +125,10 @@ describe("a database that the demo did not make", () => {
     expect(places).toEqual([{ sandbox: null }]);
   });
 
-  it("and the demo's is refused to a real provider", async () => {
+  it("and the demo's own database is refused for a real provider", async () => {
     const env = { DATA_DIR: path.join(folder, "turned"), PORT: "0", SANDBOX_PORT: "0" };
     const demo = startProgram(["demo"], env);
-    // Until then the source is nobody's, as nothing was read or received for it.
+    // Until then the source belongs to no provider, because nothing was read or received for it.
     await demo.waitFor(/webhook\s+\S+\s.*applied/);
     await demo.stop("SIGINT");
     const { code, stderr } = await runProgram(["poller"], {

@@ -44,8 +44,8 @@ it("refuses an older Node in one sentence", async () => {
   expect(code).toBe(2);
 });
 
-describe("wrong configuration ends with code 2 and names every fault at once", () => {
-  it("lists all problems together, and no secret", async () => {
+describe("a wrong configuration exits with 2 and names every problem together", () => {
+  it("lists all problems together, without secrets", async () => {
     const ending = await runProgram(["up"], {
       ...PROVIDER,
       DELIVERY_LIVE_API_KEY: "dos_test_0123456789",
@@ -61,13 +61,13 @@ describe("wrong configuration ends with code 2 and names every fault at once", (
     expect(ending.stderr).not.toContain("0123456789");
   });
 
-  it("says what is missing when no source is configured", async () => {
+  it("names what is missing when no source is configured", async () => {
     const ending = await runProgram(["up"], { DATABASE_URL: database.url });
     expect(ending.code).toBe(2);
     expect(ending.stderr).toMatch(/DELIVERY_LIVE_API_KEY|DELIVERY_TEST_API_KEY/);
   });
 
-  it("refuses an unknown command and an unknown option, and suggests", async () => {
+  it("refuses an unknown command or option, with a suggestion", async () => {
     const command = await runProgram(["stauts"]);
     expect(command).toMatchObject({ code: 2 });
     expect(command.stderr).toContain("status");
@@ -82,7 +82,7 @@ describe("wrong configuration ends with code 2 and names every fault at once", (
     expect(ending.stderr).toContain("order-mirror migrate");
   });
 
-  it("refuses a database that does not exist and a password that is wrong, without showing it", async () => {
+  it("refuses a missing database and a wrong password, without showing it", async () => {
     const absent = await runProgram(["status"], { DATABASE_URL: withDatabase(database.url, "nowhere") });
     expect(absent).toMatchObject({ code: 2 });
     expect(absent.stderr).toContain("no database nowhere");
@@ -94,7 +94,7 @@ describe("wrong configuration ends with code 2 and names every fault at once", (
     expect(refused.stderr).not.toContain("not-the-password");
   });
 
-  it("refuses a DATA_DIR that holds something else", async () => {
+  it("refuses a DATA_DIR with other content", async () => {
     const dataDir = path.join(folder, "occupied");
     await rm(dataDir, { recursive: true, force: true });
     await import("node:fs/promises").then((fs) =>
@@ -107,7 +107,7 @@ describe("wrong configuration ends with code 2 and names every fault at once", (
   });
 });
 
-describe("what is away ends with code 75, in one sentence with the fix", () => {
+describe("an unavailable server exits with 75, in one sentence with the fix", () => {
   it("Postgres unreachable", async () => {
     const port = await findFreePort();
     const ending = await runProgram(["up"], {
@@ -130,7 +130,7 @@ describe("what is away ends with code 75, in one sentence with the fix", () => {
   });
 });
 
-it("a provider that refuses the key is said once and clearly, while webhooks go on being received", async () => {
+it("a provider that refuses the key is reported once, while webhooks are still received", async () => {
   const provider = createServer((_req, res) => {
     res.writeHead(401, { "content-type": "application/json" });
     res.end(

@@ -23,7 +23,7 @@ afterEach(async () => {
   await rm(locked, { recursive: true, force: true });
 });
 
-/** A built checkout below a folder of mode 0700; its Postgres is a true copy, as it may not be reachable elsewhere. */
+/** A built checkout in a folder of mode 0700. Its Postgres is a real copy, because it must not be reachable elsewhere. */
 async function makeCheckout(): Promise<string> {
   locked = await mkdtemp(path.join(tmpdir(), "order-mirror-home-"));
   const checkout = path.join(locked, "project");
@@ -40,7 +40,7 @@ async function makeCheckout(): Promise<string> {
   return checkout;
 }
 
-it.runIf(isRoot)("runs the demo in a checkout that only root may enter", async () => {
+it.runIf(isRoot)("runs the demo in a checkout that only root can enter", async () => {
   const checkout = await makeCheckout();
   const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
   child = spawn(process.execPath, ["dist/cli/main.js", "demo"], {

@@ -8,7 +8,7 @@ import { afterEach, expect, it, vi } from "vitest";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
-/** A .env would point the demo at somebody's own database. */
+/** A .env file would point the demo at the developer's own database. */
 const hasSettings = existsSync(path.join(ROOT, ".env"));
 if (hasSettings) process.stderr.write("NOT RUN: `npm start` of a new checkout; there is a .env.\n");
 
@@ -29,7 +29,7 @@ it.skipIf(hasSettings)(
     const [port, sandboxPort] = [await findFreePort(), await findFreePort()];
     const { PATH = "", HOME = "" } = process.env;
     const env = { PATH, HOME, DATA_DIR: dataDir, PORT: String(port), SANDBOX_PORT: String(sandboxPort) };
-    // A process group of its own: Ctrl-C in a terminal reaches npm, its shell and the program alike.
+    // A separate process group: Ctrl-C in a terminal reaches npm, its shell and the program.
     const npm = spawn("npm", ["start"], {
       cwd: ROOT,
       env,
@@ -61,7 +61,7 @@ it.skipIf(hasSettings)(
 
     const startedMs = performance.now();
     process.kill(-npm.pid!, "SIGINT");
-    // npm ends with the shell's code for the signal, or by the signal itself: a shell shows 130 for both.
+    // npm exits with the shell's code for the signal, or by the signal; a shell shows 130 for both.
     expect([130, "SIGINT"]).toContain(await ended);
     expect(performance.now() - startedMs).toBeLessThan(20_000);
     expect(output).toContain(`http://127.0.0.1:${port}/ops`);

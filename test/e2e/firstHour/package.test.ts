@@ -39,7 +39,7 @@ afterAll(async () => {
   await rm(folder, { recursive: true, force: true });
 });
 
-/** As npm installs the packed package, but with this project's own dependencies, so that nothing is downloaded. */
+/** Installs the packed package as npm does, but with this project's dependencies, so that nothing is downloaded. */
 async function installPacked(): Promise<void> {
   const { stdout } = await run("npm", ["pack", "--json", "--pack-destination", folder], { cwd: ROOT });
   const [packed] = JSON.parse(stdout) as [{ filename: string }];
@@ -129,8 +129,8 @@ const TYPED = `
 `;
 
 /**
- * The compilers that are here: as a dependency of a tool, and of this project. TypeScript lets CommonJS name an ES module,
- * as Node loads it, from 5.8 on and with nodenext.
+ * The available compilers, from this project and from a tool. From 5.8 on and with nodenext, TypeScript lets CommonJS
+ * load an ES module, as Node does.
  */
 const CHECKS = [
   ["5.6", "@arethetypeswrong/core/node_modules/typescript", "node16", "node16", ["typed.ts"]],
@@ -139,25 +139,22 @@ const CHECKS = [
   ["7.0", "typescript", "esnext", "bundler", ["typed.ts"]],
 ] as const;
 
-it.each(CHECKS)(
-  "brings its types to TypeScript %s",
-  async (version, place, module, moduleResolution, files) => {
-    const compiler = path.join(MODULES, place);
-    const manifest = await readFile(path.join(compiler, "package.json"), "utf8");
-    expect((JSON.parse(manifest) as { version: string }).version.startsWith(`${version}.`)).toBe(true);
-    for (const file of files) await writeFile(path.join(folder, file), TYPED);
-    const options = ["--module", module, "--moduleResolution", moduleResolution, "--target", "es2022"];
-    const types = ["--types", "node", "--typeRoots", path.join(MODULES, "@types")];
-    const tsc = [path.join(compiler, "bin/tsc"), "--strict", "--noEmit", ...options, ...types, ...files];
-    const output = await run(process.execPath, tsc, { cwd: folder }).then(
-      ({ stdout }) => stdout,
-      (error: { stdout?: string }) => error.stdout ?? "tsc did not run",
-    );
-    expect(output).toBe("");
-  },
-);
+it.each(CHECKS)("has types for TypeScript %s", async (version, place, module, moduleResolution, files) => {
+  const compiler = path.join(MODULES, place);
+  const manifest = await readFile(path.join(compiler, "package.json"), "utf8");
+  expect((JSON.parse(manifest) as { version: string }).version.startsWith(`${version}.`)).toBe(true);
+  for (const file of files) await writeFile(path.join(folder, file), TYPED);
+  const options = ["--module", module, "--moduleResolution", moduleResolution, "--target", "es2022"];
+  const types = ["--types", "node", "--typeRoots", path.join(MODULES, "@types")];
+  const tsc = [path.join(compiler, "bin/tsc"), "--strict", "--noEmit", ...options, ...types, ...files];
+  const output = await run(process.execPath, tsc, { cwd: folder }).then(
+    ({ stdout }) => stdout,
+    (error: { stdout?: string }) => error.stdout ?? "tsc did not run",
+  );
+  expect(output).toBe("");
+});
 
-it("says what to do where the optional Postgres was left out, and its client works", async () => {
+it("explains what to do without the optional Postgres, and its client works", async () => {
   const thin = path.join(folder, "thin", "node_modules", "order-mirror");
   await mkdir(path.join(thin, "node_modules"), { recursive: true });
   await run("tar", ["-xzf", tarball, "-C", thin, "--strip-components=1"]);
@@ -175,7 +172,7 @@ it("says what to do where the optional Postgres was left out, and its client wor
   expect((await run(process.execPath, ["-e", program], options)).stdout).toBe("function\n");
 });
 
-it("reads a mirror where nothing but the packages of its client is installed", async () => {
+it("reads a mirror with only its client's dependencies installed", async () => {
   const reader = path.join(folder, "reader");
   const home = path.join(reader, "node_modules", "order-mirror");
   await mkdir(path.join(home, "node_modules"), { recursive: true });
@@ -200,13 +197,13 @@ it("reads a mirror where nothing but the packages of its client is installed", a
   expect(JSON.parse(stdout)).toEqual([true, true, "function", "function"]);
 });
 
-describe("as the registry would have it", () => {
+describe("as published to the registry", () => {
   it("publint finds nothing", async () => {
     const { messages, pkg } = await publint({ pack: { tarball: await readBytes(tarball) }, strict: true });
     expect(messages.map((message) => formatMessage(message, pkg, { color: false }))).toEqual([]);
   });
 
-  // node10 knows no exports, and Node itself has not resolved so since version 12.
+  // node10 does not support exports, and Node itself has not resolved like that since version 12.
   it("arethetypeswrong finds only that CommonJS loads an ES module", async () => {
     const packed = createPackageFromTarballData(new Uint8Array(await readBytes(tarball)));
     const result = await checkPackage(packed, { entrypoints: [".", "./errors", "./instant", "./mirror"] });
@@ -216,7 +213,7 @@ describe("as the registry would have it", () => {
     expect([...new Set(problems.map(({ kind }) => kind))]).toEqual(["CJSResolvesToESM"]);
   });
 
-  it("holds what runs, and neither sources nor tests", async () => {
+  it("contains what runs, and neither sources nor tests", async () => {
     const { stdout } = await run("tar", ["-tzf", tarball]);
     const files = stdout.trim().split("\n");
     for (const needed of [

@@ -15,7 +15,7 @@ beforeAll(async () => {
 afterEach(stopPrograms);
 afterAll(() => database.drop());
 
-it(`every event answered 200 is in the mirror, though the receiver is killed ${KILLS} times under load`, async () => {
+it(`every event answered 200 is in the mirror after the receiver was killed ${KILLS} times under load`, async () => {
   const port = await findFreePort();
   const env = {
     DATABASE_URL: database.url,
@@ -35,7 +35,7 @@ it(`every event answered 200 is in the mirror, though the receiver is killed ${K
   load.start();
   for (let kill = 0; kill < KILLS; kill += 1) {
     const before = acknowledged.size;
-    // Killed in the middle of traffic: after a number of further answers that differs from round to round.
+    // Killed in the middle of traffic, after a number of answers that differs from round to round.
     await expect
       .poll(() => acknowledged.size, { timeout: 60_000, interval: 1 })
       .toBeGreaterThan(before + 10 + kill * 7);
@@ -51,9 +51,9 @@ it(`every event answered 200 is in the mirror, though the receiver is killed ${K
   };
   await expect.poll(missing, { timeout: 60_000, interval: 200 }).toEqual([]);
   expect(acknowledged.size).toBeGreaterThan(KILLS * 10);
-  // Without an answer cut off in flight, the kills would have proved nothing.
+  // Unless an answer was cut off, the kills prove nothing.
   expect(answers["unknown"]).toBeGreaterThan(0);
-  // What was stored just before a kill, without answer and job, is found by the worker's look for overdue events.
+  // The overdue check finds events stored just before a kill, without answer and job.
   const pending = async () => (await database.pool.query("select from mirror.pending")).rowCount;
   await expect.poll(pending).toBe(0);
 });

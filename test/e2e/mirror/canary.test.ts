@@ -11,7 +11,7 @@ import { json, refusal, startScriptedProvider, text } from "../../support/provid
 import type { ScriptedProvider, Step } from "../../support/providers/scriptedProvider.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-/** What nobody but the reader of an order may ever see; each is a word that nothing else contains. */
+/** Data that only a reader of the order may see; each is a word that occurs nowhere else. */
 const PERSON = {
   firstName: "Xanthippe",
   lastName: "Quirrelstone",
@@ -59,10 +59,10 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** After this one the poller waits a minute, as only a person can mend it. */
+/** After this error the poller waits a minute, because only a person can fix it. */
 const HOPELESS = json(422, { error: { code: "invalid_request", message: NOTE }, request_id: "req_1" });
 
-/** Answers lists with one good and one unreadable order, after some refusals that name the person, and after `first`. */
+/** Answers lists with one good and one unreadable order, after `first` and some refusals that name the person. */
 function playProvider(...first: readonly Step[]): void {
   const order = makeOrder({ reference: "POLLED", updatedAt: secondsAgo(60), more: personal });
   const unreadable = { reference: "UNREADABLE", updatedAt: "yesterday", ...personal };
@@ -107,7 +107,7 @@ async function sendEvents(url: string): Promise<void> {
   expect(unsigned.status).toBe(401);
 }
 
-/** Whatever the program shows to anybody but a reader of orders. */
+/** Everything that the program shows, except to readers of orders. */
 async function readPages(url: string): Promise<string> {
   const publicPages = [
     "/livez",
@@ -139,7 +139,7 @@ async function readPages(url: string): Promise<string> {
   return texts.join("\n");
 }
 
-/** Every text that the database keeps outside of the orders themselves, and the jobs. */
+/** Every text in the database outside the orders themselves, including jobs. */
 async function readDatabase(): Promise<string> {
   const { rows } = await database.pool.query<{ name: string }>(
     `select format('%I.%I', schemaname, tablename) as name from pg_tables
@@ -181,13 +181,13 @@ async function readRedis(url: string): Promise<string> {
 const QUEUES = redisAvailable ? (["Postgres", "Redis"] as const) : (["Postgres"] as const);
 
 describe.each(QUEUES)("with the queue in %s", (kind) => {
-  it("no name, phone, address or secret comes out anywhere but to readers of the order", async () => {
+  it("names, phones, addresses and secrets reach only readers of the order", async () => {
     await database.pool.query(
       "truncate mirror.inbox, mirror.pending, mirror.quarantine, mirror.orders cascade",
     );
     const redis = kind === "Redis" ? await startRedis() : undefined;
     const port = await findFreePort();
-    // Polling knows nothing of the queue: it need not wait that minute with each.
+    // Polling does not depend on the queue, so only one run waits for that minute.
     playProvider(...(kind === QUEUES[0] ? [HOPELESS] : []));
     const env = {
       ...SECRETS,
@@ -206,7 +206,7 @@ describe.each(QUEUES)("with the queue in %s", (kind) => {
     await sendEvents(url);
     for (const reference of ["TOLD", "POLLED"]) {
       const read = async () => (await fetch(`${url}/v1/orders/${reference}`, { headers: AUTHORIZED })).text();
-      // Readers of the order get all of it, or there was nothing to find.
+      // Readers of the order get all of it; otherwise there was nothing to find.
       await expect.poll(read, { timeout: 90_000 }).toContain(PERSON.address.street);
     }
     const quarantined = async () => (await database.pool.query("select from mirror.quarantine")).rowCount;
@@ -233,7 +233,7 @@ describe.each(QUEUES)("with the queue in %s", (kind) => {
   });
 });
 
-it("an error of the start shows no password of an address", async () => {
+it("an error at the start does not show the password of an address", async () => {
   const { host, pathname } = new URL(database.url);
   const wrong = `postgres://canary:hunter2canary@${host}${pathname}`;
   const ending = await runProgram(["up"], {

@@ -67,7 +67,7 @@ function run(command: string, args: readonly string[], env: Record<string, strin
 }
 const node = (file: string, ...args: string[]) => [path.join(EXAMPLES, file), ...args];
 
-it("the back office shows the late orders of now", async () => {
+it("the back office shows the orders that are late now", async () => {
   const late = { deliveryTime: "2026-03-01T10:00:00+01:00" };
   await see(
     { reference: "<LATE>", updatedAt: at(1), more: late },
@@ -87,7 +87,7 @@ it("the back office shows the late orders of now", async () => {
   await expect.poll(read).not.toContain("LATE&#62;");
 });
 
-it("the cron job reports a day once the mirror has all of it", async () => {
+it("the cron job reports a day once the mirror is complete for it", async () => {
   const planned = { deliveryTime: "2026-03-01T10:00:00+01:00" };
   await see(
     {
@@ -128,7 +128,7 @@ const python = findPython();
 describe.skipIf(!python)(
   `the reader in Python (${python ? "python3" : "skipped: there is no python3"})`,
   () => {
-    it("lists the orders and follows their changes, over restarts of the mirror and of itself", async () => {
+    it("lists orders and follows changes across restarts of the mirror and of itself", async () => {
       await see({ reference: "A", updatedAt: at(1) }, { reference: "B", updatedAt: at(2) });
       const args = [...node("python/follow.py"), "cursor"];
       const first = run("python3", args);
@@ -139,7 +139,7 @@ describe.skipIf(!python)(
       await see({ reference: "B", updatedAt: at(4), status: "picked_up" });
       server = await serveAt(Number(new URL(server.url).port), ...makeRouters());
       await first.waitFor(/change B 2 picked_up/);
-      // A reader that is killed between a change and its position gets the change again.
+      // A reader killed between processing a change and storing its position gets the change again.
       const readSaved = async () => (await readFile(path.join(folder, "cursor"), "utf8")).split(".")[1];
       const { rows } = await database.pool.query<{ last: string }>(
         "select max(position) as last from mirror.changes",

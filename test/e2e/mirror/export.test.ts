@@ -41,7 +41,7 @@ const run = (...args: string[]) => runProgram(["export", ...args], { DATABASE_UR
 const rowsOf = (text: string) => text.split(/\r?\n/).slice(0, -1);
 
 describe("order-mirror export", () => {
-  it("writes CSV to stdout, by updatedAt, and says how many orders on stderr", async () => {
+  it("writes CSV sorted by updatedAt to stdout, and the number of orders to stderr", async () => {
     const { code, stdout, stderr } = await run();
     expect(code).toBe(0);
     const [head, ...rows] = rowsOf(stdout);
@@ -50,13 +50,13 @@ describe("order-mirror export", () => {
     expect(stderr).toMatch(/^3 orders written in /m);
   });
 
-  it("keeps a formula harmless, and a number as it is for Excel", async () => {
+  it("disables formulas, and keeps numbers intact for Excel", async () => {
     const { stdout } = await run("--excel", "--separator", "semicolon");
     expect(stdout).toContain("live;DO-1;'=cmd|'/c calc'!A0;");
     expect(stdout).toContain(`live;DO-2;"=""00123""";cancelled;`);
   });
 
-  it("writes NDJSON of the orders that the filters name, as the provider sent them", async () => {
+  it("writes NDJSON of the filtered orders as the provider sent them", async () => {
     const filters = ["--status", "cancelled", "--updated-since", "2026-11-20T11:00:00Z"];
     const until = ["--updated-until", "2026-11-20T12:00:00Z"];
     const { code, stdout } = await run("--format", "ndjson", ...filters, ...until);
@@ -66,7 +66,7 @@ describe("order-mirror export", () => {
     ]);
   });
 
-  it("writes a file that appears once it is whole, and tells about it as JSON", async () => {
+  it("creates the file only when it is complete, and reports it as JSON", async () => {
     const file = path.join(folder, "orders.ndjson");
     const { code, stdout } = await run("--format", "ndjson", "--output", file, "--json");
     expect(code).toBe(0);
@@ -87,7 +87,7 @@ describe("order-mirror export", () => {
     expect(stderr).toMatch(sentence);
   });
 
-  it("reads times as every command does: an instant, or a duration back from now", async () => {
+  it("accepts times as every command does: an instant, or a duration before now", async () => {
     const known = await run("--first-seen-since", "P1D");
     expect(known.stderr).toMatch(/^3 orders written in /m);
     const planned = await run("--pickup-from", "PT5M", "--pickup-until", "PT1M");
@@ -109,7 +109,7 @@ describe("order-mirror export", () => {
     });
   });
 
-  it("says that a file cannot be written, and leaves none", async () => {
+  it("reports that a file cannot be written, and leaves none", async () => {
     const { code, stderr } = await run("--output", path.join(folder, "missing", "orders.csv"));
     expect(code).toBe(1);
     expect(stderr).toMatch(/orders\.csv cannot be written \(ENOENT\)\./);
@@ -126,16 +126,16 @@ describe("order-mirror export of many orders", () => {
     ),
   );
 
-  it("ends quietly when its reader has enough", async () => {
+  it("ends quietly when its reader closes the pipe", async () => {
     const program = startProgram(["export", "--format", "ndjson"], { DATABASE_URL: database.url });
     program.child.stdout?.once("data", () => program.child.stdout?.destroy());
     const { code, stderr } = await program.ended;
-    // On a busy machine it takes long enough to tell of its progress.
+    // On a busy machine it takes long enough to show progress.
     const complaints = stderr.split("\n").filter((line) => line !== "" && !/^ *\d+ %  \d+ orders/.test(line));
     expect([code, complaints]).toEqual([0, []]);
   });
 
-  it("leaves no part behind when it is interrupted, and exits with 130", async () => {
+  it("leaves no partial file when it is interrupted, and exits with 130", async () => {
     const file = path.join(folder, "interrupted.csv");
     const program = startProgram(["export", "--output", file], { DATABASE_URL: database.url });
     await expect.poll(() => readdir(folder), { timeout: 60_000 }).toContain("interrupted.csv.part");
@@ -144,7 +144,7 @@ describe("order-mirror export of many orders", () => {
     expect((await readdir(folder)).filter((name) => name.startsWith("interrupted"))).toEqual([]);
   });
 
-  it("does not grow with them: 120 MB pass through less than 60 MB of heap", async () => {
+  it("uses constant memory: 120 MB pass through less than 60 MB of heap", async () => {
     const file = path.join(folder, "many.ndjson");
     const { code, stderr } = await runProgram(["export", "--format", "ndjson", "--output", file], {
       DATABASE_URL: database.url,

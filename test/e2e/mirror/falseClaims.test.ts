@@ -84,7 +84,7 @@ async function countDecisions(): Promise<number> {
   return rowCount ?? 0;
 }
 
-it("five false claims about old orders are taken back without anybody's doing", async () => {
+it("five false claims about old orders are corrected automatically", async () => {
   expect(await readServed()).toEqual(provider.truth());
   await claimFalsely();
   await expect.poll(countDecisions, WAIT).toBe(5);
@@ -93,8 +93,8 @@ it("five false claims about old orders are taken back without anybody's doing", 
   expect(stdout).toMatch(/Reads contradict 3 signed events of live/);
 });
 
-it("a comparison takes five false claims back, and says so", async () => {
-  // As after a time without reads: nothing but the events says how the orders are.
+it("a verification corrects five false claims and reports them", async () => {
+  // As after a time without reads, when only the events describe the orders.
   await database.pool.query(`alter table mirror.orders disable trigger orders_only_grow;
     update mirror.orders set horizon = null;
     delete from mirror.orders where reference = 'INVENTED';
@@ -115,8 +115,8 @@ it("a comparison takes five false claims back, and says so", async () => {
   await database.pool.query("drop trigger keep_out on mirror.refetches");
 });
 
-// How fast the proof moves meanwhile: integration/apply/unreadableOrders, in virtual time.
-it("orders that cannot be read singly, for ever, hold up no proof", async () => {
+// integration/apply/unreadableOrders checks, in virtual time, how fast the proof advances.
+it("orders that can never be refetched do not delay the proof", async () => {
   provider.answerSingly("O-3", json(500, { error: "out of order" }));
   provider.answerSingly("O-4", json(404, "<h1>not here</h1>"));
   provider.answerSingly("O-5", text(200, "<html>ok</html>"));

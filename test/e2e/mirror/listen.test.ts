@@ -25,7 +25,7 @@ let mirror: ContractMirror;
 let receiver: Server;
 let address: string;
 let folder: string;
-/** What came, as it came, and how it was answered. */
+/** The messages as received, and the answers to them. */
 const requests: { headers: Record<string, string>; body: string; status: number }[] = [];
 let status = 204;
 
@@ -78,7 +78,7 @@ const accepted = () => requests.filter((each) => each.status === 204);
 const readMessages = (secrets: string) =>
   accepted().map(({ headers, body }) => verifyWebhook({ headers, body, secrets }));
 
-/** What an endpoint of OUTGOING_WEBHOOKS_FILE gets for all changes of the source. */
+/** The messages that an endpoint of OUTGOING_WEBHOOKS_FILE gets for all changes of the source. */
 async function sendOutgoing(): Promise<WebhookMessage[]> {
   const { pool } = database;
   const endpoint = { endpointId: "erp", sourceId: "test", types: null, statuses: null };
@@ -100,7 +100,7 @@ async function sendOutgoing(): Promise<WebhookMessage[]> {
   return sent;
 }
 
-it("sends what outgoing webhooks send, each once and in sequence, over refusals and restarts", async () => {
+it("sends the messages of outgoing webhooks, each once and in sequence, across refusals and restarts", async () => {
   const { reference } = await ask("POST", "/v1/orders", orderBody({ externalOrderId: "listen-1" }));
   status = 500;
   const first = startProgram(listen("--after", "beginning"));
@@ -130,7 +130,7 @@ it("sends what outgoing webhooks send, each once and in sequence, over refusals 
   expect((await stat(file("state"))).mode & 0o777).toBe(0o600);
 });
 
-it("says what is wrong with what it was given", async () => {
+it("explains wrong arguments", async () => {
   const forward = await runProgram(["listen", "--forward", "localhost:8080"]);
   expect([forward.code, forward.stderr]).toEqual([2, expect.stringContaining("--forward is not")]);
   await writeFile(file("other"), "notes");

@@ -15,7 +15,7 @@ const WAIT = { timeout: 90_000, interval: 100 };
 
 afterEach(stopPrograms);
 
-it("adds and removes a source at SIGHUP, while the other is polled by the same leader all along", async () => {
+it("adds and removes a source at SIGHUP, while the same leader keeps polling the other one", async () => {
   const database = await makeTestDatabase();
   onTestFinished(() => database.drop());
   const sandbox = await startSandbox({
@@ -88,7 +88,7 @@ it("adds and removes a source at SIGHUP, while the other is polled by the same l
   expect([await send("one", "evt_3"), await send("two", "evt_4")]).toEqual([200, 200]);
   expect(await readApi("two")).toBe(200);
 
-  // What cannot be read changes nothing; nor does a source that comes back in the other mode.
+  // An unreadable file changes nothing, nor does a source that returns in the other mode.
   await write("[{");
   program.child.kill("SIGHUP");
   await program.waitFor(/is not valid JSON/);

@@ -33,7 +33,7 @@ afterAll(async () => {
   await database.drop();
 });
 
-/** Asks, and holds the answer against what the document says of it. */
+/** Sends a request and compares the answer with the document. */
 async function ask(
   method: string,
   template: string,
@@ -59,14 +59,14 @@ async function ask(
   return { status: response.status, value: value as Record<string, unknown> };
 }
 
-/** zod reads a schema of JSON Schema again: not the object that the document was made from, but what it says. */
+/** Parses the document's JSON Schema with zod, instead of using the object that the document was generated from. */
 function makeCheck(schema: Record<string, unknown>): z.ZodType {
   const whole = JSON.stringify({ ...schema, $defs: api.components.schemas });
   const local = whole.replaceAll("#/components/schemas/", "#/$defs/");
   return z.fromJSONSchema(JSON.parse(local) as z.core.JSONSchema.JSONSchema);
 }
 
-describe("the document says what is answered", () => {
+describe("the document matches the answers", () => {
   it("to reads, feed and exports", async () => {
     await ask("POST", "/v1/orders", { body: orderBody({ externalOrderId: "docs-1" }) });
     expect((await ask("GET", "/v1/orders")).status).toBe(200);
@@ -93,7 +93,7 @@ describe("the document says what is answered", () => {
     expect((await ask("POST", "/v1/addresses/validate", { body: address })).status).toBe(200);
   });
 
-  it("to what is refused", async () => {
+  it("to refused requests", async () => {
     const reads = Object.keys(api.paths).filter((path) => api.paths[path]?.["get"] !== undefined);
     for (const path of reads) expect((await ask("GET", path, { token: "nobody" })).status).toBe(401);
     expect((await ask("GET", "/v1/orders", { query: "?limit=0" })).status).toBe(422);
@@ -105,7 +105,7 @@ describe("the document says what is answered", () => {
   });
 });
 
-describe("the document is whole", () => {
+describe("the document is complete", () => {
   it("names every route of the read API", () => {
     const router = readFileSync(new URL("../../../src/api/router.ts", import.meta.url), "utf8");
     const routes = [...router.matchAll(/v1\.get\("([^"]+)"/g)].map(([, path = ""]) => `/v1${path}`);
@@ -114,7 +114,7 @@ describe("the document is whole", () => {
     expect(documented.sort()).toEqual(routes.map((path) => path.replace(":reference", "{reference}")).sort());
   });
 
-  it("refers to nothing that is not there, and describes every parameter", () => {
+  it("has no dangling reference, and describes every parameter", () => {
     const names = [...JSON.stringify(api).matchAll(/"#\/components\/schemas\/(\w+)"/g)].map(
       ([, name]) => name,
     );
@@ -128,7 +128,7 @@ describe("the document is whole", () => {
     }
   });
 
-  it("is served as it is printed", async () => {
+  it("is served as printed", async () => {
     const served: unknown = await (await fetch(`${mirror.url}/openapi.json`)).json();
     const { code, stdout } = await runProgram(["openapi"]);
     expect([code, JSON.parse(stdout)]).toEqual([0, served]);
@@ -139,7 +139,7 @@ describe("the document is whole", () => {
 describe.skipIf(browser === undefined)(
   `/docs (${browser === undefined ? NO_BROWSER : "in Chromium"})`,
   () => {
-    it("shows every endpoint, under a policy that lets nothing else in, to everybody", async () => {
+    it("shows every endpoint to everybody, with a policy that allows no external content", async () => {
       const look = await openTab(browser as Browser, mirror.url);
       const response = await look.page.goto("/docs");
       const policy = response?.headers()["content-security-policy"] ?? "";

@@ -22,7 +22,7 @@ let env: Record<string, string>;
 let receiver: Server;
 const received: { readonly id: string; readonly message: Message }[] = [];
 const unverified: unknown[] = [];
-/** How the receiver answers. */
+/** The receiver's answer. */
 let status = 204;
 
 beforeAll(async () => {
@@ -70,7 +70,7 @@ const command = async (...args: string[]) => {
 const endpoint = async () =>
   ((await command("list")) as { endpointId: string; pending: number; dead: number }[])[0]!;
 
-it("the demo tells an endpoint of its changes; what was given up and what lies in the past is sent again by hand", async () => {
+it("the demo notifies an endpoint of its changes; dead and past messages can be sent again by hand", async () => {
   const demo = startProgram(["demo"], env);
   await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
   await vi.waitFor(() => expect(received.length).toBeGreaterThan(5), 90_000);

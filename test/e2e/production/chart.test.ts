@@ -12,7 +12,7 @@ import { ROOT } from "../../support/programs/program.ts";
 const run = promisify(execFile);
 const CHART = path.join(ROOT, "deploy/helm/order-mirror");
 const ALERTS = path.join(ROOT, "config/prometheus/alerts.yml");
-/** Where Debian's packages of Go libraries put them. */
+/** Where Debian's packages put Go libraries. */
 const GO_LIBRARIES = "/usr/share/gocode";
 const hasHelm = has("helm");
 const canRender = hasHelm || (has("go") && existsSync(`${GO_LIBRARIES}/src/github.com/Masterminds/sprig`));
@@ -52,7 +52,7 @@ interface Container {
   readonly readinessProbe?: Probe;
   readonly startupProbe?: Probe;
 }
-/** As far as the tests look into them. */
+/** The parts of objects that the tests read. */
 interface KubernetesObject {
   readonly apiVersion: string;
   readonly kind: string;
@@ -111,7 +111,7 @@ describe.runIf(canRender)("the Helm chart", () => {
   const podsOf = (objects: readonly KubernetesObject[]) =>
     objects.flatMap(({ spec }) => (spec?.template ? [spec.template] : []));
 
-  it("makes these objects, and with everything asked for these as well", () => {
+  it("creates these objects, and with all options these as well", () => {
     const basis = [
       "ConfigMap mirror-order-mirror",
       "ConfigMap mirror-order-mirror-migrate",
@@ -135,7 +135,7 @@ describe.runIf(canRender)("the Helm chart", () => {
     expect(namesOf(full)).toEqual([...basis, ...more].sort());
   });
 
-  it("runs commands of the program, with variables that it reads and objects that are there", () => {
+  it("runs existing commands, with existing variables and objects", () => {
     const values = parse(readFileSync(path.join(CHART, "values.yaml"), "utf8")) as { secrets: Labels };
     const secrets = Object.values(values.secrets);
     for (const objects of [plain, full]) {
@@ -162,7 +162,7 @@ describe.runIf(canRender)("the Helm chart", () => {
     }
   });
 
-  it("selects pods that there are, and asks ports that they have", () => {
+  it("selects existing pods and uses ports that they open", () => {
     const matches = ({ matchLabels, matchExpressions = [] }: Selector, labels: Labels) =>
       Object.entries(matchLabels).every(([name, value]) => labels[name] === value) &&
       matchExpressions.every(({ key, values }) => values.includes(labels[key] ?? ""));
@@ -175,7 +175,7 @@ describe.runIf(canRender)("the Helm chart", () => {
     const chosen = full.flatMap(({ kind, metadata, spec }) => {
       const selector = spec?.podSelector ?? spec?.selector;
       if (selector === undefined) return [];
-      // A Service has its labels without matchLabels.
+      // A Service has its selector without matchLabels.
       const labels = "matchLabels" in selector ? selector : { matchLabels: selector as unknown as Labels };
       return [[`${kind} ${metadata.name.replace("mirror-order-mirror", "")}`.trim(), components(labels)]];
     });
@@ -205,7 +205,7 @@ describe.runIf(canRender)("the Helm chart", () => {
     }
   });
 
-  it("migrates before everything else, with settings that are there by then", () => {
+  it("migrates first, with settings that exist by then", () => {
     const hooks = full.filter(({ metadata }) => metadata.annotations?.["helm.sh/hook"] !== undefined);
     expect(
       hooks
@@ -217,7 +217,7 @@ describe.runIf(canRender)("the Helm chart", () => {
     ]);
   });
 
-  it("brings the alerts as they are, and the version of the package", async () => {
+  it("contains the current alerts and the package's version", async () => {
     const rule = full.find(({ kind }) => kind === "PrometheusRule");
     const { groups } = parse(await readFile(ALERTS, "utf8")) as { groups: unknown };
     expect(rule?.spec?.groups).toEqual(groups);

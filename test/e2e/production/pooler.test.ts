@@ -10,7 +10,7 @@ import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 afterEach(stopPrograms);
 
 describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => {
-  it("takes events, polls and answers, with more clients than there are connections", async () => {
+  it("receives events, polls and answers with more clients than connections", async () => {
     const database = await makeTestDatabase();
     onTestFinished(() => database.drop());
     const pooler = await startPgBouncer(database.url);
@@ -58,7 +58,7 @@ describe.runIf(canStartPgBouncer)("behind PgBouncer in transaction mode", () => 
     expect((await fetch(`${base}/v1/changes`)).status).toBe(200);
     expect((await fetch(`${base}/readyz`)).status).toBe(200);
 
-    // All but the queue's: it listens, which takes a connection of its own.
+    // All except the queue's, which listens and so needs its own connection.
     const { rows } = await database.pool.query<{ application_name: string }>(
       "select distinct application_name from pg_stat_activity where application_name like 'order-mirror queue%'",
     );

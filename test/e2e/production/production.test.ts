@@ -96,7 +96,7 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
     postgres.remove();
   });
 
-  it("run without an error, and the processes start by their units' own commands", LONG, async () => {
+  it("run without errors, and the processes start with their units' own commands", LONG, async () => {
     const commands = readProductionPage("sh run");
     expect(commands.length).toBeGreaterThan(4);
     await run("bash", ["-euo", "pipefail", "-c", commands.join("\n")], { cwd: ROOT, env });
@@ -127,7 +127,7 @@ describe.runIf(canRun)("the page's commands, from top to bottom", () => {
   });
 });
 
-/** What the unit of a process would run: its arguments, and the variables with the files of its secrets. */
+/** The command of a process's unit: its arguments, and the variables with the files of its secrets. */
 async function readUnit(
   name: string,
   secrets: string,
@@ -159,7 +159,7 @@ async function readUnit(
 }
 
 describe.runIf(has("systemd-analyze"))("the systemd units", () => {
-  it("are understood by systemd, and expose less than 2.0", LONG, async () => {
+  it("are valid for systemd, with an exposure below 2.0", LONG, async () => {
     const units = path.join(home, "units");
     await cp(UNITS, units, { recursive: true });
     const [capture = ""] = readProductionPage("ini systemd");
@@ -169,7 +169,7 @@ describe.runIf(has("systemd-analyze"))("the systemd units", () => {
     for (const name of names) {
       const file = path.join(units, name);
       const text = await readFile(file, "utf8");
-      // systemd looks whether the program is there.
+      // systemd checks whether the program exists.
       await writeFile(file, text.replace("/usr/bin/node", process.execPath));
     }
     const instances = names.map((name) => path.join(units, name.replace("@.", "@web.")));

@@ -17,7 +17,7 @@ afterAll(() => database.drop());
 const EVENTS = 400;
 
 describe.runIf(canStartRedis)("with the queue in Redis", () => {
-  it("nothing acknowledged is missing after Redis was flushed and killed while events came in", async () => {
+  it("nothing acknowledged is missing after Redis was flushed and killed under traffic", async () => {
     const redis = await startRedis();
     const port = await findFreePort();
     const up = startProgram(["up"], {
@@ -40,7 +40,7 @@ describe.runIf(canStartRedis)("with the queue in Redis", () => {
       const status = await sendEvent(`http://127.0.0.1:${port}/webhooks/live`, { id: `evt_${index}`, body });
       if (status === 200) acknowledged.add(reference);
     }
-    // Redis is not on the way of an acknowledgement: its death refuses nothing.
+    // Acknowledgements do not depend on Redis: its death refuses nothing.
     expect(acknowledged.size).toBe(EVENTS);
     const missing = async () => {
       const { rows } = await database.pool.query<{ reference: string }>(

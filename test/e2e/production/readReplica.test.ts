@@ -11,7 +11,7 @@ import { WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
 afterEach(stopPrograms);
 
-it("a replica that lags answers with old orders and the old X-Safe-Through, and the feed comes from the primary", async () => {
+it("a lagging replica answers with old orders and the old X-Safe-Through, and the feed comes from the primary", async () => {
   const postgres = await startReplicatedPostgres();
   onTestFinished(() => postgres.remove());
   const port = await findFreePort();
@@ -32,7 +32,7 @@ it("a replica that lags answers with old orders and the old X-Safe-Through, and 
   await replica.connect();
   onTestFinished(() => replica.end());
   const apply = makeLiveApply(primary);
-  /** As a sweep does: first the order, then what may be claimed of it. */
+  /** Writes as a sweep does: first the order, then the claim about it. */
   const put = async (reference: string, safeThrough: string) => {
     const snapshots = [makeSnapshot({ reference, updatedAt: at(1) })];
     const requestedAt = parseInstant(at(60));

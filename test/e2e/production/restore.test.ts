@@ -59,7 +59,7 @@ async function create(count: number): Promise<string[]> {
   return references;
 }
 
-it("a mirror that is restored from a backup resumes from its cursors, and polling fills what came since", async () => {
+it("a mirror restored from a backup resumes from its cursors, and polling adds later changes", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-restore-"));
   onTestFinished(() => rm(folder, { recursive: true, force: true }));
   const [liveDir, copyDir] = [path.join(folder, "live"), path.join(folder, "copy")];
@@ -99,11 +99,11 @@ it("a mirror that is restored from a backup resumes from its cursors, and pollin
     .poll(async () => (await statuses(first.url)()).size, { timeout: 90_000 })
     .toBeGreaterThanOrEqual(ORDERS);
   await expect.poll(() => safeThrough(first.url), { timeout: 90_000 }).toBeGreaterThan(0n);
-  // Recovery begins a new time line: by it the change feed notices that it went back in time.
+  // Recovery begins a new timeline, by which the change feed notices that it went back in time.
   const settings = { restore_command: "false" };
   await backUp({ url: first.url, from: liveDir, to: copyDir, signal: "recovery.signal", settings });
 
-  // What is acknowledged from now on dies with the first server's disk.
+  // What is acknowledged from now on is lost with the first server's disk.
   const young = await create(ORDERS);
   for (const reference of [...old, ...young]) await control.moveByFleet(reference);
   await control.settleEvents();
@@ -137,7 +137,7 @@ it("a mirror that is restored from a backup resumes from its cursors, and pollin
     )
     .toEqual([]);
   await expect.poll(() => safeThrough(second.url), { timeout: 90_000 }).toBeGreaterThanOrEqual(restored);
-  // A reader that has seen what is undone goes on behind the last change that was restored.
+  // A reader that has seen lost changes resumes after the last restored change.
   const answer = await fetch(`${url}/v1/changes?limit=500&after=${next}`);
   expect(answer.status).toBe(200);
   const { data } = (await answer.json()) as { data: { reference: string; status: string }[] };

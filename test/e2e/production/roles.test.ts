@@ -15,10 +15,10 @@ import { makeSandboxControl } from "../../support/providers/sandboxControl.ts";
 import { orderBody, receiveEvents } from "../../support/providers/testSandbox.ts";
 import { sendEvent, WEBHOOK_SECRET } from "../../support/signing/webhooks.ts";
 
-/** Rights whose statements need more than what happens in this test, each with the place of the statement. */
+/** Rights whose statements do not run in this test, each with the place of the statement. */
 const SELDOM: Record<ProcessName, readonly string[]> = {
   web: [
-    // ops/auth/opsSessions.sql.ts: people who log in, where this test sends the password with each request.
+    // ops/auth/opsSessions.sql.ts: logins, while this test sends the password with each request.
     "delete on mirror.ops_sessions",
     "insert on mirror.ops_sessions",
     "update on mirror.ops_sessions",
@@ -28,11 +28,11 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "update on mirror.provider_requests",
   ],
   worker: [
-    // health/alerts.sql.ts: of all processes one keeps the alerts.
+    // health/alerts.sql.ts: only one of all processes stores the alerts.
     "delete on mirror.alerts",
     "insert on mirror.alerts",
     "update on mirror.alerts",
-    // Rows are locked before they are decided on (for update).
+    // Rows are locked before the decision (for update).
     "update on mirror.pending",
   ],
   poller: [
@@ -40,7 +40,7 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "insert on mirror.alerts",
     "update on mirror.alerts",
     "update on mirror.pending",
-    // poll/ledger: walks of more than one page, and what is learned from pages that are read twice.
+    // poll/ledger: walks of more than one page, and what is learned from pages read twice.
     "delete on mirror.arrivals",
     "insert on mirror.arrivals",
     "update on mirror.arrivals",
@@ -49,7 +49,7 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "update on mirror.walk_pages",
     "insert on mirror.walks",
     "update on mirror.walks",
-    // Asked for by commands: backfill, verify; and single reads that fail.
+    // Requested by the commands backfill and verify, and failing refetches.
     "update on mirror.period_requests",
     "update on mirror.refetches",
   ],
@@ -82,7 +82,7 @@ async function createOrder(): Promise<string> {
   return ((await response.json()) as { reference: string }).reference;
 }
 
-it("web, worker and poller do all their work, each with the rights of its own role", async () => {
+it("web, worker and poller do their work with the rights of their own roles", async () => {
   const port = await findFreePort();
   const told = await receiveEvents();
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-roles-"));
@@ -108,10 +108,10 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     LOG_FORMAT: "json",
   };
   const url = `http://127.0.0.1:${port}`;
-  // As after a restore on another server: the first process to start begins a new epoch of the change feed.
+  // As after a restore on another server: the first process begins a new epoch of the change feed.
   await query("owner", "update mirror.feed set server = '1/1', server_started = 'epoch'");
   const programs: RunningProgram[] = [];
-  // The others work without the key with which couriers can be ordered.
+  // The others work without the key that can order couriers.
   const keyOf = (name: ProcessName) =>
     name === "poller" ? { DELIVERY_LIVE_API_KEY: "dos_live_sandbox" } : {};
   const healthPorts = { worker: await findFreePort(), poller: await findFreePort() };
@@ -138,7 +138,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   const byWebhook = await createOrder();
   await control.moveByFleet(byWebhook);
   await control.settleEvents();
-  /** Shown where a wait fails, as it is the likely reason. */
+  /** Shown when a wait fails, as the likely cause. */
   const refused = () =>
     programs.flatMap((program) => program.output().match(/permission denied for [^"]*/g) ?? []);
   for (const reference of [byPoll, byWebhook]) {
@@ -168,7 +168,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     redirect: "manual",
   });
   expect(refetch.status).toBe(303);
-  // An event that cannot be read is quarantined, retried by a person, quarantined again, and dismissed.
+  // An unreadable event is quarantined, retried by a person, quarantined again and dismissed.
   await sendEvent(`${url}/webhooks/live`, { id: "msg_bad", body: Buffer.from("no JSON") });
   for (const action of ["retry", "dismiss"]) {
     const quarantined = () =>
@@ -189,7 +189,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
     { action: "retry", affected: "1" },
     { action: "dismiss", affected: "1" },
   ]);
-  // The poller takes the row away when it has read the order again.
+  // The poller removes the row after the refetch.
   const asked = () => query("owner", "select from mirror.refetches");
   await expect.poll(asked, { timeout: 60_000 }).toEqual([]);
   await expect.poll(() => told.received.length, { timeout: 60_000 }).toBeGreaterThan(0);
@@ -209,7 +209,7 @@ it("web, worker and poller do all their work, each with the rights of its own ro
   expect(await logins.listRefusals()).toEqual([]);
 });
 
-describe("no process can do what is not its work", () => {
+describe("no process can do another process's work", () => {
   it.each<[Login, string]>([
     ["web", "update mirror.orders set status = 'cancelled'"],
     ["web", "delete from mirror.orders"],

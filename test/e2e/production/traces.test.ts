@@ -31,7 +31,7 @@ const childOf = (parent: CollectedSpan, name: string | RegExp) =>
     ({ parentSpanId, traceId }) => parentSpanId === parent.spanId && traceId === parent.traceId,
   );
 
-/** The spans from one webhook request to what was applied for it; undefined while one is still to come. */
+/** The spans from a webhook request to its application; undefined while one is missing. */
 function findJourney() {
   for (const receive of named("receive")) {
     const enqueue = childOf(receive, "enqueue");
@@ -45,7 +45,7 @@ function findJourney() {
 }
 
 it(
-  "tells a collector the journey of an event, by its hint and by its job: received, enqueued, processed, applied, in one trace",
+  "exports the path of an event, by hint and by job, as one trace: received, enqueued, processed, applied",
   async () => {
     const demo = startProgram(["demo"], {
       ...env,
@@ -73,7 +73,7 @@ it(
 );
 
 it(
-  "goes on as ever while the collector is away",
+  "works as usual while the collector is unreachable",
   async () => {
     const demo = startProgram(["demo"], {
       ...env,

@@ -28,14 +28,14 @@ const named = ENDPOINTS.map(([method, path, body]) => {
 });
 
 describe.each(named)("%s", (_, method, path, body) => {
-  it("needs a key: 401 invalid_api_key without one, with an unknown one, and with an empty one", async () => {
+  it("requires a key: 401 invalid_api_key without one, with an unknown one and with an empty one", async () => {
     for (const apiKey of [null, "dos_test_unknown", "dos_live_unknown", "", `${target.test.apiKey}x`]) {
       const answer = await target.as(apiKey).ask(method, path(), body());
       expect([apiKey, answer.status, answer.code]).toEqual([apiKey, 401, "invalid_api_key"]);
     }
   });
 
-  it("needs the key as Bearer", async () => {
+  it("requires the key as Bearer", async () => {
     for (const authorization of [target.test.apiKey, `Basic ${btoa(`${target.test.apiKey}:`)}`]) {
       const response = await fetch(target.baseUrl + path(), { method, headers: { authorization } });
       expect(response.status).toBe(401);
@@ -43,7 +43,7 @@ describe.each(named)("%s", (_, method, path, body) => {
     }
   });
 
-  it("does not take the key from the address", async () => {
+  it("does not accept the key in the address", async () => {
     const query = new URLSearchParams({ api_key: target.test.apiKey, access_token: target.test.apiKey });
     const answer = await target.as(null).ask(method, `${path()}?${query.toString()}`, body());
     expect(answer.status).toBe(401);
@@ -73,7 +73,7 @@ describe("the key's prefix decides the mode", () => {
 });
 
 describe("keys belong to an organization", () => {
-  it("another organization's key finds nothing of it", async () => {
+  it("another organization's key finds none of its orders", async () => {
     await expect(target.other.client.getOrder(reference)).rejects.toMatchObject({ code: "order_not_found" });
     await expect(target.other.client.cancelOrder(reference)).rejects.toMatchObject({
       code: "order_not_found",

@@ -20,7 +20,7 @@ describe("POST /v1/orders/{reference}/cancel", () => {
     expect(answer.body["request_id"]).toEqual(expect.any(String));
   });
 
-  it("takes the externalOrderId as well", async () => {
+  it("accepts the externalOrderId as well", async () => {
     const { reference, externalOrderId } = await create();
     const { readOrder } = await target.test.client.cancelOrder(externalOrderId ?? "");
     expect(readOrder()).toMatchObject({ reference, status: "cancelled" });
@@ -48,7 +48,7 @@ describe("POST /v1/orders/{reference}/cancel", () => {
     });
   });
 
-  it("cancels once when asked many times at once", async () => {
+  it("cancels once for concurrent requests", async () => {
     const { reference } = await create();
     const answers = await Promise.all(
       Array.from({ length: 5 }, () => target.test.ask("POST", `/v1/orders/${reference}/cancel`)),
@@ -57,7 +57,7 @@ describe("POST /v1/orders/{reference}/cancel", () => {
     expect(answers.filter(({ status }) => status === 422)).toHaveLength(4);
   });
 
-  it("404 order_not_found for unknown, the other mode and another organization, which changes nothing", async () => {
+  it("404 order_not_found for an unknown order, the other mode and another organization, without changes", async () => {
     const { reference } = await create();
     const { test, other, live } = target;
     for (const [caller, name] of [
@@ -81,7 +81,7 @@ describe("POST /v1/orders/{reference}/cancel", () => {
     });
   });
 
-  it.skipIf(FOREIGN)("cancels a live order, whose charge remains", async () => {
+  it.skipIf(FOREIGN)("cancels a live order and keeps its charge", async () => {
     const { live, world, control } = target;
     const { snapshot } = await live.client.createOrder(orderFor(world));
     const { charges } = await control.figures("sandbox");

@@ -11,7 +11,7 @@ beforeAll(async () => {
 afterAll(() => target.close());
 
 describe("POST /v1/orders", () => {
-  it("answers 201 with the order object and request_id beside its fields", async () => {
+  it("answers 201 with the order object and request_id next to its fields", async () => {
     const order = orderFor(target.world);
     const answer = await target.test.ask("POST", "/v1/orders", order);
     expect(answer.status).toBe(201);
@@ -19,13 +19,13 @@ describe("POST /v1/orders", () => {
     expect(answer.body["request_id"]).toEqual(expect.any(String));
   });
 
-  it("makes a test order with a test key", async () => {
+  it("creates a test order with a test key", async () => {
     const answer = await target.test.client.createOrder(orderFor(target.world));
     expect(answer.readOrder()).toMatchObject({ status: "created", livemode: false });
     expect(answer.requestId).not.toBeNull();
   });
 
-  it.skipIf(FOREIGN)("makes a live order with a live key", async () => {
+  it.skipIf(FOREIGN)("creates a live order with a live key", async () => {
     const answer = await target.live.client.createOrder(orderFor(target.world));
     expect(answer.readOrder()).toMatchObject({ status: "created", livemode: true });
   });
@@ -33,11 +33,11 @@ describe("POST /v1/orders", () => {
   it("lets no request field change the mode", async () => {
     const order = { ...orderFor(target.world), livemode: true, mode: "live", test: false };
     const answer = await target.test.ask("POST", "/v1/orders", order);
-    // Refusing the unknown field would keep the rule as well.
+    // Refusing the unknown field would follow the rule, too.
     expect(answer.status < 400 ? answer.body["livemode"] : false).toBe(false);
   });
 
-  it("agrees to a pickup and then a delivery, after now, for schedule mode asap", async () => {
+  it("plans a future pickup and a later delivery for schedule mode asap", async () => {
     const { readOrder } = await target.test.client.createOrder(orderFor(target.world));
     const { schedule } = readOrder();
     expect(schedule.mode).toBe("asap");
@@ -57,7 +57,7 @@ describe("POST /v1/orders", () => {
     }
   });
 
-  it("takes a branch's id in the place of its reference", async () => {
+  it("accepts a branch's id instead of its reference", async () => {
     const { world, test } = target;
     const branches = (await test.client.listBranches()).data;
     const id = branches.find(({ reference }) => reference === world.secondBranch)?.id ?? "";
@@ -66,7 +66,7 @@ describe("POST /v1/orders", () => {
     expect(byId.readOrder().fleet).toEqual(byReference.readOrder().fleet);
   });
 
-  it("compares a branch's reference exactly, case included", async () => {
+  it("compares a branch's reference exactly, including case", async () => {
     const { world, test } = target;
     const order = orderFor(world, { branch: world.branch.toUpperCase() });
     const answer = await test.ask("POST", "/v1/orders", order);
@@ -74,7 +74,7 @@ describe("POST /v1/orders", () => {
     expect(answer.status).toBeLessThan(500);
   });
 
-  it("takes as zoneCode every code in the branch's connectedZones", async () => {
+  it("accepts every code in the branch's connectedZones as zoneCode", async () => {
     const { world, test } = target;
     const branches = (await test.client.listBranches()).data;
     const { connectedZones = [] } =
@@ -99,7 +99,7 @@ describe("POST /v1/orders", () => {
     expect(answer.status).toBeLessThan(500);
   });
 
-  it("can be read at once, by reference and by externalOrderId, in the same form", async () => {
+  it("makes the order readable immediately by reference and externalOrderId, in the same form", async () => {
     const order = orderFor(target.world);
     const { snapshot } = await target.test.client.createOrder(order);
     const byReference = await target.test.client.getOrder(snapshot.fields.reference);
@@ -119,7 +119,7 @@ describe("errors of POST /v1/orders", () => {
     });
   });
 
-  it("409 duplicate_external_order_id for an externalOrderId that was used", async () => {
+  it("409 duplicate_external_order_id for a used externalOrderId", async () => {
     const order = orderFor(target.world);
     await target.test.client.createOrder(order);
     await expect(target.test.client.createOrder(order)).rejects.toMatchObject({
@@ -129,7 +129,7 @@ describe("errors of POST /v1/orders", () => {
     });
   });
 
-  it("409 also when the earlier order has another content, or was cancelled", async () => {
+  it("409 even when the earlier order has other content or was cancelled", async () => {
     const { world, test } = target;
     const order = orderFor(world);
     await test.client.createOrder(order);
@@ -139,7 +139,7 @@ describe("errors of POST /v1/orders", () => {
     });
   });
 
-  it("creates one order when the same externalOrderId comes many times at once", async () => {
+  it("creates one order for concurrent requests with the same externalOrderId", async () => {
     const order = orderFor(target.world);
     const answers = await Promise.all(
       Array.from({ length: 8 }, () => target.test.ask("POST", "/v1/orders", order)),
@@ -167,7 +167,7 @@ describe("errors of POST /v1/orders", () => {
     expect(answer.status).toBeLessThan(500);
   });
 
-  it("refuses a branch of another organization, and one that does not exist", async () => {
+  it("refuses a branch of another organization and an unknown branch", async () => {
     for (const branch of [target.world.standardBranch, "no-such-branch", crypto.randomUUID()]) {
       const answer = await target.test.ask("POST", "/v1/orders", orderFor(target.world, { branch }));
       expect([branch, answer.status >= 400 && answer.status < 500]).toEqual([branch, true]);
@@ -223,7 +223,7 @@ describe("errors of POST /v1/orders", () => {
     expect(answer.code).toEqual(expect.any(String));
   });
 
-  it("keeps the externalOrderIds of organizations apart", async () => {
+  it("keeps the externalOrderIds of organizations separate", async () => {
     const externalOrderId = freshId();
     await target.test.client.createOrder(orderFor(target.world, { externalOrderId }));
     const elsewhere = await target.standard.client.createOrder(

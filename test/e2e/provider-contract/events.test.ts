@@ -85,7 +85,7 @@ describe.skipIf(FOREIGN)("an event", () => {
     expect(parseInstant(event?.created ?? "")).toBeGreaterThanOrEqual(snapshot.version - 1_000_000_000n);
   });
 
-  it("carries the full order object, as the API returns it, without a request_id", async () => {
+  it("has the full order object as the API returns it, without a request_id", async () => {
     const reference = await create(target.test);
     await target.test.client.cancelOrder(reference);
     const { snapshot } = await target.test.client.getOrder(reference);
@@ -94,7 +94,7 @@ describe.skipIf(FOREIGN)("an event", () => {
     expect(readSnapshot(JSON.stringify(data), data).hash).toBe(snapshot.hash);
   });
 
-  it("shows the order as it was at its time, not as it is now", async () => {
+  it("shows the order as it was then, not as it is now", async () => {
     const reference = await create(target.test);
     for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
     expect((await target.test.client.getOrder(reference)).snapshot.fields.status).toBe(
@@ -104,7 +104,7 @@ describe.skipIf(FOREIGN)("an event", () => {
     expect(pickedUp?.event.data["status"]).toBe("picked_up");
   });
 
-  it("has an id of its own", async () => {
+  it("has its own id", async () => {
     const reference = await create(target.test);
     for (let steps = 0; steps < 3; steps += 1) await target.test.client.advanceTestOrder(reference);
     const ids = (await eventsOf(reference)).map(({ event }) => event.id);
@@ -128,7 +128,7 @@ describe.skipIf(FOREIGN)("an event", () => {
 });
 
 describe.skipIf(FOREIGN)("events are sent", () => {
-  it("for every step of a test order, each the real event of its status", async () => {
+  it("for every step of a test order, as the real event of its status", async () => {
     const reference = await create(target.test);
     await eventsOf(reference);
     for (const status of ["arrived_for_pickup", "picked_up", "arrived_for_delivery"]) {
@@ -182,13 +182,13 @@ describe.skipIf(FOREIGN)("events are sent", () => {
 });
 
 describe.skipIf(FOREIGN)("the plan", () => {
-  it("Standard can add no endpoint", async () => {
+  it("Standard cannot add an endpoint", async () => {
     const endpoint = { organization: "standard", mode: "test", secret: secretOf("x") } as const;
     const adding = target.control.addWebhook({ ...endpoint, url: "http://127.0.0.1:9/" });
     await expect(adding).rejects.toThrow("feature_not_available");
   });
 
-  it("is read for each event: a downgrade stops them at once, and an upgrade starts them", async () => {
+  it("is checked for each event: a downgrade stops events immediately, and an upgrade starts them", async () => {
     const { control, test } = target;
     const reference = await create(test);
     await control.setPlan("sandbox", "standard");

@@ -29,7 +29,7 @@ describe("GET /v1/orders/{reference}", () => {
     expect(readOrder().externalOrderId).toBe(externalOrderId);
   });
 
-  it("404 order_not_found for a reference that does not exist", async () => {
+  it("404 order_not_found for an unknown reference", async () => {
     await expect(target.test.client.getOrder("no-such-order")).rejects.toMatchObject({
       name: "OrderNotFoundError",
       status: 404,
@@ -37,7 +37,7 @@ describe("GET /v1/orders/{reference}", () => {
     });
   });
 
-  it("404 identically for unknown, the other mode and another organization", async () => {
+  it("the same 404 for an unknown order, the other mode and another organization", async () => {
     const { world, test, live, other } = target;
     const { snapshot } = await test.client.createOrder(orderFor(world));
     const { reference, externalOrderId } = snapshot.fields;

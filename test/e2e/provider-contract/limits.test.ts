@@ -6,8 +6,8 @@ import type { Caller, ContractTarget, RawAnswer } from "../../support/contract/c
 /**
  * The spec, "Limits": policies and headers. Page sizes: listOrders.test.ts; subscriptions: service.test.ts.
  *
- * What exceeds a limit on purpose is asked of a sandbox only, whose time stands still until a test moves it: however busy
- * the machine is, what is sent at once is counted in one window.
+ * Only a sandbox is sent more than a limit on purpose. Its time stands still until a test moves it, so that concurrent
+ * requests count in one window, however busy the machine is.
  */
 let target: ContractTarget;
 beforeAll(async () => {
@@ -22,7 +22,7 @@ const askMany = (count: number, ask: () => Promise<RawAnswer>) =>
   Promise.all(Array.from({ length: count }, ask));
 const byStatus = (answers: readonly RawAnswer[], status: number) =>
   answers.filter((answer) => answer.status === status);
-/** Until all counters are back to nothing. */
+/** Advances the clock until all counters are reset. */
 const windowPasses = () => target.control.passTime(10_100);
 
 describe("rate headers", () => {
@@ -66,7 +66,7 @@ describe("rate headers", () => {
     }
   });
 
-  it("are on every response, also on refusals", async () => {
+  it("are on every response, even on refusals", async () => {
     const { test, as, standard, world } = target;
     const answers = [
       await as(null).ask("GET", "/v1/orders"),
@@ -124,7 +124,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
     }
   });
 
-  it("shows nothing left with the refusal", () => {
+  it("shows no remaining requests with the refusal", () => {
     for (const answer of byStatus(answers, 429)) expect(remaining(answer, "order-list")?.remaining).toBe(0);
   });
 
@@ -132,16 +132,16 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
     expect(other.secondKey.status).toBe(429);
   });
 
-  it("counts test mode and live mode apart, and organizations apart", () => {
+  it("counts test mode, live mode and organizations separately", () => {
     expect(other.live.status).toBe(200);
     expect(other.organization.status).toBe(200);
   });
 
-  it("does not hold up other endpoints", () => {
+  it("does not limit other endpoints", () => {
     expect(other.branches.status).toBe(200);
   });
 
-  it("is understood by the typed client, with policy and wait", async () => {
+  it("is parsed by the typed client, with policy and wait", async () => {
     await expect(target.test.client.listOrders({ limit: 1 })).rejects.toMatchObject({
       name: "RateLimitedError",
       status: 429,
@@ -158,7 +158,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
     expect((await target.test.ask("GET", "/v1/orders?limit=1")).status).toBe(200);
   });
 
-  it("takes from the next window what was sent too early", async () => {
+  it("deducts early requests from the next window", async () => {
     await windowPasses();
     await windowPasses();
     await askMany(20, () => target.test.ask("GET", "/v1/orders?limit=1"));
@@ -173,7 +173,7 @@ describe.skipIf(FOREIGN)("order-list: 20 per 10 seconds", () => {
 });
 
 describe.skipIf(FOREIGN)("geocoding: 100 per 10 seconds", () => {
-  it("counts creations, quotes and address checks together, and leaves other endpoints alone", async () => {
+  it("counts creations, quotes and address checks together, and no other endpoints", async () => {
     await windowPasses();
     const { test, world } = target;
     const checks = () => test.ask("POST", "/v1/addresses/validate", world.addresses.valid);

@@ -27,7 +27,7 @@ describe("GET /v1/branches", () => {
     expect((await branches()).map(({ reference }) => reference)).not.toContain(target.world.closedBranch);
   });
 
-  it("lists the organization's own branches only, the same for both modes", async () => {
+  it("lists only the organization's own branches, the same for both modes", async () => {
     const inLive = (await target.live.client.listBranches()).data;
     expect(inLive).toEqual(await branches());
     const ids = new Set((await branches()).map(({ id }) => id));
@@ -51,7 +51,7 @@ describe("a branch", () => {
     for (const { id } of await branches()) expect(id).toMatch(UUID);
   });
 
-  it("has a reference that is unique and no UUID, or null", async () => {
+  it("has a unique reference that is not a UUID, or null", async () => {
     const references = (await branches()).flatMap(({ reference }) => (reference === null ? [] : [reference]));
     expect(new Set(references).size).toBe(references.length);
     for (const reference of references) expect(reference).not.toMatch(UUID);
@@ -61,7 +61,7 @@ describe("a branch", () => {
     expect((await branches()).some(({ reference }) => reference === null)).toBe(true);
   });
 
-  it("routes to its primary connection, and to null without one", async () => {
+  it("routes to its primary connection, or to null without one", async () => {
     for (const { routesTo, connectedZones } of await branches()) {
       const primaries = connectedZones.filter(({ isPrimary }) => isPrimary);
       expect(primaries.length).toBeLessThanOrEqual(1);
@@ -75,7 +75,7 @@ describe("a branch", () => {
     expect(unconnected?.routesTo).toBeNull();
   });
 
-  it.skipIf(FOREIGN)("with a null reference is named by its id", async () => {
+  it.skipIf(FOREIGN)("with a null reference is identified by its id", async () => {
     const unnamed = (await branches()).find(
       ({ reference, routesTo }) => reference === null && routesTo !== null,
     );
@@ -84,7 +84,7 @@ describe("a branch", () => {
     expect((await target.test.client.createOrder(order)).readOrder().fleet).toEqual(unnamed?.routesTo?.fleet);
   });
 
-  it.skipIf(FOREIGN)("gets no other primary connection when that is deactivated", async () => {
+  it.skipIf(FOREIGN)("gets no other primary connection when its own is deactivated", async () => {
     const { control, world, test } = target;
     const branch = world.secondZone.branch;
     const before = (await branches()).find(({ reference }) => reference === branch);

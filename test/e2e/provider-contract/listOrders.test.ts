@@ -7,7 +7,7 @@ import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /** The spec, "GET /v1/orders : list orders". */
 let target: ContractTarget;
-/** More than a default page; two branches; some further on in life. In order of creation. */
+/** More than a default page, at two branches, some in later statuses. In the sequence of creation. */
 let made: WireOrder[];
 
 const ORDERS = 55;
@@ -48,7 +48,7 @@ async function list(query: ListOrdersQuery): Promise<WireOrder[]> {
 const references = (orders: readonly WireOrder[]) => orders.map(({ reference }) => reference).sort();
 const listReferences = async (query: ListOrdersQuery) => references(await list(query));
 const madeWhere = (test: (order: WireOrder) => boolean) => references(made.filter(test));
-/** Those of this run: a foreign provider has others. */
+/** The orders of this run; a foreign provider has others. */
 const ours = (found: readonly string[]) =>
   found.filter((each) => made.some(({ reference }) => reference === each));
 const planned = (order: WireOrder, field: "pickupTime" | "deliveryTime") => parseInstant(order[field] ?? "");
@@ -61,7 +61,7 @@ describe("the response of GET /v1/orders", () => {
     expect(Object.keys(answer.body).sort()).toEqual(["data", "hasMore", "limit", "offset", "request_id"]);
   });
 
-  it("holds full order objects, without a request_id in them", async () => {
+  it("has full order objects without a request_id in them", async () => {
     const since = parseInstant(made[0]!.updatedAt);
     const period = { updatedSince: since, updatedUntil: since + 3_600n * SECOND };
     const answer = await target.test.client.listOrders({ ...period, limit: 200 });
@@ -92,13 +92,13 @@ describe("the response of GET /v1/orders", () => {
 });
 
 describe("limit and offset", () => {
-  it("are 50 and 0 when not given", async () => {
+  it("default to 50 and 0", async () => {
     const page = await target.test.client.listOrders({});
     expect(page).toMatchObject({ limit: 50, offset: 0, hasMore: true });
     expect(page.elements).toHaveLength(50);
   });
 
-  it("reach every order exactly once, and hasMore tells where the end is", async () => {
+  it("reach every order exactly once, and hasMore marks the end", async () => {
     const seen: string[] = [];
     for (let offset = 0; offset < 1_000; offset += 7) {
       const page = await target.test.client.listOrders({ limit: 7, offset });
@@ -112,7 +112,7 @@ describe("limit and offset", () => {
     expect(new Set(seen).size).toBe(seen.length);
   });
 
-  it("hasMore is false when the last order is the last of the page", async () => {
+  it("hasMore is false when the page ends with the last order", async () => {
     const total = (await list({})).length;
     const last = await target.test.client.listOrders({ limit: 5, offset: total - 5 });
     expect([last.elements.length, last.hasMore]).toEqual([5, false]);
@@ -125,7 +125,7 @@ describe("limit and offset", () => {
     expect([page.elements, page.hasMore]).toEqual([[], false]);
   });
 
-  it("allow 200 orders and never more", async () => {
+  it("allow 200 orders, but no more", async () => {
     expect((await target.test.client.listOrders({ limit: 200 })).limit).toBe(200);
     const answer = await target.test.ask("GET", "/v1/orders?limit=201");
     expect(refused(answer) || Number(answer.body["limit"]) <= 200).toBe(true);
@@ -158,7 +158,7 @@ describe("the update period", () => {
     );
   });
 
-  it("takes any offset for the same instant", async () => {
+  it("accepts any time zone offset for the same instant", async () => {
     const { updatedAt, reference } = made[7]!;
     const at = parseInstant(updatedAt);
     const inOffset = (instant: bigint, hours: number) =>
@@ -181,7 +181,7 @@ describe("the update period", () => {
     ).rejects.toMatchObject({ name: "ProviderRefusedError", status: 422 });
   });
 
-  it("refuses what is no time with an offset", async () => {
+  it("refuses a value that is not a time with an offset", async () => {
     for (const time of ["yesterday", "2026-11-20T12:00:00", "", "1790000000"]) {
       const query = new URLSearchParams({ updatedSince: time, updatedUntil: "2026-11-20T12:00:00Z" });
       expect([time, refused(await target.test.ask("GET", `/v1/orders?${query.toString()}`))]).toEqual([
@@ -196,7 +196,7 @@ describe.each([
   ["pickup", "pickupTime", "pickupFrom", "pickupUntil"],
   ["delivery", "deliveryTime", "deliveryFrom", "deliveryUntil"],
 ] as const)("the %s period", (_, field, from, until) => {
-  it("may be given by its start alone, which it includes", async () => {
+  it("may have only a start, which it includes", async () => {
     const at = planned(made[20]!, field);
     expect(ours(await listReferences({ [from]: at }))).toEqual(
       madeWhere((order) => planned(order, field) >= at),
@@ -204,7 +204,7 @@ describe.each([
     expect(await listReferences({ [from]: at + SECOND })).not.toContain(made[20]!.reference);
   });
 
-  it("may be given by its end alone, which it excludes", async () => {
+  it("may have only an end, which it excludes", async () => {
     const at = planned(made[20]!, field);
     expect(ours(await listReferences({ [until]: at }))).toEqual(
       madeWhere((order) => planned(order, field) < at),
@@ -212,14 +212,14 @@ describe.each([
     expect(await listReferences({ [until]: at + SECOND })).toContain(made[20]!.reference);
   });
 
-  it("may be given by both", async () => {
+  it("may have both", async () => {
     const at = planned(made[20]!, field);
     expect(await listReferences({ [from]: at, [until]: at + SECOND })).toContain(made[20]!.reference);
     expect(await listReferences({ [from]: at - SECOND, [until]: at })).not.toContain(made[20]!.reference);
   });
 });
 
-it("the pickup period filters the planned time, not the real one", async () => {
+it("the pickup period filters the planned time, not the actual one", async () => {
   const order = made.find(({ realPickupTime }) => typeof realPickupTime === "string");
   const real = parseInstant(order?.realPickupTime ?? "");
   expect(planned(order!, "pickupTime")).not.toBe(real);
@@ -251,7 +251,7 @@ describe("status and branch", () => {
     expect(answer.status).toBe(200);
   });
 
-  it("branch that matches none gives an error, not an empty page", async () => {
+  it("branch that matches none causes an error, not an empty page", async () => {
     const { secondBranch, standardBranch } = target.world;
     const unmatched = ["no-such-branch", crypto.randomUUID(), secondBranch.toUpperCase(), standardBranch];
     for (const branch of unmatched) {
@@ -286,13 +286,13 @@ describe("sort", () => {
     return steps.every((step) => step >= 0n) || steps.every((step) => step <= 0n);
   };
 
-  it("is by updatedAt when not given", async () => {
+  it("is by updatedAt by default", async () => {
     const orders = await list({});
     expect(isMonotone(orders.map(({ updatedAt }) => parseInstant(updatedAt)))).toBe(true);
     expect(orders).toEqual(await list({ sort: "updatedAt" }));
   });
 
-  it("by pickupTime follows the planned time", async () => {
+  it("by pickupTime uses the planned time", async () => {
     const orders = await list({ sort: "pickupTime" });
     expect(isMonotone(orders.map((order) => planned(order, "pickupTime")))).toBe(true);
     expect(ours(references(orders))).toEqual(references(made));

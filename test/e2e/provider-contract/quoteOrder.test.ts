@@ -29,7 +29,7 @@ describe("POST /v1/orders/quote", () => {
     }
   });
 
-  it("names the zone and fleet of the branch's routesTo, or of the zoneCode", async () => {
+  it("names the zone and fleet of the branch's routesTo or of the zoneCode", async () => {
     const { world, test } = target;
     const { branch, zoneCode } = world.secondZone;
     const found = (await test.client.listBranches()).data.find(({ reference }) => reference === branch);
@@ -41,7 +41,7 @@ describe("POST /v1/orders/quote", () => {
     expect(chosen.zone.name).toBe(found?.connectedZones.find(({ code }) => code === zoneCode)?.name);
   });
 
-  it("measures the distance in kilometres with two decimals at most", async () => {
+  it("states the distance in kilometres with at most two decimals", async () => {
     const { distance } = await target.test.client.quoteOrder(orderFor(target.world));
     expect(distance).toBeGreaterThan(0);
     expect(Number(distance.toFixed(2))).toBe(distance);
@@ -52,7 +52,7 @@ describe("POST /v1/orders/quote", () => {
     expect(JSON.stringify(answer.body)).not.toMatch(/price|cost|amount|fee|currency/i);
   });
 
-  it("stores nothing, neither when it succeeds nor when it is refused", async () => {
+  it("stores nothing, whether it succeeds or is refused", async () => {
     const { world, test } = target;
     const since = target.test.client.providerClock.providerNow();
     const before = await countOrders(target.test, since);
@@ -64,7 +64,7 @@ describe("POST /v1/orders/quote", () => {
     await expect(test.client.getOrder(order.externalOrderId ?? "")).rejects.toMatchObject({ status: 404 });
   });
 
-  it.skipIf(FOREIGN)("records no charge, also with a live key", async () => {
+  it.skipIf(FOREIGN)("records no charge, even with a live key", async () => {
     const { world, live, control } = target;
     const before = await control.figures("sandbox");
     await live.client.quoteOrder(orderFor(world));
@@ -75,7 +75,7 @@ describe("POST /v1/orders/quote", () => {
     });
   });
 
-  it("ignores externalOrderId: no 409 for one that is used, and it stays free", async () => {
+  it("ignores externalOrderId: no 409 for a used one, and a new one stays free", async () => {
     const { world, test } = target;
     const order = orderFor(world);
     await test.client.quoteOrder(order);
@@ -83,9 +83,9 @@ describe("POST /v1/orders/quote", () => {
     expect((await test.client.quoteOrder(order)).schedule.mode).toBe("asap");
   });
 
-  it("gives the times that an order with the same body gets", async () => {
+  it("returns the times that an order with the same body gets", async () => {
     const { world, test } = target;
-    // Conditions may change between the two, as at the turn of a minute; then the next pair agrees.
+    // Conditions may change between the two, as when a minute ends; then the next pair agrees.
     const pair = async () => {
       const order = orderFor(world);
       const { schedule } = await test.client.quoteOrder(order);
@@ -99,7 +99,7 @@ describe("POST /v1/orders/quote", () => {
     expect(quoted).toEqual(agreed);
   });
 
-  it("answers test and live keys alike", async () => {
+  it("answers test and live keys in the same way", async () => {
     const { world, test, live } = target;
     const pair = async () => {
       const order = orderFor(world);

@@ -3,7 +3,7 @@ import { tryParseInstant } from "../../../src/domain/order/instant.ts";
 import { openTarget, orderFor } from "../../support/contract/contractTarget.ts";
 import type { ContractTarget } from "../../support/contract/contractTarget.ts";
 
-/** The spec, "Resources and their fields": the order object, however it is returned. Branches: listBranches.test.ts. */
+/** The spec, "Resources and their fields": the order object as each endpoint returns it. Branches: listBranches.test.ts. */
 let target: ContractTarget;
 beforeAll(async () => {
   target = await openTarget();
@@ -68,7 +68,7 @@ describe.each(RETURNS)("the order object as %s returns it", (name, ask) => {
     }
   });
 
-  it("has real times only as timestamps", () => {
+  it("has actual times only as timestamps", () => {
     for (const field of ["realPickupTime", "realDeliveryTime"]) {
       const time = order[field];
       expect(time === null || time === undefined || tryParseInstant(time) !== undefined).toBe(true);
@@ -93,7 +93,7 @@ describe("identifiers", () => {
     expect(readOrder().externalOrderId).toBe(externalOrderId);
   });
 
-  it("are a new request_id for every response", async () => {
+  it("include a new request_id for every response", async () => {
     const answers = [];
     for (let index = 0; index < 5; index += 1) {
       answers.push(await target.test.ask("GET", "/v1/branches"));

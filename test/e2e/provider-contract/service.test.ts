@@ -3,8 +3,8 @@ import { FOREIGN, openTarget, orderFor, orderTo } from "../../support/contract/c
 import type { Caller, ContractTarget } from "../../support/contract/contractTarget.ts";
 
 /**
- * The spec, "What the service does" 4 and 7 to 10, and "Limits", "Subscription effects": all of it is set in the
- * dashboard, so only a sandbox can be asked. What concerns single endpoints is in their files.
+ * The spec, "What the service does" 4 and 7 to 10, and "Limits", "Subscription effects". All of it is set in the
+ * dashboard, so only a sandbox can be tested. The endpoints' own files test the rest.
  */
 let target: ContractTarget;
 beforeAll(async () => {
@@ -21,7 +21,7 @@ afterEach(async () => {
 
 const WARNING = "service-subscription-state";
 
-/** Each with its own order, so that it can be asked again. */
+/** Each request has its own order, so that it can be repeated. */
 const askEverything = async (caller: Caller) => {
   const { world } = target;
   const made = async () => {
@@ -39,7 +39,7 @@ const askEverything = async (caller: Caller) => {
   };
 };
 
-/** Orders made in good times, to be used in bad ones. */
+/** Orders created while the subscription is active, for tests while it is not. */
 const stock: { reference: string }[] = [];
 const orderBefore = async (caller: Caller) => {
   const kept = stock.pop();
@@ -55,7 +55,7 @@ const fillStock = async () => {
 };
 
 describe("test mode", () => {
-  it("checks and routes for real: the same refusals as for live orders", async () => {
+  it("checks and routes as for live orders, with the same refusals", async () => {
     const { world, test, live } = target;
     const refused = [
       orderFor(world, { branch: world.unconnectedBranch }),
@@ -65,7 +65,7 @@ describe("test mode", () => {
     for (const order of refused) {
       const inTest = await test.ask("POST", "/v1/orders", order);
       expect(inTest.status).toBeGreaterThanOrEqual(400);
-      // Refused, so no courier is sent; still not asked of a foreign provider.
+      // Refused, so that no courier is sent; still not sent to a foreign provider.
       const inLive = FOREIGN ? inTest : await live.ask("POST", "/v1/orders", order);
       expect([inLive.status, inLive.code]).toEqual([inTest.status, inTest.code]);
     }
@@ -103,7 +103,7 @@ describe.skipIf(FOREIGN)("prerequisites of creating orders", () => {
     expect(answer.status).toBeLessThan(500);
   });
 
-  it("a primary connection, also where one that is not primary is there", async () => {
+  it("a primary connection, even when there is another one", async () => {
     const { control, world, test } = target;
     const { branch } = world.secondZone;
     const primary = (await test.client.quoteOrder(orderFor(world, { branch }))).zone.code;
@@ -117,7 +117,7 @@ describe.skipIf(FOREIGN)("prerequisites of creating orders", () => {
 });
 
 describe("plans", () => {
-  it("Standard creates, reads, lists, changes, cancels, checks addresses, lists branches, in test mode", async () => {
+  it("Standard creates, reads, lists, changes and cancels orders, checks addresses and lists branches, in test mode", async () => {
     const { world, standard } = target;
     const branch = world.standardBranch;
     const { snapshot } = await standard.client.createOrder(orderFor(world, { branch }));
@@ -130,7 +130,7 @@ describe("plans", () => {
     expect((await standard.client.listBranches()).data.length).toBeGreaterThan(0);
   });
 
-  it.skipIf(FOREIGN)("are read for each request", async () => {
+  it.skipIf(FOREIGN)("are checked for each request", async () => {
     const { world, standard, control } = target;
     const order = orderFor(world, { branch: world.standardBranch });
     await expect(standard.client.quoteOrder(order)).rejects.toMatchObject({ code: "feature_not_available" });
@@ -142,7 +142,7 @@ describe("plans", () => {
 });
 
 describe.skipIf(FOREIGN)("subscription past_due", () => {
-  it("works as before, and creation and quote carry the warning header, nothing else does", async () => {
+  it("works as before, with a warning header only on creation and quote", async () => {
     const { world, test, live, control } = target;
     await control.setSubscription("sandbox", "past_due");
     expect((await test.client.createOrder(orderFor(world))).subscriptionState).toBe("past_due");
@@ -171,7 +171,7 @@ describe.skipIf(FOREIGN).each(["unpaid", "canceled"] as const)("subscription %s"
     }
   });
 
-  it("leaves reading, listing, changing, cancelling and advancing as they are, without the header", async () => {
+  it("still allows reading, listing, changing, cancelling and advancing, without the header", async () => {
     await fillStock();
     await target.control.setSubscription("sandbox", subscription);
     for (const [name, answer] of Object.entries(await askEverything(target.test))) {

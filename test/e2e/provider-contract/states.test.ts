@@ -26,7 +26,7 @@ const statusOf = async (reference: string) =>
   (await target.test.client.getOrder(reference)).snapshot.fields.status;
 
 describe("POST /v1/test/orders/{reference}/advance", () => {
-  it("takes a test order through the statuses in their sequence", async () => {
+  it("moves a test order through the statuses in sequence", async () => {
     const { snapshot } = await target.test.client.createOrder(orderFor(target.world));
     const { reference } = snapshot.fields;
     const statuses = [snapshot.fields.status];
@@ -37,14 +37,14 @@ describe("POST /v1/test/orders/{reference}/advance", () => {
     expect(statuses).toEqual(STEPS);
   });
 
-  it("takes the externalOrderId as well", async () => {
+  it("accepts the externalOrderId as well", async () => {
     const order = orderFor(target.world);
     await target.test.client.createOrder(order);
     await target.test.client.advanceTestOrder(order.externalOrderId ?? "");
     expect(await statusOf(order.externalOrderId ?? "")).toBe("arrived_for_pickup");
   });
 
-  it("raises updatedAt with every step, and notes the real pickup time", async () => {
+  it("increases updatedAt with every step, and records the actual pickup time", async () => {
     const reference = await createAt("created");
     let version = (await target.test.client.getOrder(reference)).snapshot.version;
     for (const status of STEPS.slice(1)) {
@@ -58,7 +58,7 @@ describe("POST /v1/test/orders/{reference}/advance", () => {
     expect(tryParseInstant(order.realPickupTime)).toBeDefined();
   });
 
-  it("comes to an end, and does not leave it again", async () => {
+  it("reaches a last status and stays there", async () => {
     const reference = await createAt("arrived_for_delivery");
     let answer = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
     for (let steps = 0; answer.status < 400 && steps < 10; steps += 1) {
@@ -78,7 +78,7 @@ describe("POST /v1/test/orders/{reference}/advance", () => {
     expect(await statusOf(reference)).toBe("cancelled");
   });
 
-  it("404 for an order that does not exist or is another organization's", async () => {
+  it("404 for an unknown order or another organization's order", async () => {
     const reference = await createAt("created");
     await expect(target.test.client.advanceTestOrder("no-such-order")).rejects.toMatchObject({ status: 404 });
     await expect(target.other.client.advanceTestOrder(reference)).rejects.toMatchObject({ status: 404 });
@@ -92,7 +92,7 @@ describe("POST /v1/test/orders/{reference}/advance", () => {
     });
   });
 
-  it.skipIf(FOREIGN)("moves no live order, with either key", async () => {
+  it.skipIf(FOREIGN)("does not advance a live order, with either key", async () => {
     const { snapshot } = await target.live.client.createOrder(orderFor(target.world));
     const { reference } = snapshot.fields;
     for (const caller of [target.live, target.test]) {
@@ -129,15 +129,15 @@ describe("cancellation by the business", () => {
     });
   });
 
-  it.each(STEPS)("is possible at %s where the organization is its own fleet", async (status) => {
+  it.each(STEPS)("is possible at %s if the organization is its own fleet", async (status) => {
     const reference = await createAt(status, { branch: target.world.ownFleetBranch });
     expect((await target.test.client.cancelOrder(reference)).readOrder().status).toBe("cancelled");
   });
 
-  it("after the last step is refused also where the organization is its own fleet", async () => {
+  it("after the last step is refused even if the organization is its own fleet", async () => {
     const reference = await createAt("arrived_for_delivery", { branch: target.world.ownFleetBranch });
     const { status } = await target.test.ask("POST", `/v1/test/orders/${reference}/advance`);
-    // Whether there is a step after arrived_for_delivery is not shown.
+    // The spec does not show whether there is a step after arrived_for_delivery.
     const expected = status < 400 ? 422 : 200;
     expect((await target.test.ask("POST", `/v1/orders/${reference}/cancel`)).status).toBe(expected);
   });

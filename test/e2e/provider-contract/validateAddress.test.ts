@@ -31,7 +31,7 @@ describe("POST /v1/addresses/validate", () => {
     expect(answer.body).not.toHaveProperty("reason");
   });
 
-  it("leaves an address that is already in its corrected form as it is", async () => {
+  it("returns an address in its corrected form unchanged", async () => {
     const { world, test } = target;
     const found = await test.client.validateAddress(world.addresses.valid);
     expect(found.valid && found.normalized).toMatchObject(world.addresses.valid);
@@ -46,7 +46,7 @@ describe("POST /v1/addresses/validate", () => {
     expect(answer.body).not.toHaveProperty("coordinates");
   });
 
-  it.each(ALL)("judges an address that is %s as creation does", async (kind) => {
+  it.each(ALL)("treats an address that is %s as creation does", async (kind) => {
     const { world, test } = target;
     const checked = await test.client.validateAddress(world.addresses[kind]);
     const created = await test.ask("POST", "/v1/orders", orderTo(world, world.addresses[kind]));
@@ -54,7 +54,7 @@ describe("POST /v1/addresses/validate", () => {
     expect(created.status === 201).toBe(checked.valid);
   });
 
-  it("answers test and live keys alike", async () => {
+  it("answers test and live keys in the same way", async () => {
     const { world, test, live } = target;
     const { request_id: _, ...inTest } = await test.client.validateAddress(world.addresses.valid);
     const { request_id: __, ...inLive } = await live.client.validateAddress(world.addresses.valid);
@@ -66,7 +66,7 @@ describe("POST /v1/addresses/validate", () => {
     expect(found.valid).toBe(true);
   });
 
-  it("makes no order", async () => {
+  it("creates no order", async () => {
     const since = target.test.client.providerClock.providerNow();
     const before = await countOrders(target.test, since);
     await target.test.client.validateAddress(target.world.addresses.valid);
@@ -91,7 +91,7 @@ describe("POST /v1/addresses/validate", () => {
     });
   });
 
-  it("refuses what is no address without a failure of its own", async () => {
+  it("refuses an invalid address without a server error", async () => {
     for (const body of [undefined, {}, [], { street: 1, city: "x", postcode: "y" }]) {
       const answer = await target.test.ask("POST", "/v1/addresses/validate", body);
       expect(answer.status).toBeGreaterThanOrEqual(400);

@@ -20,13 +20,13 @@ it.each(["/orders", "/branches", "/v2/orders", "/v1/v1/orders", "/orders/v1"])(
   },
 );
 
-it("a path that does not exist is no order that is not found", async () => {
+it("an unknown path is not reported as an order that was not found", async () => {
   const answer = await target.test.ask("GET", "/v1/no-such-endpoint");
   expect(answer.status).toBe(404);
   expect(answer.code).not.toBe("order_not_found");
 });
 
-it("the assumed PATCH /v1/orders/{reference} changes an order, on the Standard plan too", async () => {
+it("the assumed PATCH /v1/orders/{reference} changes an order, even on the Standard plan", async () => {
   const { world, standard } = target;
   const branch = world.standardBranch;
   const { snapshot } = await standard.client.createOrder(orderFor(world, { branch }));

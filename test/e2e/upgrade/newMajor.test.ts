@@ -97,7 +97,7 @@ it.runIf(hasDebianPostgres)(
         return kept.map(nameOf).filter((name) => !seen.has(name));
       }, PATIENCE)
       .toEqual([]);
-    // Each once: nothing was numbered anew, and nobody had to begin again.
+    // Each once: nothing was renumbered, and no reader had to start again.
     expect(names().length).toBe(new Set(names()).size);
     expect(follower.refusals).toEqual([]);
   },

@@ -28,7 +28,7 @@ const baseEnv = () => ({
   LOG_FORMAT: "json",
 });
 
-/** Status of one request; null when nobody listens, or the connection ended without an answer. */
+/** Status of one request; null when nothing listens, or the connection ended without an answer. */
 function ask(
   port: number,
   options: { path: string; method?: string; headers: Record<string, string>; body?: Buffer },
@@ -46,7 +46,7 @@ function ask(
   });
 }
 
-it("webhook secret and API token rotate over two web processes while events and reads come: nothing is refused", async () => {
+it("webhook secret and API token rotate over two web processes under traffic, and nothing is refused", async () => {
   const ports = [await findFreePort(), await findFreePort()] as const;
   const startWeb = async (place: 0 | 1, secrets: string, tokens: string): Promise<RunningProgram> => {
     const web = startProgram(["web"], {
@@ -62,7 +62,7 @@ it("webhook secret and API token rotate over two web processes while events and 
     await startWeb(0, OLD, "token-before-rotation"),
     await startWeb(1, OLD, "token-before-rotation"),
   ];
-  // What a balancer does: another process when one is away or says that it is going.
+  // Acts as a load balancer: uses another process when one is unreachable or is shutting down.
   const viaBalancer = async (options: Parameters<typeof ask>[1]): Promise<number> => {
     for (let attempt = 0; ; attempt += 1) {
       const status = await ask(ports[attempt % 2 === 0 ? 0 : 1], options);
@@ -111,7 +111,7 @@ it("webhook secret and API token rotate over two web processes while events and 
     "select count(distinct event_id)::int as events from mirror.inbox",
   );
   expect(rows[0]?.events).toBe(sent);
-  // Now the old ones are worth nothing.
+  // Now the old ones are refused.
   const body = makeEventBody({ id: "evt_late", order: { reference: "LATE", updatedAt: at(1) } });
   const nowSeconds = Math.floor(Date.now() / 1_000);
   const headers = makeSigner({ scheme: loadScheme("standard-webhooks"), secret: OLD })({

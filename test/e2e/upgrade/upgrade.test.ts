@@ -16,7 +16,7 @@ import { listReleases, loadRelease, makeBaseline, makeNextRelease } from "../../
 import type { Release } from "../../support/programs/releases.ts";
 
 const SECRET = `whsec_${randomBytes(32).toString("base64")}`;
-/** What a migration may do while the release before still runs: only add. */
+/** What a migration may do while the previous release still runs: only add. */
 const TRIAL = {
   name: "9999_trial",
   sql: `
@@ -62,7 +62,7 @@ async function ask<Row extends pg.QueryResultRow>(url: string, sql: string): Pro
   }
 }
 
-/** All that the mirror shows, and how. */
+/** Everything that the mirror shows, and its form. */
 const readOrders = (url: string) =>
   ask(
     url,
@@ -71,7 +71,7 @@ const readOrders = (url: string) =>
 
 const PROVIDER_AWAY = /cannot be reached|did not answer|fetch failed|ECONNREFUSED/;
 
-/** Upgrades from a release to the next one and back, while events come; what was answered, and what the logs say. */
+/** Upgrades from a release to the next one and back under traffic. Returns the answers and the logs. */
 async function upgradeFrom({ dump, program }: Release) {
   const url = await restore(dump);
   const before = await readOrders(url);
@@ -84,7 +84,7 @@ async function upgradeFrom({ dump, program }: Release) {
     const port = await findFreePort();
     const env = {
       DATABASE_URL: url,
-      // The one that the dump was made with; nobody answers there now.
+      // The address that the dump was made with; nothing answers there now.
       DELIVERY_BASE_URL: source?.base_url ?? "",
       DELIVERY_LIVE_API_KEY: "dos_live_0123456789",
       DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET,
@@ -95,7 +95,7 @@ async function upgradeFrom({ dump, program }: Release) {
     await running.waitFor(/web is ready/);
     return { running, port };
   };
-  /** Sends an event, waits until it is applied, and reads an order of before. */
+  /** Sends an event, waits until it is applied, and reads an earlier order. */
   const use = async ({ port }: Mirror) => {
     const name = `U${(sent += 1)}`;
     answers.push(await sendEvent(port, name, sent));
@@ -111,7 +111,7 @@ async function upgradeFrom({ dump, program }: Release) {
   const run = async (main: string, ...args: string[]) =>
     (await startProgram(args, { DATABASE_URL: url }, { program: main }).ended).stdout;
 
-  // The dump is without the tables of the queue.
+  // The dump does not contain the queue's tables.
   if (program !== undefined) await run(program, "migrate");
   const older = program === undefined ? undefined : await start(program);
   if (older !== undefined) await use(older);
@@ -122,7 +122,7 @@ async function upgradeFrom({ dump, program }: Release) {
   if (older !== undefined) await use(older);
   await stop(newer);
   if (older !== undefined && program !== undefined) {
-    // Back, as after a release that was not good.
+    // Rolls back, as after a bad release.
     await stop(older);
     const again = await start(program);
     await use(again);
@@ -144,7 +144,7 @@ async function sendEvent(port: number, reference: string, second: number): Promi
   return answer.status;
 }
 
-// Before the first release this program is the one to come from.
+// Before the first release, this program is the previous one, too.
 it.each(versions.length > 0 ? versions : ["this program"])(
   "from %s: its program and the next one work side by side, and the way back is open",
   async (version) => {

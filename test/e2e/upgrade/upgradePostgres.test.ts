@@ -21,7 +21,7 @@ import { runProgram, startProgram, stopPrograms } from "../../support/programs/p
 const older = await findOlderPostgres();
 const ORDERS =
   "select reference, encode(hash, 'hex') as hash, version::text from mirror.orders order by reference";
-/** What leads npm to its registry. */
+/** The variables that npm needs to reach its registry. */
 const REGISTRY = Object.fromEntries(
   Object.entries(process.env).flatMap(([name, value]) =>
     value !== undefined && /proxy|^npm_config_|^NODE_EXTRA_CA_CERTS$|^SSL_CERT/i.test(name)
@@ -29,11 +29,11 @@ const REGISTRY = Object.fromEntries(
       : [],
   ),
 );
-/** Spares the others what npm brings to the first. */
+/** A cache, so that npm downloads only for the first test. */
 const PROGRAMS = ["--programs", path.dirname(older?.postgres ?? "")];
 
 let root: string;
-/** A demo's data folder, with orders, by the older major. */
+/** A demo's data folder with orders, written by the older major. */
 let made: string;
 
 async function ask(url: string, sql: string): Promise<Record<string, unknown>[]> {
@@ -56,7 +56,7 @@ async function onOlder<Result>(dataDir: string, use: (url: string) => Promise<Re
   }
 }
 
-/** Runs the demo on the folder's own Postgres until it is up; the orders that it began with. */
+/** Runs the demo on the folder's own Postgres until it is up. Returns the orders that it started with. */
 async function readByDemo(dataDir: string): Promise<Record<string, unknown>[]> {
   const demo = startProgram(["demo"], { DATA_DIR: dataDir, PORT: "0", SANDBOX_PORT: "0" });
   await demo.waitFor(/webhook\s+DO-/);
@@ -106,7 +106,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     return dataDir;
   }
 
-  it("is refused with the command's name, and carried over by it with every row; the old one is kept", async () => {
+  it("is refused with the name of the upgrade command, which copies every row and keeps the old folder", async () => {
     const dataDir = await copyFolder("whole");
     const refused = await runProgram(["demo"], { DATA_DIR: dataDir, PORT: "0", SANDBOX_PORT: "0" });
     expect(refused.stderr).toMatch(
@@ -136,7 +136,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(referencesOf(await readByDemo(dataDir))).toEqual(expect.arrayContaining(referencesOf(orders)));
   });
 
-  it("survives Ctrl-C and a kill amid the copy, and the next run carries it over", async () => {
+  it("survives Ctrl-C and a kill during the copy, and the next run copies it", async () => {
     const dataDir = await copyFolder("killed");
     const filled = path.join(dataDir, "demo", "postgres-filled", "PG_VERSION");
     const pidFile = path.join(dataDir, "demo", "postgres", "postmaster.pid");
@@ -149,7 +149,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     const killed = startProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
     await vi.waitFor(() => expect(existsSync(filled)).toBe(true), { timeout: 60_000, interval: 5 });
     expect((await killed.stop("SIGKILL")).signal).toBe("SIGKILL");
-    // The servers that it left behind are still there.
+    // The servers that it left behind still run.
     const pid = Number((await readFile(pidFile, "utf8")).split("\n")[0]);
     expect(isPidAlive(pid)).toBe(true);
 
@@ -163,7 +163,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(referencesOf(await readByDemo(dataDir))).toEqual(expect.arrayContaining(referencesOf(orders)));
   });
 
-  it("is left as it was when it holds what the program did not make, until that may stay behind", async () => {
+  it("stays unchanged when it has foreign tables, until leaving them behind is allowed", async () => {
     const dataDir = await copyFolder("notes");
     await onOlder(dataDir, (url) => ask(url, "create table public.notes as select 'call back' as text"));
     const refused = await runProgram(["upgrade-postgres", ...PROGRAMS], { DATA_DIR: dataDir });
@@ -178,7 +178,7 @@ describe.skipIf(older === undefined)("the data folder of an older Postgres", () 
     expect(upgraded.code).toBe(0);
   });
 
-  it("is left as it was when the disk is full", async () => {
+  it("stays unchanged when the disk is full", async () => {
     const dataDir = path.join(root, "full");
     await mkdir(dataDir);
     const size = (await measureFolder(made)) + 30;

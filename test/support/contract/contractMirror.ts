@@ -24,7 +24,7 @@ import type { SandboxControl } from "../providers/sandboxControl.ts";
 /** The mirror in front of a sandbox, used as a provider: reads come from its database, writes are forwarded. */
 export interface ContractMirror {
   readonly url: string;
-  /** Tokens in the places of the keys. */
+  /** Tokens in place of the keys. */
   readonly keys: World["keys"];
   /** Resolves once the mirror has its changes, too, by an event or a read. */
   readonly control: SandboxControl;
@@ -58,7 +58,7 @@ const TOKENS = [
 let minutesPassed = 0;
 const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + minutesPassed * 60_000 };
 
-/** Makes the mirror's limit of wrong tokens forget; the provider has none, and the suite tries many wrong keys. */
+/** Resets the mirror's limit of wrong tokens; the provider has none, and the suite tries many wrong keys. */
 export function passMinute(): void {
   minutesPassed += 1;
 }
@@ -66,8 +66,8 @@ export function passMinute(): void {
 const secretOf = (name: string) => `whsec_${Buffer.from(name.padEnd(32, "!")).toString("base64")}`;
 
 /**
- * Web and worker as they are composed for users, without a poller: everything that the suite reads has come by a
- * write or by an event. Branches, which a poller reads once an hour, are read when the control has changed something.
+ * Web and worker as composed for users, without a poller: everything that the suite reads came by a write or an event.
+ * Branches, which a poller reads once an hour, are read after the control has changed something.
  */
 export async function openContractMirror(
   database: TestDatabase,

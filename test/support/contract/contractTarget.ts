@@ -19,7 +19,7 @@ import { makeSandboxControl } from "../providers/sandboxControl.ts";
 import type { SandboxControl } from "../providers/sandboxControl.ts";
 
 /**
- * The provider that the contract suite speaks to.
+ * The provider that the contract suite tests.
  *
  * By default each file starts its own sandbox. With DELIVERY_BASE_URL, DELIVERY_TEST_API_KEY and
  * DELIVERY_LIVE_API_KEY it is whatever answers there; CONTRACT_WORLD names a JSON file with its branches and
@@ -74,7 +74,7 @@ export interface RawAnswer {
   readonly code: string | undefined;
 }
 
-/** What must be known of a provider to ask it sensible things. Branches by reference. */
+/** What the suite needs to know of a provider to send useful requests. Branches by reference. */
 export interface World {
   readonly keys: {
     readonly live: string;
@@ -86,7 +86,7 @@ export interface World {
   };
   /** Connected, open, always covered by couriers. */
   readonly branch: string;
-  /** The same with another fleet. */
+  /** The same, with another fleet. */
   readonly secondBranch: string;
   /** Of the organization on the Standard plan. */
   readonly standardBranch: string;
@@ -100,7 +100,7 @@ export interface World {
   readonly uncoveredZone: { readonly branch: string; readonly zoneCode: string };
   readonly addresses: {
     readonly valid: WireAddress;
-    /** Found, though its form is to be corrected. */
+    /** Found, although its form needs correction. */
     readonly untidy: WireAddress;
     readonly notFound: WireAddress;
     readonly ambiguous: WireAddress;
@@ -208,14 +208,14 @@ function readForeignWorld(): World {
   return { ...SANDBOX_WORLD, ...given, keys: { ...SANDBOX_WORLD.keys, live, test, ...given.keys } };
 }
 
-/** Lets everything pass: the sandbox of most files does not count, though its headers name the limits. */
+/** Delays nothing: the sandbox of most files does not count, although its headers name the limits. */
 const UNLIMITED: Budget = {
   acquire: () => Promise.resolve({ learn: () => [], release: () => undefined }),
   hold: () => undefined,
   spent: () => [],
 };
 
-/** A foreign provider counts: everything waits for its turn, whatever key it uses. */
+/** A foreign provider counts, so every request waits for its turn, whatever key it uses. */
 const budget: Budget = FOREIGN ? makeBudget({ clock: systemClock }) : UNLIMITED;
 
 function policyOf(method: string, path: string): PolicyName {
@@ -283,7 +283,7 @@ export function orderTo(world: World, address: WireAddress, fields: Partial<Crea
   return orderFor(world, { ...fields, customer: { firstName: "Ada", phone: "+31 6 1234 5678", address } });
 }
 
-/** How many orders have changed since `since`; in a suite that does one thing at a time, those it has made. */
+/** The number of orders that changed since `since`; in a sequential suite, those that it created. */
 export async function countOrders({ client }: Caller, since: Instant): Promise<number> {
   const { elements, hasMore } = await client.listOrders({
     updatedSince: since,

@@ -7,14 +7,14 @@ export interface ComparedAnswer {
   readonly body: string;
 }
 
-/** A difference between an answer of the mirror and the provider's, and why it is there. */
+/** A difference between an answer of the mirror and the provider's, and its reason. */
 export interface Deviation {
-  /** As docs/assumptions.md names it. */
+  /** The name in docs/assumptions.md. */
   readonly what: string;
   readonly why: string;
   /** The requests that it concerns. */
   readonly concerns: (request: CorpusRequest) => boolean;
-  /** What remains to be compared. */
+  /** The parts that are still compared. */
   readonly reduce: (answer: ComparedAnswer) => ComparedAnswer;
 }
 
@@ -30,7 +30,7 @@ const without =
     headers: Object.fromEntries(Object.entries(answer.headers).filter(([name]) => !names.includes(name))),
   });
 
-/** All differences: whatever is not here must be equal to the byte. The table in docs/assumptions.md shows the same rows. */
+/** All differences: everything else must be equal byte for byte. The table in docs/assumptions.md has the same rows. */
 export const DEVIATIONS: readonly Deviation[] = [
   {
     what: "no `RateLimit` and `RateLimit-Policy`, no 429",
@@ -116,7 +116,7 @@ export const DEVIATIONS: readonly Deviation[] = [
   },
 ];
 
-/** Of a page that is sorted by pickupTime, the keys: which of several equal ones comes first is not comparable. */
+/** The sort keys of a page sorted by pickupTime, because the sequence of equal ones is not comparable. */
 function keepKeys(body: string): string {
   if (!body.startsWith('{"data"')) return body;
   const page = JSON.parse(body) as { data: { pickupTime: string }[]; request_id?: string };

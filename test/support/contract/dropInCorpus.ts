@@ -1,4 +1,4 @@
-/** One request of the comparison between the provider and the mirror, as it goes over the wire. */
+/** One request of the comparison between the provider and the mirror, as sent. */
 export interface CorpusRequest {
   readonly method: string;
   /** Path and query, exactly as sent. */
@@ -7,9 +7,9 @@ export interface CorpusRequest {
   readonly headers?: Readonly<Record<string, string>>;
 }
 
-/** What the requests name: it differs in each run. */
+/** The values that the requests name, which differ in each run. */
 export interface CorpusWorld {
-  /** In the order of updatedAt. */
+  /** Sorted by updatedAt. */
   readonly orders: readonly {
     readonly reference: string;
     readonly externalOrderId: string | null;
@@ -33,7 +33,7 @@ const STATUSES = [
 ];
 const UNKNOWN_ID = "00000000-0000-4000-8000-000000000000";
 
-/** Values of every parameter: usual ones, bounds, bad ones, encodings. Written as in an address. */
+/** Values of every parameter: usual ones, bounds, invalid ones, encodings. As written in an address. */
 function valuesOf(world: CorpusWorld): Readonly<Record<string, readonly string[]>> {
   const { orders, branches } = world;
   const middle = orders[Math.floor(orders.length / 2)]!;
@@ -157,7 +157,7 @@ function* listRequests(world: CorpusWorld): Generator<string> {
   ];
 }
 
-/** Addresses under which nothing is changed, whatever the method. */
+/** Addresses that no method changes. */
 function pathsOf(world: CorpusWorld): readonly string[] {
   const { reference, externalOrderId } = world.orders[0]!;
   const escaped = `%${reference.codePointAt(0)!.toString(16)}${reference.slice(1)}`;
@@ -199,7 +199,7 @@ function pathsOf(world: CorpusWorld): readonly string[] {
 }
 
 const READS = ["GET", "HEAD"];
-/** PATCH and POST of an order that exists would change it; here they name none, or have no body. */
+/** PATCH and POST of an existing order would change it, so these name none, or have no body. */
 const OTHERS = ["POST", "PUT", "PATCH", "DELETE", "OPTIONS", "TRACE", "PROPFIND"];
 
 /** All requests of the comparison, from the dimensions above. */

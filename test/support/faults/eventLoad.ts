@@ -3,13 +3,13 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { at, makeEventBody } from "../mirror/orders.ts";
 import { sendEvent } from "../signing/webhooks.ts";
 
-/** Events that a sender sends, and its own record of what became of them. */
+/** A sender of events, with its own record of the answers. */
 export interface EventLoad {
   /** Ids of the events that were answered 200. */
   readonly acknowledged: ReadonlySet<string>;
   /** How many answers of each kind there were; `unknown` are those that never came. */
   readonly answers: Readonly<Record<string, number>>;
-  /** Sends one new event; resolves with the status, null when no answer came: then nobody knows. */
+  /** Sends one new event. Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
   send(): Promise<number | null>;
   /** Sends new events, some at a time, until `stop`. */
   start(): void;
@@ -47,7 +47,7 @@ export function makeEventLoad(url: string): EventLoad {
   }
   async function sendOn(): Promise<void> {
     while (!stopping) {
-      // Without the pause the senders would spin while nobody listens.
+      // Without the pause, the senders would spin while nothing listens.
       if ((await send()) === null) await systemClock.sleep(PAUSE_MS);
     }
   }

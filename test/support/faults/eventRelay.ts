@@ -7,7 +7,7 @@ export interface EventRelay {
   /** The webhook address for the provider. */
   readonly url: string;
   readonly acknowledged: ReadonlySet<string>;
-  /** How many deliveries were refused, and how many got no answer: then nobody knows. */
+  /** How many deliveries were refused, and how many got no answer, so that their outcome is unknown. */
   readonly counts: { refused: number; unknown: number };
   close(): Promise<void>;
 }

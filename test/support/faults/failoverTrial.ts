@@ -8,16 +8,16 @@ import { makeMirrorAudit } from "./mirrorAudit.ts";
 import { startProgram, stopPrograms } from "../programs/program.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
-/** So long events and readers of the feed may be held up. */
+/** Longest interruption of events and of readers of the feed. */
 export const RESUMES_WITHIN_MS = 30_000;
 const PATIENCE = { timeout: 120_000, interval: 100 };
 
 /** The built program's processes under load, on a database whose primary fails over. */
 export interface FailoverTrial {
-  /** Resolves when the proof goes on and more events were acknowledged; checks the mirror. */
+  /** Resolves when the proof advances and more events were acknowledged; checks the mirror. */
   runQuietly(): Promise<void>;
   /**
-   * Call it when the new primary can be reached: waits until events, readers and the proof have gone on, notes how many
+   * Call it when the new primary is reachable. Waits until events, readers and the proof have resumed, notes how many
    * milliseconds after `sinceMs` each did, and resolves with the later of the first two.
    */
   goesOn(sinceMs: number, figures: Readonly<Record<string, number>>): Promise<number>;
@@ -26,7 +26,7 @@ export interface FailoverTrial {
   close(): Promise<void>;
 }
 
-/** `databaseUrl` is the address that leads to the primary; the schema must be current. */
+/** `databaseUrl` is the address of the current primary; the schema must be current. */
 export async function startFailoverTrial(databaseUrl: string): Promise<FailoverTrial> {
   const provider = await startFaultProvider({ seed, speed: 40, trafficPerMinute: 600, retryBaseMs: 500 });
   const audit = makeMirrorAudit(databaseUrl);
@@ -48,7 +48,7 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
   await vi.waitUntil(() => follower.changes.length > 0, PATIENCE);
   const took: Record<string, number>[] = [];
 
-  /** Up to where the mirror vouches for every change; 0 while it is away. */
+  /** The mirror's safe_through; 0 while it is unreachable. */
   async function readSafeThrough(): Promise<bigint> {
     const { rows } = await audit.pool
       .query<{ safe_through: string | null }>("select safe_through from mirror.poll_state")
@@ -56,13 +56,13 @@ export async function startFailoverTrial(databaseUrl: string): Promise<FailoverT
     return BigInt(rows[0]?.safe_through ?? 0);
   }
 
-  /** How many milliseconds after `sinceMs` it has happened. */
+  /** Resolves with how many milliseconds after `sinceMs` it happened. */
   async function waitFor(hasHappened: () => boolean | Promise<boolean>, sinceMs: number): Promise<number> {
     await expect.poll(hasHappened, PATIENCE).toBe(true);
     return Math.round(performance.now() - sinceMs);
   }
 
-  /** The reader got each change under the number that it has now, and was never told to begin again. */
+  /** Expects that the reader got each change under its current number, and was never asked to start again. */
   async function expectNothingMissed(): Promise<void> {
     const nameOf = (change: { number: string; reference: string; revision: number }) =>
       `${change.number} ${change.reference} ${change.revision}`;

@@ -5,7 +5,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 /** `request` goes to the server, `answer` comes from it. */
 type Direction = "request" | "answer";
 
-/** What the line between a program and a server does to it. */
+/** The faults of the connection between a program and a server. */
 export interface Weather {
   /** Before each chunk, in each direction. */
   readonly delayMs: number;
@@ -27,8 +27,8 @@ const CLEAR: Weather = {
 };
 
 /**
- * A point at which the line holds still: before a request that contains `text` reaches the server, or after it did,
- * before the answer reaches the program. A program that is killed there is killed at a known step.
+ * A point at which the connection stops: before a request that contains `text` reaches the server, or before the answer
+ * to it reaches the program. A program that is killed there is killed at a known step.
  */
 export interface HoldPoint {
   readonly text: string;
@@ -36,7 +36,7 @@ export interface HoldPoint {
 }
 
 export interface Held {
-  /** Resolves when the line has reached the point. */
+  /** Resolves when the connection has reached the point. */
   readonly reached: Promise<void>;
   /** Resets the connection: what was held never arrives. */
   drop(): void;
@@ -69,7 +69,7 @@ interface OpenHold extends HoldPoint {
   readonly let: Promise<"go on" | "drop">;
 }
 
-/** A line on a free port of this machine to a server on `targetPort`, at first without faults. */
+/** A proxy on a free local port to a server on `targetPort`, at first without faults. */
 export async function startFaultProxy(targetPort: number): Promise<FaultProxy> {
   let port = targetPort;
   let weather = CLEAR;

@@ -15,17 +15,17 @@ import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
 export type Role = "web" | "worker" | "poller" | "up";
 
-/** The built program, with its own Postgres and Redis, and lines to them that can be cut. */
+/** The built program, with its own Postgres and Redis, and proxies to them that can fail. */
 export interface FaultWorld {
   readonly postgres: OwnPostgres;
-  /** Throws where no redis-server can be started: tests that need one do not run there. */
+  /** Throws when no redis-server can be started; tests that need one do not run then. */
   readonly redis: TestRedis;
   readonly lines: { readonly postgres: FaultProxy; readonly redis: FaultProxy };
-  /** Where web listens, also after a restart. */
+  /** Web's address, also after a restart. */
   readonly webhookUrl: string;
   readonly load: EventLoad;
   readonly audit: MirrorAudit;
-  /** Starts a role through the lines; resolves when it says that it is ready. */
+  /** Starts a role behind the proxies; resolves when it reports that it is ready. */
   start(role: Role, env?: Record<string, string>): Promise<RunningProgram>;
   /** The same without waiting for it. */
   launch(role: Role, env?: Record<string, string>, options?: { stderrTo?: string }): RunningProgram;
@@ -89,7 +89,7 @@ export async function startFaultWorld(options: FaultWorldOptions = {}): Promise<
   };
 }
 
-/** `url` by way of the line. */
+/** `url` through the proxy. */
 export function through(url: string, line: FaultProxy): string {
   const changed = new URL(url);
   changed.port = String(line.port);

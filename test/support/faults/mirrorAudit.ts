@@ -7,7 +7,7 @@ import type { OrderKey } from "../../../src/domain/order/observation.ts";
 /** Observes the mirror directly, without proxies, and remembers what it saw. */
 export interface MirrorAudit {
   readonly pool: pg.Pool;
-  /** Checks every order and safe_through once. Returns false, without a check, when the mirror is away. */
+  /** Checks every order and safe_through once. Returns false, without a check, when the mirror is unreachable. */
   look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean>;
   /** Violations: an order that went back, safe_through that went back without a recorded breach, or a false claim. */
   readonly violations: readonly string[];
@@ -39,7 +39,7 @@ export function makeMirrorAudit(url: string): MirrorAudit {
 
   async function look(readTruth?: () => Promise<ReadonlyMap<string, bigint>>): Promise<boolean> {
     try {
-      // In this order: whatever was claimed after the truth was read must hold for that truth.
+      // In this sequence: a claim made after the truth was read must hold for that truth.
       const truth = await readTruth?.();
       const claimed = await readSafeThrough(pool);
       if (claimed < safeThrough && !(await isBreach(pool, safeThrough, claimed)))

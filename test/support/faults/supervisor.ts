@@ -12,7 +12,7 @@ export interface Supervisor {
 }
 
 const RESTART_MS = 300;
-/** Exit code when Postgres is away at the start: try again later. */
+/** Exit code when Postgres is unreachable at the start: try again later. */
 const EXCUSED_CODE = 75;
 
 export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Supervisor {

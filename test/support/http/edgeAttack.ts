@@ -44,10 +44,10 @@ const HOLDING_ADDRESS = "127.0.0.3";
 const SILENT_ADDRESS = "127.0.0.4";
 
 /**
- * Sends 5,000 forged requests a second on 64 connections, and opens those again when they are closed. In addition: 300
- * connections that request some or many documents each and read nothing; 100 that send a byte a second, half of them in a
- * head and half in a body; and 1,000 that only open. Resolves when the flood is over and the server has closed the others,
- * or has not within 90 s. On Linux only.
+ * Sends 5,000 forged requests a second on 64 connections, and reopens closed ones. In addition: 300 connections that
+ * request some or many documents each and read nothing; 100 that send a byte a second, half of them in a head and half
+ * in a body; and 1,000 that only open. Resolves when the flood is over and the server has closed the others, at the
+ * latest after 90 s. Only on Linux.
  */
 export async function attackEdge(attack: EdgeAttack): Promise<EdgeAttackEnd> {
   const { port } = attack;
@@ -91,7 +91,7 @@ async function openAll(count: number, to: { port: number; localAddress: string }
   return sockets;
 }
 
-/** When the server had closed all of them, since `startedMs`. Gives up on those that stay open. */
+/** The time from `startedMs` until the server has closed all of them. Stops waiting for those that stay open. */
 async function whenClosed(port: number, startedMs: number): Promise<number> {
   for (;;) {
     const sinceMs = performance.now() - startedMs;

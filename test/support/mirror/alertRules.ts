@@ -38,12 +38,12 @@ interface Rule {
 
 const capitalize = (text: string) => text.charAt(0).toUpperCase() + text.slice(1);
 
-/** Those that only somebody outside can see come first, as in docs/runbook.md. */
+/** Conditions that are visible only from outside come first, as in docs/runbook.md. */
 export function listRules(): Rule[] {
   const outside = OUTSIDE_CONDITIONS.map(({ measures, remedy, ...rest }): Rule => {
     return { ...rest, summary: `${capitalize(measures)}.`, description: remedy };
   });
-  // How long each must hold has been judged already, so no rule waits once more.
+  // The conditions already include how long each must hold, so no rule waits again.
   const judged = CONDITIONS.map(({ name, severity, label, measures, remedy }): Rule => {
     const series = `order_mirror_condition{condition="${name}"}`;
     const expression = label === null ? `max(${series}) == 1` : `max by (${label}) (${series}) == 1`;

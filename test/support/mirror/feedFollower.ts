@@ -12,9 +12,9 @@ export interface FollowedChange {
 
 /** A reader of the change feed that always continues where it stopped, as an integrator's does. */
 export interface FeedFollower {
-  /** In the order in which they came. */
+  /** In the sequence of arrival. */
   readonly changes: readonly FollowedChange[];
-  /** Answers that told the reader to start again, or that it had made a mistake. */
+  /** Answers that asked the reader to start again or reported a mistake of the reader. */
   readonly refusals: readonly number[];
   /** How often it had to connect again. */
   readonly reconnects: number;
@@ -48,7 +48,7 @@ export function followFeed(url: string): FeedFollower {
   async function follow(): Promise<void> {
     while (!stopping.signal.aborted) {
       reconnects += 1;
-      // The connection broke, or web is away.
+      // The connection broke, or web is unreachable.
       await read().catch(() => undefined);
       await systemClock.sleep(RETRY_MS);
     }

@@ -4,7 +4,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 
-/** Applies what is seen of the one source `live`. */
+/** Applies observations of the source `live`. */
 export function makeLiveApply(pool: Pool): Apply {
   return makeApply({
     events: deliveryEvents,

@@ -32,7 +32,7 @@ export interface ReportServer {
   /** Base address without a slash at the end. */
   readonly url: string;
   readonly database: TestDatabase;
-  /** What the read API reads by. */
+  /** The pool of the read API. */
   readonly pool: Pool;
   close(): Promise<void>;
 }

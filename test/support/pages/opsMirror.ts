@@ -66,7 +66,7 @@ export async function fillMirror(pool: Pool): Promise<void> {
   await fillCoverage(pool);
 }
 
-/** 24 h read in windows of 10 min, up to 40 s ago; one window is missing, 3 h ago. */
+/** Reads 24 h in windows of 10 min, up to 40 s ago; one window is missing, 3 h ago. */
 async function fillCoverage(pool: Pool): Promise<void> {
   await pool.query(`
     with clock as (select (extract(epoch from clock_timestamp()) * 1000000000)::bigint - 40000000000 as until)

@@ -32,7 +32,7 @@ export interface Surfaces {
   readonly health: HealthReader;
   /** What page, status, doctor, readiness and metrics show now, each separately. */
   look(): Promise<Record<"page" | "status" | "doctor" | "readyz" | "metrics", Said>>;
-  /** What the alerts' receiver was told by now, after one more turn of the alerter. */
+  /** The alerts received so far, after one more run of the alerter. */
   tell(): Promise<Said>;
   /** The whole text of the page as a person reads it. */
   readPage(): Promise<string>;
@@ -47,7 +47,7 @@ export async function openSurfaces(env: Record<string, string>): Promise<Surface
   const shutdown = makeShutdown({ logger: silentLogger });
   const queue = await makeApplyQueue({ databaseUrl, redisUrls: config.redisUrls, logger: silentLogger });
   shutdown.onShutdown("queue", () => queue.close());
-  // Cached readings are outdated at the next look.
+  // Makes cached readings outdated at the next check.
   let heldBackMs = 0;
   const clock = { ...systemClock, monotonicMs: () => systemClock.monotonicMs() + heldBackMs };
   const metrics = makeMetrics({ version: "0" });

@@ -1,5 +1,5 @@
 /**
- * A worker process that takes a job, says so, and then neither finishes nor fails: for tests that kill it.
+ * A worker process that takes a job, prints that, and then neither finishes nor fails: for tests that kill it.
  * Usage: node --import tsx doomedWorker.ts DATABASE_URL [REDIS_URL]
  */
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";

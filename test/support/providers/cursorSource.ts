@@ -81,7 +81,7 @@ export interface CursorSource extends OrderSource {
   remove(reference: string): void;
   putRaw(raw: string): void;
   eventOf(reference: string): Buffer;
-  /** Pages that were asked for by cursor. */
+  /** The cursors of the requested pages. */
   readonly pages: () => number;
 }
 
@@ -120,7 +120,7 @@ export function makeCursorSource(now: () => Instant): CursorSource {
       const requestedAt = now();
       const rows: string[] = [];
       let cursor: string | null = null;
-      // From the start up to the page that begins at the offset: its cursors do not outlive a list.
+      // Reads from the start to the page at the offset, because its cursors do not outlive a list.
       for (;;) {
         const { page, next } = listAfter(cursor, { since, until });
         rows.push(...page);

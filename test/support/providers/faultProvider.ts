@@ -10,13 +10,13 @@ import { readLiveOrders, speakTo } from "./testSandbox.ts";
 import type { TestSandbox } from "./testSandbox.ts";
 import { WEBHOOK_SECRET } from "../signing/webhooks.ts";
 
-/** The provider, on a database server that no fault hits, behind a line that can be cut. */
+/** The provider, on a database server without faults, behind a proxy that can fail. */
 export interface FaultProvider extends Pick<TestSandbox, "steer"> {
   readonly sandbox: Sandbox;
   readonly line: FaultProxy;
   /** Variables that point the program at it, and make it poll as often as allowed. */
   readonly env: Record<string, string>;
-  /** From now on events of live orders go directly to this address, not through a line. */
+  /** From now on, events of live orders go directly to this address, not through a proxy. */
   sendEventsTo(url: string): Promise<void>;
   /** All live orders as they are now, by reference. */
   readonly readTruth: () => Promise<Map<string, Record<string, unknown>>>;

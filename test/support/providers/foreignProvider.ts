@@ -5,8 +5,8 @@ import { json, startScriptedProvider } from "./scriptedProvider.ts";
 import type { ReceivedRequest, ScriptedProvider, Step } from "./scriptedProvider.ts";
 
 /**
- * A provider of another make than the sandbox, over HTTP: its list is sorted by creation, newest first, with at most 50
- * orders a page. It does not reveal its limits, and its errors are plain text.
+ * An HTTP provider that differs from the sandbox: its list is sorted by creation, newest first, with at most 50 orders
+ * a page. It does not reveal its limits, and its errors are plain text.
  */
 export interface ForeignProvider extends Pick<ScriptedProvider, "url" | "requests" | "close"> {
   /** Creates an order or changes it. */

@@ -35,7 +35,7 @@ export function makeMemoryProvider(): MemoryProvider {
   const reads: ListRead[] = [];
   const singleReads: string[] = [];
   let latest = systemClock.now();
-  // No two requests share an instant, however coarse the clock is: tests tell requests apart by it.
+  // No two requests share an instant, however coarse the clock is, so that tests can distinguish them.
   const now = () => {
     const read = systemClock.now();
     latest = read > latest ? read : latest + 1_000n;

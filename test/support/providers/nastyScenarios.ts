@@ -38,7 +38,7 @@ export function arbitraryBehaviour(overlapSeconds: number): Arbitraries<Exclude<
   };
 }
 
-/** `full` has the pages and the load of the real thing; `small` a tenth of it, so that thousands of runs are possible. */
+/** `full` has realistic pages and load; `small` a tenth of that, so that thousands of runs are possible. */
 export function arbitrarySizes(extent: "small" | "full"): Arbitraries<Size> {
   const isFull = extent === "full";
   const burst = isFull ? fc.constantFrom(90, 300) : fc.constantFrom(9, 30);

@@ -16,7 +16,7 @@ export interface SandboxAnswer {
   readonly status: number;
   readonly headers: Headers;
   readonly text: string;
-  // A test reads what it knows to be there.
+  // Tests read only members that they know to exist.
   // oxlint-disable-next-line typescript/no-explicit-any
   readonly json: any;
 }

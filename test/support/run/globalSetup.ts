@@ -54,7 +54,7 @@ async function start(workers: number): Promise<Servers> {
   return servers;
 }
 
-/** Code that does not compile is told to those who start the program (see findProgram); the other tests run. */
+/** A build failure fails only the tests that start the program (see findProgram); the others run. */
 async function build(): Promise<void> {
   try {
     await promisify(execFile)("npm", ["run", "--silent", "build"], { cwd: ROOT });

@@ -29,9 +29,9 @@ const PASSWORD = "of-this-test";
 const NAMES = ["one", "two"] as const;
 type NodeName = (typeof NAMES)[number];
 
-/** Two Postgres servers, one of them synchronous, under Patroni with etcd; HAProxy leads to the primary. As in docs/production.md. */
+/** Two Postgres servers, one of them synchronous, under Patroni with etcd; HAProxy routes to the primary, as in docs/production.md. */
 export interface PatroniCluster {
-  /** The database `postgres` of the primary, by way of HAProxy. */
+  /** The database `postgres` of the primary, through HAProxy. */
   readonly url: string;
   /** Resolves with the primary, and the other node, when that is its synchronous standby. */
   waitUntilWhole(): Promise<{ primary: NodeName; standby: NodeName }>;

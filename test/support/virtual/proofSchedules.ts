@@ -7,15 +7,15 @@ import { openLane } from "./scheduledWorld.ts";
 import type { Lane } from "./scheduledWorld.ts";
 
 /**
- * `PROOF_SCHEDULES` and `PROOF_SEED` choose more schedules, or others; a failure prints the schedule. Lanes count their seeds up
- * from it.
+ * `PROOF_SCHEDULES` and `PROOF_SEED` choose the number of schedules and the first seed, from which the lanes count up. A
+ * failure prints the schedule.
  */
 const SCHEDULES = Number(process.env["PROOF_SCHEDULES"] ?? 2_000);
 const SEED = Number(process.env["PROOF_SEED"] ?? 20_261_122);
 /** Test files that share the schedules, each in its own process with its own Postgres. */
 const SHARES = 2;
 const SHARE = Math.ceil(SCHEDULES / SHARES);
-/** In parallel in one process, each with its own database and clock: one computes while another waits for Postgres. */
+/** Schedules that run in parallel in one process, each with its own database and clock: one computes while another waits for Postgres. */
 const LANES = Math.min(3, SHARE);
 
 async function runSchedule(lane: Lane, as: Make, steps: readonly Step[]): Promise<void> {
@@ -41,7 +41,7 @@ async function runLane(number: number): Promise<void> {
   }
 }
 
-/** Whole pollers over a real Postgres, in virtual time, on schedules that nobody thought of: one share of them, from 0 on. */
+/** Runs one share, from 0 on, of random schedules: whole pollers over a real Postgres in virtual time. */
 export function testSchedules(share: 0 | 1): void {
   it(
     `ends as the provider on share ${share} of ${SCHEDULES} schedules of seed ${SEED}, and never claims what is known to be false`,

@@ -5,7 +5,7 @@ import type { Make } from "../providers/scheduledProvider.ts";
 import { INTERVAL_SECONDS, nanos } from "./scheduledWorld.ts";
 import type { Look, ScheduledWorld } from "./scheduledWorld.ts";
 
-/** Providers of every make. */
+/** Providers with every combination of choices. */
 export const arbitraryMake: fc.Arbitrary<Make> = fc.record({
   sort: fc.constantFrom("updatedAt", "creation"),
   descending: fc.boolean(),
@@ -15,7 +15,7 @@ export const arbitraryMake: fc.Arbitrary<Make> = fc.record({
 
 const order = fc.constantFrom("A", "B", "C", "D", "E");
 const weigh = <One>(weight: number, arbitrary: fc.Arbitrary<One>) => ({ weight, arbitrary });
-/** What may happen between two cycles, or amid one. */
+/** Events that may happen between two cycles or during one. */
 export const arbitraryStep = fc.oneof(
   weigh(
     6,
@@ -40,7 +40,7 @@ export const arbitraryStep = fc.oneof(
     2,
     fc.record({
       kind: fc.constantFrom("killAmid" as const, "loseCommitsAmid" as const, "restoreAmid" as const),
-      // That many list requests into the cycle.
+      // After that many list requests of the cycle.
       requests: fc.integer({ min: 1, max: 5 }),
     }),
   ),

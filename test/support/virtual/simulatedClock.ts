@@ -4,7 +4,7 @@ import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 
 /** A clock that only a test moves: an hour passes in a moment, and always in the same way. */
 export interface SimulatedClock extends Clock {
-  /** Moves to `ms` after the start, waking every sleeper at its time, with all that follows from it. */
+  /** Moves to `ms` after the start, wakes every sleeper at its time, and runs everything that follows. */
   runUntil(ms: number): Promise<void>;
 }
 
