@@ -85,7 +85,7 @@ th { font-size: 0.8125rem; color: var(--dim); font-weight: 600; }
 td a, th a { display: inline-block; min-width: 1.5rem; min-height: 1.5rem; }
 td a.name { font-weight: 600; overflow-wrap: normal; }
 ol.timeline { list-style: none; margin: 0; padding: 0; }
-ol.timeline > li { display: grid; grid-template-columns: 15rem 15rem minmax(0, 1fr); grid-template-rows: auto 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
+ol.timeline > li { display: grid; grid-template-columns: 18rem 18rem minmax(0, 1fr); grid-template-rows: auto 1fr; gap: 0 1rem; padding: 0.5rem 0; border-top: 1px solid var(--line); }
 ol.timeline .decision { grid-column: 3; }
 ol.timeline .clock { grid-row: 1 / span 2; font-variant-numeric: tabular-nums; }
 ol.timeline .clock p { margin: 0; }
@@ -135,7 +135,20 @@ ol.tail > li { padding: 0.2rem 0; border-bottom: 1px solid var(--line); display:
 ol.tail .via { min-width: 4.5rem; }
 ol.tail .order { min-width: 11rem; }
 ol.tail .verdict { min-width: 6.5rem; }
+ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear: both; }
+.track li { flex: 1 1 0; border-top: 4px solid var(--line); padding: 0.5rem 0.75rem 0 0; min-width: 0; }
+.track .step { display: block; }
+.track .past, .track .current { border-top-color: var(--proved); }
+.track .current .step { font-weight: 700; }
+.track .ahead .step { color: var(--dim); }
+.track .cancelled { border-top-color: var(--alert); }
+.verified { font-size: 1.05rem; margin: 0.75rem 0; }
+.times { max-width: 42rem; margin: 0.5rem 0 1rem; }
 @media (max-width: 44rem) {
+  ol.track { display: block; }
+  .track li { border-top: 0; border-left: 4px solid var(--line); padding: 0.1rem 0 0.5rem 0.75rem; }
+  .track .past, .track .current { border-left-color: var(--proved); }
+  .track .cancelled { border-left-color: var(--alert); }
   .as-of { float: none; margin: 0.5rem 0 0; }
   h1 { margin-top: 0.5rem; font-size: 1.375rem; }
   .who { margin-left: 0; }

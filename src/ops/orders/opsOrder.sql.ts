@@ -1,3 +1,4 @@
+import { toInstant } from "../../database/columns.ts";
 import type { Instant } from "../../domain/order/instant.ts";
 import type { Pool } from "../../database/database.ts";
 
@@ -47,5 +48,58 @@ export async function readOrderSurroundings(
     refetchAttempts: row.attempts ?? 0,
     quarantineIds: row.quarantine_ids,
     unannounced: row.unannounced.map(({ version, state }) => ({ version: BigInt(version), state })),
+  };
+}
+
+/** What people of the business want to know about an order. */
+export interface Delivery {
+  readonly status: string;
+  readonly fleetName: string | null;
+  /** Its name; if that is unknown, its reference or id. */
+  readonly branch: string | null;
+  readonly pickupTime: Instant | null;
+  readonly deliveryTime: Instant | null;
+  readonly realPickupTime: Instant | null;
+  readonly realDeliveryTime: Instant | null;
+  /** When the observation was made whose content this is, by the provider's clock. */
+  readonly observedAt: Instant;
+  /** A read has confirmed this state. */
+  readonly settled: boolean;
+  /** When a read found that the provider no longer has the order. */
+  readonly goneAt: Instant | null;
+}
+
+/** The delivery of one order; undefined if the mirror has no state of it. */
+export async function readDelivery(
+  pool: Pool,
+  { sourceId, reference }: { sourceId: string; reference: string },
+): Promise<Delivery | undefined> {
+  const { rows } = await pool.query<{
+    status: string;
+    fleetName: string | null;
+    branch: string | null;
+    settled: boolean;
+    times: readonly [string, ...(string | null)[]];
+  }>(
+    `select o.status, o.fleet_name as "fleetName", coalesce(b.name, o.branch_reference, o.branch_id) as branch, o.settled,
+       array[o.observed_at, mirror.nanos_of(o.pickup_time), mirror.nanos_of(o.delivery_time),
+         mirror.nanos_of(o.real_pickup_time), mirror.nanos_of(o.real_delivery_time), mirror.nanos_of(o.gone_at)] as times
+     from mirror.orders o left join mirror.branches b on b.source_id = o.source_id and b.branch_id = o.branch_id
+     where o.source_id = $1 and o.reference = $2`,
+    [sourceId, reference],
+  );
+  const [row] = rows;
+  if (row === undefined) return undefined;
+  const { times, ...rest } = row;
+  const [observedAt, pickup = null, delivery = null, realPickup = null, realDelivery = null, gone = null] =
+    times;
+  return {
+    ...rest,
+    observedAt: BigInt(observedAt),
+    pickupTime: toInstant(pickup),
+    deliveryTime: toInstant(delivery),
+    realPickupTime: toInstant(realPickup),
+    realDeliveryTime: toInstant(realDelivery),
+    goneAt: toInstant(gone),
   };
 }

@@ -1,10 +1,11 @@
-import { formatInstant } from "../../domain/order/instant.ts";
-import type { OrderSurroundings } from "./opsOrder.sql.ts";
+import { tryParseInstant } from "../../domain/order/instant.ts";
+import type { Delivery, OrderSurroundings } from "./opsOrder.sql.ts";
+import { renderDelivery } from "./deliveryPanel.ts";
 import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
 import { explainAnnouncement, explainVerdict } from "./explainVerdict.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
-import { renderFacts, renderFields } from "../html/fieldList.ts";
+import { renderFields } from "../html/fieldList.ts";
 import { renderPage } from "../html/page.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import {
@@ -13,7 +14,6 @@ import {
   VERDICT_CLASS,
   orderAddress,
   renderAlert,
-  renderGood,
   renderInstant,
 } from "../overview/phrases.ts";
 import { diffSnapshots, redactDocument } from "./snapshotDiff.ts";
@@ -24,6 +24,7 @@ export interface OrderStory {
   readonly reference: string;
   /** Undefined if the mirror has no state of it. */
   readonly order: FoundOrder | undefined;
+  readonly delivery: Delivery | undefined;
   readonly timeline: readonly TimelineEntry[];
   /** The maximum number of observations on the page. */
   readonly entriesMax: number;
@@ -33,39 +34,30 @@ export interface OrderStory {
 
 const NANOS_PER_SECOND = 1e9;
 
-/** One order: its facts, and every observation with both clocks, the decision, and the reason. */
+/** One order: the delivery, and below it every observation with both clocks, the decision, and the reason. */
 export function renderOrder(story: OrderStory): string {
-  const { sourceId, reference, order, timeline, entriesMax, viewer } = story;
+  const { sourceId, reference, order, delivery, timeline, entriesMax, viewer } = story;
   const cut =
     timeline.length >= entriesMax
       ? html`<p class="dim">Only the newest ${entriesMax} observations are shown.</p>`
       : html``;
-  const body = html`<h1>Order ${reference}${order === undefined ? "" : ` · ${order.status}`}</h1>
-    ${order === undefined ? renderAbsent(story) : renderOrderFacts(order)} ${renderMarks(story)}
-    ${renderRefetch(story)}
-    <h2>Observations, oldest decision first</h2>
-    ${cut} ${timeline.length === 0 ? html`<p>No observations.</p>` : renderTimeline(story)}
-    ${renderSnapshot(timeline)}
+  const body = html`<h1>Order ${reference}</h1>
+    <div id="order" data-live>
+      ${order === undefined || delivery === undefined ? renderAbsent(story) : renderDelivery({ order, delivery, timeline })}
+      ${renderMarks(story)} ${renderRefetch(story)}
+      <h2>Evidence, newest first</h2>
+      ${cut} ${timeline.length === 0 ? html`<p class="empty">No observations.</p>` : renderTimeline(story)}
+      ${renderSnapshot(timeline)}
+    </div>
     <p class="dim">
-      Times are UTC. Changes and events carry the provider's time; receipts and decisions carry the
-      database's. A read that changed nothing adds no line. Fields that may hold personal data are hidden.
+      Changes and events carry the provider's time; receipts and decisions carry the database's. A read that
+      changed nothing adds no line. Fields that may hold personal data are hidden.
     </p>`;
-  return renderPage({ title: `${reference} (${sourceId})`, body, viewer });
+  return renderPage({ title: `${reference} (${sourceId})`, body, viewer, section: "orders", live: true });
 }
 
 function renderAbsent({ sourceId }: OrderStory): Html {
   return html`<p>The mirror has no state of this order in source ${sourceId}.</p>`;
-}
-
-function renderOrderFacts(order: FoundOrder): Html {
-  return renderFacts({
-    Source: order.sourceId,
-    "External id": order.externalOrderId ?? "none",
-    "Version (updatedAt)": formatInstant(order.version),
-    "States applied, all time": order.revision,
-    "First seen by": order.firstSeenVia,
-    Certainty: order.settled ? renderGood("confirmed by a read") : "not yet confirmed by a read",
-  });
 }
 
 /** Points that need attention, each with an action. */
@@ -103,10 +95,17 @@ function renderRefetch(story: OrderStory): Html {
           Waiting for a re-read: requested ${describeAge(refetchAgeSeconds)}${tried}; the poller does it in
           its next cycle.
         </p>`;
-  const button = html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
-    <button>Read again from the provider</button>
-  </form>`;
-  return html`${waiting}${viewer.role === "operator" && sourceKnown ? button : html``}`;
+  if (!sourceKnown) return waiting;
+  const button =
+    viewer.role === "operator"
+      ? html`<form method="post" action="${orderAddress({ sourceId, reference })}/refetch">
+          <button>Read again from the provider</button>
+        </form>`
+      : html`<p>
+          <button disabled>Read again from the provider</button>
+          <span class="dim">Only operators may do this.</span>
+        </p>`;
+  return html`${waiting}${button}`;
 }
 
 function renderTimeline({ timeline, around }: OrderStory): Html {
@@ -116,7 +115,7 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
     const isFirst = known === null;
     if (entry.verdict === "applied" && entry.raw !== null) known = entry.raw;
     return html`<li>
-      ${renderClocks(entry)}${renderDecision(entry, around)}${renderDiff(changes, { entry, isFirst })}
+      ${renderClocks(entry)}${renderDecision(entry, around)}${renderDiff(changes, isFirst)}
     </li> `;
   });
   return html`<ol class="timeline">
@@ -125,7 +124,7 @@ function renderTimeline({ timeline, around }: OrderStory): Html {
       <div>Our clock</div>
       <div class="decision">Input, decision, and reason</div>
     </li>
-    ${lines}
+    ${lines.toReversed()}
   </ol>`;
 }
 
@@ -169,20 +168,21 @@ function renderDecision(entry: TimelineEntry, around: OrderSurroundings): Html {
       <span class="verdict ${VERDICT_CLASS[verdict] ?? ""}">${verdict.toUpperCase()}</span>
       ${conflict ? html` <span class="alert"><span aria-hidden="true">✖</span> CONFLICT</span>` : html``}
     </p>
-    <p>${explainVerdict(entry)}</p>
-    ${announcementLine}
+    ${isUsual(entry) ? html`` : html`<p>${explainVerdict(entry)}</p>`} ${announcementLine}
   </div>`;
 }
 
+/** What needs no words: a newer state, or the same one seen again. */
+function isUsual({ verdict, reason, conflict }: TimelineEntry): boolean {
+  return (verdict === "applied" || verdict === "confirmed") && reason === null && !conflict;
+}
+
 /** The fields that differ from the previously known state; for the first state, only their number. */
-function renderDiff(
-  changes: readonly FieldChange[],
-  { entry, isFirst }: { entry: TimelineEntry; isFirst: boolean },
-) {
+function renderDiff(changes: readonly FieldChange[], isFirst: boolean): Html {
   if (changes.length === 0) return html``;
   const many = `${changes.length} ${changes.length === 1 ? "field" : "fields"}`;
   const title = isFirst ? `${many}, the first known state` : `${many} changed from the previous state`;
-  return html`<details class="decision" ${isFirst || entry.verdict !== "applied" ? html`` : html`open`}>
+  return html`<details class="decision">
     <summary>${title}</summary>
     <ul class="diff">
       ${changes.map(renderChange)}
@@ -196,9 +196,15 @@ function renderChange({ path, before, after, hidden }: FieldChange): Html {
       <span class="mono">${path}</span> <span class="dim">changed, value not shown</span>
     </li> `;
   return html`<li>
-    <span class="mono">${path}</span>: <del class="mono">${before ?? "∅"}</del> →
-    <ins class="mono">${after ?? "∅"}</ins>
+    <span class="mono">${path}</span>: <del class="mono">${renderValue(before)}</del> →
+    <ins class="mono">${renderValue(after)}</ins>
   </li> `;
+}
+
+/** Times as everywhere on the page, whatever offset the provider wrote them with. */
+function renderValue(value: string | null): Html | string {
+  const instant = tryParseInstant(value?.slice(1, -1));
+  return instant === undefined ? (value ?? "∅") : renderInstant(instant);
 }
 
 function renderSnapshot(timeline: readonly TimelineEntry[]): Html {

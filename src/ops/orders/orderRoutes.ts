@@ -2,7 +2,7 @@ import { Router } from "express";
 import type { Request } from "express";
 import type { Pool } from "../../database/database.ts";
 import { requestRefetch } from "../lists/opsActions.sql.ts";
-import { readOrderSurroundings } from "./opsOrder.sql.ts";
+import { readDelivery, readOrderSurroundings } from "./opsOrder.sql.ts";
 import { findOrders, readTimeline } from "./timeline.sql.ts";
 import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
 import { refuseOtherSource } from "../auth/writeGuard.ts";
@@ -17,15 +17,16 @@ export function makeOrderRoutes(pool: Pool): Router {
   const router = Router();
   router.get("/orders/:source/:reference", async (request, response) => {
     const { sourceId, reference } = readOrderName(request);
-    const [found, timeline, around] = await Promise.all([
+    const [found, delivery, timeline, around] = await Promise.all([
       findOrders(pool, { text: reference, sourceId }),
+      readDelivery(pool, { sourceId, reference }),
       readTimeline(pool, { sourceId, reference, limit: ENTRIES_MAX }),
       readOrderSurroundings(pool, { sourceId, reference }),
     ]);
     const order = found.find((each) => each.reference === reference);
     const known = order !== undefined || timeline.length > 0;
     const viewer = viewerOf(response);
-    const story = { sourceId, reference, order, timeline, entriesMax: ENTRIES_MAX, around, viewer };
+    const story = { sourceId, reference, order, delivery, timeline, entriesMax: ENTRIES_MAX, around, viewer };
     response
       .status(known ? 200 : 404)
       .type("html")

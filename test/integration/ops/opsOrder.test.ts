@@ -48,10 +48,28 @@ describe("an order's page", () => {
     const verdicts = [...text.matchAll(/(APPLIED|STALE|DUPLICATE|CONFIRMED|CORRECTED|REFUTED)/g)].map(
       ([word]) => word,
     );
-    expect(verdicts).toEqual(["APPLIED", "APPLIED", "APPLIED", "STALE"]);
+    expect(verdicts).toEqual(["STALE", "APPLIED", "APPLIED", "APPLIED"]);
     expect(text).toContain("A newer state was already known.");
     expect(text).toContain("LOST Its event never arrived: lost, and repaired by this read.");
-    expect(text).toMatch(/status : "created" → "assigned"/);
+    expect(text).toMatch(/status : "created" → "assigned" updatedAt : [-\d]+ [:.\d]+ → [-\d]+ [:.\d]+ /);
+  });
+
+  it("begins with the delivery: how far, planned and actual, by whom, and how sure", async () => {
+    await database.pool.query(`
+      update mirror.orders set branch_reference = 'centre', fleet_name = 'Swift', status = 'picked_up',
+        delivery_time = '2026-01-22T14:30Z', pickup_time = '2026-01-22T14:00Z', real_pickup_time = '2026-01-22T14:12:20Z',
+        real_delivery_time = null
+      where reference = 'ORD-1001'`);
+    const { text } = await read(ADDRESS);
+    expect(text).toMatch(
+      /Created [-\d]+ [:\d]+ Arrived for pickup .*Picked up [-\d]+ [:\d]+ .*Delivered not yet/,
+    );
+    expect(text).toMatch(/Not yet verified : an event said so at [-\d]+ [:\d]+ ; a later read confirms it/);
+    expect(text).toContain("Pickup 2026-01-22 14:00 2026-01-22 14:12 ▲ 12 min late");
+    expect(text).toMatch(/Delivery 2026-01-22 14:30 – ▲ \d+ d \d+ h late/);
+    expect(text).toContain("Branch centre Fleet Swift External id shop-ORD-1001 Source live");
+    await database.pool.query("update mirror.orders set settled = true where reference = 'ORD-1001'");
+    expect((await read(ADDRESS)).text).toMatch(/✔ Verified with the provider at [-\d]+ [:\d]+/);
   });
 
   it("shows both times and the difference between them", async () => {

@@ -1,0 +1,102 @@
+import type { Instant } from "../../domain/order/instant.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import { OPEN_STATUSES } from "../../domain/order/order.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { systemClock } from "../../runtime/lifecycle/clock.ts";
+import { renderFacts } from "../html/fieldList.ts";
+import { renderTable } from "../html/table.ts";
+import { renderAlert, renderGood, renderMinute, renderWarning } from "../overview/phrases.ts";
+import type { Delivery } from "./opsOrder.sql.ts";
+import { deliveryDelay, describeStatus, renderPunctuality } from "./orderColumns.ts";
+import type { FoundOrder, TimelineEntry } from "./timeline.sql.ts";
+
+/** Of an order that is under way: how it normally ends. */
+const NORMAL_END = "delivered";
+const SHOWN_STATES = new Set<TimelineEntry["verdict"]>(["applied", "corrected", "stale"]);
+
+interface Known {
+  readonly order: FoundOrder;
+  readonly delivery: Delivery;
+  readonly timeline: readonly TimelineEntry[];
+}
+
+/** What people of the business want to know first: how far the delivery is, whether it is in time, and who does it. */
+export function renderDelivery({ order, delivery, timeline }: Known): Html {
+  const { branch, fleetName, goneAt } = delivery;
+  const gone =
+    goneAt === null
+      ? html``
+      : html`<p>${renderAlert("The provider no longer has this order")}, found ${renderMinute(goneAt)}.</p>`;
+  return html`${renderTrack(delivery, timeline)}${gone}
+    <p class="verified">${renderVerification(delivery, timeline)}</p>
+    ${renderTimes(delivery)}
+    ${renderFacts({
+      Branch: branch ?? "–",
+      Fleet: fleetName ?? "–",
+      "External id": order.externalOrderId ?? "–",
+      Source: order.sourceId,
+      Updated: renderMinute(order.version),
+      "First seen by": order.firstSeenVia,
+      "States applied": String(order.revision),
+    })}`;
+}
+
+/** The statuses of a delivery, with the time at which each began. */
+function renderTrack({ status }: Delivery, timeline: readonly TimelineEntry[]): Html {
+  const began = new Map<string, Instant>();
+  for (const { status: each, version, verdict } of timeline) {
+    if (each === null || version === null || !SHOWN_STATES.has(verdict)) continue;
+    const known = began.get(each);
+    if (known === undefined || version < known) began.set(each, version);
+  }
+  const end = OPEN_STATUSES.includes(status) ? NORMAL_END : status;
+  const steps = [...OPEN_STATUSES, end];
+  const current = steps.indexOf(status);
+  return html`<ol class="track" aria-label="Status">
+    ${steps.map((step, index) => {
+      const state = index === current ? "current" : index < current ? "past" : "ahead";
+      const at = began.get(step);
+      const said = state === "ahead" ? "not yet" : "";
+      return html`<li class="${state} ${step}" ${state === "current" ? html`aria-current="step"` : html``}>
+        <span class="step">${describeStatus(step)}</span>
+        <span class="dim">${at === undefined ? said : renderMinute(at)}</span>
+      </li> `;
+    })}
+  </ol>`;
+}
+
+function renderVerification({ settled, observedAt }: Delivery, timeline: readonly TimelineEntry[]): Html {
+  const exact = formatInstant(observedAt);
+  const at = html`<time datetime="${exact}" title="${exact}"
+    >${formatInstant(observedAt, 0).slice(0, 16).replace("T", " ")}</time
+  >`;
+  if (settled) return html`${renderGood("Verified with the provider")} at ${at}`;
+  const via = timeline.findLast(({ verdict }) => verdict === "applied" || verdict === "corrected")?.via;
+  const by = via === "webhook" ? "an event" : "a read";
+  return html`${renderWarning("Not yet verified")}: ${by} said so at ${at}; a later read confirms it.`;
+}
+
+/** Planned and actual times, with the difference. */
+function renderTimes(delivery: Delivery): Html {
+  const { pickupTime, realPickupTime, deliveryTime, realDeliveryTime, status } = delivery;
+  const now = systemClock.now();
+  const pickup = { status, deliveryTime: pickupTime, realDeliveryTime: realPickupTime };
+  const row = (name: string, planned: Instant | null, actual: Instant | null, delay: number | null) => [
+    html`<strong>${name}</strong>`,
+    renderMinute(planned),
+    renderMinute(actual),
+    renderPunctuality(delay),
+  ];
+  return html`<div class="times">
+    ${renderTable({
+      title: "Times",
+      columns: ["Step", "Planned", "Actual", "Difference"],
+      labels: ["Step", "Planned", "Actual", "Difference"],
+      rows: [
+        row("Pickup", pickupTime, realPickupTime, deliveryDelay(pickup, now)),
+        row("Delivery", deliveryTime, realDeliveryTime, deliveryDelay(delivery, now)),
+      ],
+    })}
+  </div>`;
+}
