@@ -58,6 +58,9 @@ grant update (affected) on mirror.ops_actions to order_mirror_web;
 grant insert, update, delete on mirror.ops_sessions to order_mirror_web;
 grant insert, update on mirror.refetches to order_mirror_web;
 grant update, delete on mirror.quarantine to order_mirror_web;
+-- People resume polling and have gaps read on the ops pages.
+grant update (paused_at) on mirror.sources to order_mirror_web;
+grant insert on mirror.period_requests to order_mirror_web;
 -- The number of calls to its webhook addresses, and their outcomes.
 grant insert, update, delete on mirror.webhook_calls to order_mirror_web;
 revoke select on mirror.ops_sessions from order_mirror_worker, order_mirror_poller;

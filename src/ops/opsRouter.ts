@@ -22,6 +22,7 @@ import { makeOrderListRoutes } from "./orders/orderListRoutes.ts";
 import { makeOrderRoutes } from "./orders/orderRoutes.ts";
 import { renderUnavailable } from "./overview/overviewPage.ts";
 import { makeOverviewRoutes } from "./overview/overviewRoutes.ts";
+import { makeRemedyRoutes } from "./overview/remedyRoutes.ts";
 import { PAGE_POLICY } from "./html/page.ts";
 import { makeQuarantineRoutes } from "./lists/quarantineRoutes.ts";
 import { makeQueueBoard } from "./lists/queueBoard.ts";
@@ -96,12 +97,14 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   ops.get("/start", (_request, response) => {
     response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
   });
+  ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.get("/actions", async ({ query }, response) => {
+    const did = readField(query["did"]);
     const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
     const actions = await readActions(pool, { before, limit: LIST_LINES });
-    response.type("html").send(renderActions(actions, viewerOf(response)));
+    response.type("html").send(renderActions(actions, { viewer: viewerOf(response), did }));
   });
   const boards = {
     operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),

@@ -92,10 +92,25 @@ ol.timeline .clock p { margin: 0; }
 ol.timeline > li.heading { border-top: 0; padding: 0; font-size: 0.875rem; color: var(--dim); font-weight: 600; }
 ul.diff { list-style: none; margin: 0.25rem 0; padding: 0 0 0 0.75rem; border-left: 3px solid var(--line); }
 .badge { font-size: 0.75rem; font-weight: 600; border: 1px solid var(--edge); border-radius: 999px; padding: 0.05rem 0.5rem; vertical-align: 0.1em; white-space: nowrap; }
-.summary-line { font-size: 1.05rem; margin: 0.75rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--good-back); border-radius: 0 8px 8px 0; max-width: none; clear: both; }
+#verdict { position: sticky; top: 0; z-index: 2; background: var(--page); clear: both; padding: 0.25rem 0; }
+.verdict-line { font-size: 1.125rem; margin: 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--proved); background: var(--good-back); border-radius: 0 8px 8px 0; max-width: none; }
+.verdict-line.warning { border-left-color: var(--warn); background: var(--warn-back); }
+.verdict-line.critical { border-left-color: var(--alert); background: var(--alert-back); }
+ul.tiles { list-style: none; margin: 0.5rem 0; padding: 0; display: grid; gap: 0.5rem; grid-template-columns: repeat(4, minmax(0, 1fr)); }
+.tiles > li { border: 1px solid var(--line); border-top: 4px solid var(--proved); border-radius: 8px; padding: 0.5rem 0.75rem; background: var(--card); }
+.tiles > li.warning { border-top-color: var(--warn); background: var(--warn-back); }
+.tiles > li.critical { border-top-color: var(--alert); background: var(--alert-back); }
+.tiles > li, .verdict-line { color: var(--text); font-weight: 400; }
+.tiles h2 { font-size: 0.875rem; font-weight: 600; color: var(--dim); margin: 0; }
+.tiles .answer a { font-size: 1.25rem; font-weight: 700; line-height: 1.3; text-decoration: none; color: var(--good); }
+.tiles .warning .answer a { color: var(--warn); }
+.tiles .critical .answer a { color: var(--alert); }
+.tiles .answer a:hover { text-decoration: underline; }
 .troubles > li { margin: 0.5rem 0; padding: 0.5rem 0.75rem; border-left: 4px solid var(--warn); background: var(--warn-back); border-radius: 0 8px 8px 0; }
 .troubles > li.critical { border-left-color: var(--alert); background: var(--alert-back); }
-section.source { border-top: 1px solid var(--line); margin-top: 1rem; clear: both; }
+section.source, details.source { border-top: 1px solid var(--line); margin-top: 1rem; clear: both; }
+details.source > summary { font-weight: 600; padding: 0.5rem 0; }
+details.source > h3 { margin: 1rem 0 0.25rem; }
 section.source > h2 { font-size: 1.125rem; margin: 0.75rem 0 0.5rem; }
 section.source > h3 { margin: 1rem 0 0.25rem; }
 h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: 0.875rem; letter-spacing: 0; }
@@ -124,10 +139,11 @@ progress { width: min(14rem, 100%); accent-color: var(--link); vertical-align: m
 .trend { display: grid; grid-template-columns: repeat(auto-fit, minmax(min(100%, 24rem), 1fr)); gap: 0.25rem 1.5rem; margin-bottom: 0.75rem; }
 .trend > * { min-width: 0; }
 .trend > details { grid-column: 1 / -1; }
-.plot { margin: 0; }
+.plot { margin: 0; overflow: hidden; }
 .plot figcaption { font-size: 0.875rem; color: var(--dim); }
 .plot:not(:has(.uplot)) { display: none; }
-.uplot .u-legend { font-size: 0.875rem; }
+.uplot .u-legend { font-size: 0.875rem; width: auto; }
+.uplot .u-legend th, .uplot .u-legend td { border: 0; padding: 0 0.25rem; }
 .actions { display: flex; flex-wrap: wrap; gap: 0.5rem 0.75rem; align-items: end; }
 details > summary { cursor: pointer; min-height: 1.5rem; }
 ol.tail { list-style: none; margin: 0; padding: 0; font-variant-numeric: tabular-nums; }
@@ -145,6 +161,9 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
 .verified { font-size: 1.05rem; margin: 0.75rem 0; }
 .times { max-width: 42rem; margin: 0.5rem 0 1rem; }
 @media (max-width: 44rem) {
+  ul.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
+  .tiles .answer a { font-size: 1.0625rem; }
+  .verdict-line { font-size: 1rem; }
   ol.track { display: block; }
   .track li { border-top: 0; border-left: 4px solid var(--line); padding: 0.1rem 0 0.5rem 0.75rem; }
   .track .past, .track .current { border-left-color: var(--proved); }

@@ -6,7 +6,12 @@ import type { Viewer } from "../auth/viewer.ts";
 import { orderAddress, renderInstant } from "../overview/phrases.ts";
 
 /** The actions on the ops pages and of commands, newest first. */
-export function renderActions(actions: readonly RecordedAction[], viewer: Viewer): string {
+export function renderActions(
+  actions: readonly RecordedAction[],
+  /** `did`: the number of an action that was just carried out; empty: none. */
+  { viewer, did }: { viewer: Viewer; did: string },
+): string {
+  const done = actions.find(({ actionId }) => actionId === did);
   const oldest = actions.length < LIST_LINES ? undefined : actions.at(-1);
   return renderList({
     title: "Audit log",
@@ -24,6 +29,13 @@ export function renderActions(actions: readonly RecordedAction[], viewer: Viewer
       action.note ?? "–",
     ]),
     context: { viewer, sourceId: null },
+    before:
+      done === undefined
+        ? html``
+        : html`<p class="verdict-line" role="status">
+            Done: ${done.action.replaceAll("_", " ")}, ${done.target ?? ""}: ${describeExtent(done)} affected.
+            <a href="/ops">Overview</a>
+          </p>`,
     after:
       oldest === undefined ? html`` : html`<p><a href="/ops/actions?before=${oldest.actionId}">Older</a></p>`,
   });

@@ -61,7 +61,7 @@ export function makeQuarantineRoutes({ pool, notify }: QuarantineDeps): Router {
     const actionId = await beginAction(pool, { ...actor, action: "retry", sourceId, target });
     const { events, reads } = await replayAll(pool, { filter, throughId }, notify);
     await endAction(pool, { actionId, affected: events + reads });
-    response.redirect(303, "/ops/actions");
+    response.redirect(303, `/ops/actions?did=${actionId}`);
   });
   router.post("/dismiss", form, async (request, response) => {
     const choice = readChoice(request);

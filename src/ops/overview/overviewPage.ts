@@ -9,6 +9,7 @@ import { renderAlert } from "./phrases.ts";
 import { renderState } from "./statePanel.ts";
 import { VIAS } from "../../domain/order/observation.ts";
 import type { TailFilter } from "./tailLine.ts";
+import { moodOf, renderVerdict, sayVerdict } from "./verdict.ts";
 import { renderTrends } from "./trends.ts";
 
 export interface OverviewPage {
@@ -25,6 +26,8 @@ export const TAIL_DECISIONS = 200;
 /** One screen: fresh? lost? stuck? budget? with details, and the current decisions. */
 export function renderOverview({ overview, lines, filter, viewer }: OverviewPage): string {
   const body = html`<h1>Overview</h1>
+    <p id="verdict-words" class="hidden-text" role="status" data-live>${sayVerdict(overview)}</p>
+    <div id="verdict" data-live>${renderVerdict(overview)}</div>
     <div id="state" data-live>${renderState(overview)}</div>
     <h2 id="trends-title">Trends <span class="dim">by the hour, last 24 h</span></h2>
     <div id="trends" data-live>${renderTrends(overview)}</div>
@@ -33,7 +36,15 @@ export function renderOverview({ overview, lines, filter, viewer }: OverviewPage
       Ages use the database's clock; safe through and the poll watermark use the provider's.
       <a href="/readyz?verbose">Readiness</a> · <a href="/metrics">Metrics</a>
     </p>`;
-  return renderPage({ title: "Overview", body, viewer, section: "overview", live: true, charts: true });
+  return renderPage({
+    title: sayVerdict(overview),
+    body,
+    viewer,
+    section: "overview",
+    live: true,
+    charts: true,
+    mood: moodOf(overview),
+  });
 }
 
 function renderTail(tail: { lines: readonly Html[]; filter: TailFilter; sources: readonly string[] }): Html {

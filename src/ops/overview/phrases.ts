@@ -43,6 +43,11 @@ export function renderMinute(instant: Instant | null): Html {
   return renderDigits(instant, "2026-11-22T14:32".length);
 }
 
+/** 2026-11-22 14:32, in UTC, for text that is not marked up as a time. */
+export function describeMinute(instant: Instant): string {
+  return formatInstant(instant, 0).slice(0, 16).replace("T", " ");
+}
+
 function renderDigits(instant: Instant | null, length: number): Html {
   if (instant === null) return html`<span class="dim">–</span>`;
   const exact = formatInstant(instant);

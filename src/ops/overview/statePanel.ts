@@ -12,74 +12,77 @@ import {
   describeBoundedCount,
   describeCount,
   describeDelay,
+  describeMinute,
   describeSpan,
   renderAlert,
-  renderGood,
-  renderInstant,
-  renderSentence,
   renderTime,
-  renderWarning,
   secondsSince,
   sourceQuery,
 } from "./phrases.ts";
+import { renderTable } from "../html/table.ts";
 import { renderTasks } from "./taskList.ts";
+import { renderTiles } from "./tiles.ts";
+import { renderTroubles } from "./verdict.ts";
 
 const HUNDRED = 100;
 
-/** The answers in the order of the questions: fresh, lost, stuck, budget, details. Also sent to open pages. */
+/** The answers: four tiles, what is wrong, a line for each source, and all figures, folded. */
 export function renderState(overview: Overview): Html {
   const { sources } = overview;
-  if (sources.length === 0) return html`<p>No source is configured yet.</p>`;
-  return html`${renderSummary(overview)}${sources.map(renderSource)}`;
+  if (sources.length === 0) return html`<p class="empty">No source is configured yet.</p>`;
+  return html`${renderTiles(overview)}${renderTroubles(overview)}${renderSourceTable(sources)}${sources.map(renderSource)}`;
 }
 
-/** The conditions that hold, the most urgent first; without any, the time up to which the mirror is complete. */
-function renderSummary({ sources, holding, now }: Overview): Html {
-  if (holding.length === 0) return renderAllGood(sources, now);
-  return html`<ul class="plain troubles" aria-label="What is wrong">
-    ${holding.map(({ condition, subject, since, cause, remedy }) => {
-      const { severity, page, label } = condition;
-      const address =
-        label === "source" && page !== "/readyz?verbose" ? `${page}${sourceQuery(subject)}` : page;
-      const sentence = severity === "critical" ? renderAlert(cause) : renderWarning(cause);
-      return html`<li class="${severity}" data-condition="${condition.name}">
-        ${sentence} <a href="${address}">Details</a>
-        <span class="dim"
-          >Since ${renderInstant(since)} (${describeSpan(secondsSince(now, since) ?? 0)}).
-          ${renderSentence(remedy)}</span
-        >
-      </li> `;
-    })}
-  </ul>`;
-}
-
-function renderAllGood(sources: readonly SourceView[], now: Instant): Html {
-  const unproved = sources.filter(({ standing }) => standing.safeThrough === null);
-  if (unproved.length > 0) {
-    const names = unproved.map(({ standing }) => standing.sourceId).join(", ");
-    return html`<p class="summary-line"><span class="warn">Starting</span>: ${names} not verified yet.</p>`;
-  }
-  const safe = sources.map(({ standing }) => standing.safeThrough ?? now);
-  const earliest = safe.reduce((least, each) => (each < least ? each : least));
-  const exact = formatInstant(earliest);
-  const age = describeAge(secondsSince(now, earliest));
-  return html`<p class="summary-line">
-    ${renderGood("All good.")} Complete up to
-    <time datetime="${exact}" title="${exact}">${formatInstant(earliest, 0).slice(11, 16)}</time> UTC
-    (${age}).
-  </p>`;
+/** One line per source. */
+function renderSourceTable(sources: readonly SourceView[]): Html {
+  const link = (page: string, sourceId: string, text: string) =>
+    html`<a href="/ops/${page}${sourceQuery(sourceId)}">${text}</a>`;
+  return html`<h2>Sources</h2>
+    ${renderTable({
+      title: "Sources",
+      columns: [
+        "Source",
+        "Complete up to",
+        "Webhooks",
+        "Missed, 24 h",
+        "Waiting",
+        "In quarantine",
+        "Rate used",
+      ],
+      labels: [
+        "Source",
+        "Complete up to",
+        "Webhooks",
+        "Missed, 24 h",
+        "Waiting",
+        "In quarantine",
+        "Rate used",
+      ],
+      rows: sources.map(({ standing, webhooks, listReads }) => {
+        const { sourceId, safeThrough, lost, pending, quarantined } = standing;
+        return [
+          html`<strong>${sourceId}</strong>`,
+          safeThrough === null ? "not yet" : link("walks", sourceId, describeMinute(safeThrough)),
+          WEBHOOKS[webhooks],
+          link("lost", sourceId, describeCount(lost)),
+          link("waiting", sourceId, describeCount(pending)),
+          link("quarantine", sourceId, describeBoundedCount(quarantined)),
+          link("requests", sourceId, `${Math.ceil((listReads.sent / listReads.allowed) * HUNDRED)} %`),
+        ];
+      }),
+    })}`;
 }
 
 function renderSource(source: SourceView): Html {
   const { standing } = source;
   const id = `source-${standing.sourceId}`;
-  return html`<section aria-labelledby="${id}" class="source">
-    <h2 id="${id}">${standing.sourceId} <span class="badge">${standing.mode}</span></h2>
+  return html`<details class="source">
+    <summary id="${id}">${standing.sourceId} <span class="badge">${standing.mode}</span></summary>
     <ul class="cards">
       ${renderFresh(source)}${renderLost(source)}${renderStuck(source)}${renderBudget(source)}
     </ul>
     ${renderCoverage(source.coverage)} ${renderTasks(source)}
-  </section>`;
+  </details>`;
 }
 
 /** One card: a question, a number that links to its details, the number's meaning, and related facts. */
@@ -155,6 +158,14 @@ function renderBreaches({ breaches, lastBreachAt, now }: SourceView["standing"])
     ],
   ];
 }
+
+const WEBHOOKS: Readonly<Record<WebhookHealth, string>> = {
+  "not-configured": "polled only",
+  "never-seen": "never arrived",
+  working: "working",
+  losing: "some lost",
+  stopped: "stopped",
+};
 
 const HEALTH: Readonly<Record<WebhookHealth, string>> = {
   "not-configured": "polled only: no webhook secret is set",

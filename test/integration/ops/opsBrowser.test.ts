@@ -31,6 +31,8 @@ const PAGES = [
   "/ops/quarantine/1",
   "/ops/quarantine/all?state=open",
   "/ops/actions",
+  "/ops/gap?source=live",
+  "/ops/resume?source=live",
 ];
 type Role = keyof typeof PASSWORDS;
 
@@ -113,6 +115,30 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
         "getComputedStyle(document.querySelector('.strip .proved')).backgroundColor",
       );
       expect(colour).toBe("rgb(67, 168, 104)");
+    });
+  });
+
+  it("answer the four questions without scrolling, on a phone and on a small screen, and do not grow", async () => {
+    await withTab(PHONE, async ({ page }) => {
+      await logIn(page, "operator");
+      const bottom = async () => {
+        const box = await page.locator(".tiles").boundingBox();
+        return (box?.y ?? 9_999) + (box?.height ?? 0);
+      };
+      for (const size of [
+        { width: 360, height: 780 },
+        { width: 1024, height: 768 },
+      ]) {
+        await page.setViewportSize(size);
+        expect(await bottom()).toBeLessThan(size.height);
+      }
+      const height = () => page.evaluate<number>("document.documentElement.scrollHeight");
+      const before = await height();
+      await ops.database.pool.query(`
+        insert into mirror.history (source_id, reference, via, verdict, status)
+        select 'live', 'GROW-' || n, 'webhook', 'applied', 'created' from generate_series(1, 300) n`);
+      await page.locator("#tail").getByText("GROW-").first().waitFor();
+      expect((await height()) - before).toBeLessThan(1_500);
     });
   });
 
@@ -243,13 +269,13 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await page.getByRole("link", { name: "1", exact: true }).click();
     expect(await page.locator("main").innerText()).not.toContain("Analytical Row");
     await page.getByRole("button", { name: "Process again" }).click();
-    await page.waitForURL("**/ops/actions");
+    await page.waitForURL("**/ops/actions*");
     expect(await audited()).toMatch(/operator\s+retry/);
     await page.goto("/ops/quarantine");
     await page.locator("main td a").first().click();
     await page.getByLabel("Reason").fill("the provider knows of it");
     await page.getByRole("button", { name: "Dismiss" }).click();
-    await page.waitForURL("**/ops/actions");
+    await page.waitForURL("**/ops/actions*");
     expect(await audited()).toMatch(/dismiss[^]*the provider knows of it/);
     await ops.database.pool.query(`
         insert into mirror.quarantine (source_id, via, reason, reference)
@@ -258,7 +284,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     await page.getByRole("link", { name: "Process all of these again" }).click();
     await page.getByRole("heading", { name: "Exactly 250 in quarantine" }).waitFor();
     await page.getByRole("button", { name: "Process 250 again" }).click();
-    await page.waitForURL("**/ops/actions");
+    await page.waitForURL("**/ops/actions*");
     expect(await audited()).toContain("250");
     const left = await ops.database.pool.query(
       "select count(*)::int as open from mirror.quarantine where state = 'open' and reason = 'unreadable_order'",

@@ -142,7 +142,7 @@ describe("an operator", () => {
   it("can retry one, and workers are notified", async () => {
     expect(await send("/ops/quarantine/retry", { id: "1", through: "1" })).toEqual({
       status: 303,
-      place: "/ops/actions",
+      place: "/ops/actions?did=1",
     });
     expect(await states()).toEqual(["2 open", "3 open"]);
     const { rows } = await database.pool.query<{ seq: string }>("select seq from mirror.pending");

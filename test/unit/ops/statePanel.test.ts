@@ -4,6 +4,7 @@ import { judge } from "../../../src/health/judge.ts";
 import { renderOverview } from "../../../src/ops/overview/overviewPage.ts";
 import { PAGE_POLICY } from "../../../src/ops/html/page.ts";
 import { renderState } from "../../../src/ops/overview/statePanel.ts";
+import { renderVerdict } from "../../../src/ops/overview/verdict.ts";
 import { ago, LOOKED_AT, makeFacts } from "../../support/pages/facts.ts";
 import { makeSourceView } from "../../support/pages/sourceView.ts";
 
@@ -19,7 +20,10 @@ const collect = (...parts: Parameters<typeof makeSourceView>) => ({
   sources: [makeSourceView(...parts)],
   holding: judge(makeFacts(parts[0]?.standing)).holding,
 });
-const show = (...parts: Parameters<typeof makeSourceView>) => read(renderState(collect(...parts)).markup);
+const show = (...parts: Parameters<typeof makeSourceView>) => {
+  const overview = collect(...parts);
+  return read(renderVerdict(overview).markup + renderState(overview).markup);
+};
 /** Of which nothing is known yet. */
 const NEW: Partial<SourceFacts> = {
   createdAt: ago(60),
@@ -124,7 +128,7 @@ describe("the state of a source", () => {
 
   it("says up to when all is good", () => {
     const text = show({ standing: { safeThrough: ago(70) } });
-    expect(text).toContain("✔ All good. Complete up to 09:59 UTC (1 min 10 s ago).");
+    expect(text).toContain("✔ All good. Complete up to 09:59 (1 min 10 s ago).");
     expect(show({ standing: NEW })).toContain("Starting : live not verified yet.");
   });
 

@@ -1,0 +1,124 @@
+import { Router, urlencoded } from "express";
+import type { Request, RequestHandler, Response } from "express";
+import type { Pool } from "../../database/database.ts";
+import { readGaps } from "../../poll/ledger/coverage.sql.ts";
+import { requestPeriod } from "../../poll/ledger/periodRequests.sql.ts";
+import { isPaused, setPaused } from "../../sources/sources.sql.ts";
+import { readStandings } from "../../health/standing.sql.ts";
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import { actorOf, mayActOn, viewerOf } from "../auth/viewer.ts";
+import { refuseOtherSource } from "../auth/writeGuard.ts";
+import { renderPage } from "../html/page.ts";
+import { readField, refuse } from "../html/requests.ts";
+import { beginAction, endAction } from "../lists/opsActions.sql.ts";
+import { describeCount, describeMinute } from "./phrases.ts";
+
+/** A remedy that an operator can apply to a source from these pages. */
+interface Remedy {
+  readonly title: string;
+  readonly action: string;
+  /** What it would affect; nothing to do while it is empty. */
+  readonly plan: (pool: Pool, sourceId: string) => Promise<readonly string[]>;
+  readonly button: (count: number) => string;
+  readonly effect: string;
+  /** Resolves with the number of things affected. */
+  readonly apply: (pool: Pool, sourceId: string) => Promise<number>;
+}
+
+/** More gaps than anybody reads; the next press reads the rest. */
+const GAPS_MAX = 50;
+
+const REMEDIES: Readonly<Record<string, Remedy>> = {
+  "/resume": {
+    title: "Resume polling",
+    action: "resume",
+    plan: async (pool, sourceId) => ((await isPaused(pool, sourceId)) ? ["Polling is paused."] : []),
+    button: () => "Resume polling",
+    effect: "The poller continues where it stopped, within its next cycle.",
+    apply: async (pool, sourceId) => Number(await setPaused(pool, { sourceId, paused: false })),
+  },
+  "/gap": {
+    title: "Read gaps",
+    action: "read_gaps",
+    plan: async (pool, sourceId) =>
+      (await findGaps(pool, sourceId)).map(
+        ({ since, until }) => `${describeMinute(since)} to ${describeMinute(until)}`,
+      ),
+    button: (count) => `Read ${describeCount(count)} ${count === 1 ? "gap" : "gaps"} now`,
+    effect: "Each becomes a backfill, which runs next to current polling and within the same request rate.",
+    apply: async (pool, sourceId) => {
+      const gaps = await findGaps(pool, sourceId);
+      for (const gap of gaps) await requestPeriod(pool, { kind: "backfill", sourceId, ...gap });
+      return gaps.length;
+    },
+  },
+};
+
+/** Unproved periods that proved time follows, oldest first; none for an unknown source. */
+async function findGaps(pool: Pool, sourceId: string) {
+  const [standing] = await readStandings(pool, sourceId);
+  const { oldestGap = null, provedUntil = null } = standing ?? {};
+  if (oldestGap === null || provedUntil === null) return [];
+  const within = { since: oldestGap.since, until: provedUntil };
+  return readGaps(pool, { sourceId, within, limit: GAPS_MAX });
+}
+
+/** For each remedy a page that says exactly what would happen, and the action. */
+export function makeRemedyRoutes(pool: Pool): Router {
+  const router = Router();
+  const form = urlencoded({ extended: false, limit: "8kb" });
+  for (const [path, remedy] of Object.entries(REMEDIES)) {
+    router.get(path, async (request, response) => {
+      const sourceId = readField(request.query["source"]);
+      const plan = await remedy.plan(pool, sourceId);
+      response.type("html").send(renderPlan({ remedy, path, sourceId, plan }, response));
+    });
+    router.post(path, form, carryOut(pool, remedy));
+  }
+  return router;
+}
+
+function carryOut(pool: Pool, { action, plan, apply }: Remedy): RequestHandler {
+  return async (request: Request, response) => {
+    const sourceId = readField((request.body as Record<string, unknown> | undefined)?.["source"]);
+    if (!mayActOn(response, sourceId)) return refuseOtherSource(response);
+    if ((await plan(pool, sourceId)).length === 0)
+      return refuse(response, 409, "There is nothing left to do.");
+    const target = `source ${sourceId}`;
+    const actionId = await beginAction(pool, { ...actorOf(response), action, sourceId, target });
+    await endAction(pool, { actionId, affected: await apply(pool, sourceId) });
+    response.redirect(303, `/ops/actions?did=${actionId}`);
+  };
+}
+
+function renderPlan(
+  page: { remedy: Remedy; path: string; sourceId: string; plan: readonly string[] },
+  response: Response,
+): string {
+  const { remedy, path, sourceId, plan } = page;
+  const { title, button, effect } = remedy;
+  const viewer = viewerOf(response);
+  const isAllowed = viewer.role === "operator" && mayActOn(response, sourceId);
+  const label = button(plan.length);
+  const act: Html = isAllowed
+    ? html`<form method="post" action="/ops${path}" class="row">
+        <input type="hidden" name="source" value="${sourceId}" />
+        <button class="main">${label}</button>
+      </form>`
+    : html`<p>
+        <button disabled>${label}</button> <span class="dim">Only operators of this source may do this.</span>
+      </p>`;
+  const body = html`<h1>${title} <span class="dim">source ${sourceId}</span></h1>
+    ${
+      plan.length === 0
+        ? html`<p class="empty">There is nothing to do.</p>`
+        : html`<ul>
+              ${plan.map((each) => html`<li>${each}</li>`)}
+            </ul>
+            <p>${effect}</p>
+            ${act}`
+    }
+    <p><a href="/ops">Cancel</a></p>`;
+  return renderPage({ title, body, viewer, section: "overview" });
+}

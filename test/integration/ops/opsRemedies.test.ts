@@ -1,0 +1,92 @@
+import { afterAll, beforeAll, describe, expect, it } from "vitest";
+import { makePool } from "../../../src/database/database.ts";
+import type { Pool } from "../../../src/database/database.ts";
+import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { openBoardQueue } from "../../support/pages/boardQueue.ts";
+import { makeTestDatabase } from "../../support/servers/database.ts";
+import type { TestDatabase } from "../../support/servers/database.ts";
+import { fillMirror } from "../../support/pages/opsMirror.ts";
+import { serve } from "../../support/http/serve.ts";
+import type { TestServer } from "../../support/http/serve.ts";
+
+let database: TestDatabase;
+let pool: Pool;
+let board: Awaited<ReturnType<typeof openBoardQueue>>;
+let server: TestServer;
+
+beforeAll(async () => {
+  database = await makeTestDatabase();
+  pool = makePool({ url: database.url, purpose: "ops", max: 2, statementTimeoutMs: 5_000 });
+  await fillMirror(database.pool);
+  await database.pool.query("update mirror.coverage set ended_at = now() - interval '20 minutes'");
+  board = await openBoardQueue(database.url, "remedies");
+  const config = { opsPassword: "operate", opsViewerPassword: "look", localTrust: true };
+  server = await serve(makeOpsRouter({ pool, queue: board.queue, config, logger: silentLogger }));
+});
+afterAll(async () => {
+  await server.close();
+  await board.close();
+  await pool.end();
+  await database.drop();
+});
+
+const as = (role: "operator" | "viewer") => ({
+  Authorization: `Basic ${btoa(`${role}:${role === "operator" ? "operate" : "look"}`)}`,
+});
+const read = async (path: string, role: "operator" | "viewer" = "operator") => {
+  const response = await fetch(server.url + path, { headers: as(role) });
+  const page = await response.text();
+  return { page, text: page.replaceAll(/<[^>]+>/g, " ").replaceAll(/\s+/g, " ") };
+};
+const post = async (path: string, role: "operator" | "viewer" = "operator") => {
+  const body = new URLSearchParams({ source: "live" });
+  const answer = await fetch(server.url + path, {
+    method: "POST",
+    body,
+    headers: as(role),
+    redirect: "manual",
+  });
+  return { status: answer.status, to: answer.headers.get("location") };
+};
+
+describe("what can be done about a condition from the overview", () => {
+  it("reads the gaps: says which first, and afterwards that it did", async () => {
+    const { page } = await read("/ops");
+    expect(page).toMatch(/data-condition="OrderMirrorGaps"[^]*href="\/ops\/gap\?source=live"/);
+    const { text } = await read("/ops/gap?source=live");
+    expect(text).toMatch(/[-\d]+ [:\d]+ to [-\d]+ [:\d]+ Each becomes a backfill/);
+    const { status, to } = await post("/ops/gap");
+    expect(status).toBe(303);
+    expect((await read(to ?? "")).text).toContain("Done: read gaps, source live: 1 affected.");
+    const { rows } = await database.pool.query(
+      "select kind, source_id, until - since as length, state from mirror.period_requests",
+    );
+    expect(rows).toEqual([
+      { kind: "backfill", source_id: "live", length: "600000000000", state: "requested" },
+    ]);
+  });
+
+  it("resumes polling", async () => {
+    expect((await read("/ops/resume?source=live")).text).toContain("There is nothing to do.");
+    expect(await post("/ops/resume")).toMatchObject({ status: 409 });
+    await database.pool.query("update mirror.sources set paused_at = now()");
+    expect((await read("/ops/resume?source=live")).text).toContain("Polling is paused.");
+    const { to } = await post("/ops/resume");
+    expect((await read(to ?? "")).text).toContain("Done: resume, source live: 1 affected.");
+    const { rows } = await database.pool.query("select paused_at from mirror.sources");
+    expect(rows).toEqual([{ paused_at: null }]);
+  });
+
+  it("shows a viewer the button disabled, with the reason, and refuses the action", async () => {
+    const { page, text } = await read("/ops/gap?source=live", "viewer");
+    expect(page).toMatch(/<button disabled>Read 1 gap now/);
+    expect(page).not.toContain('action="/ops/gap"');
+    expect(text).toContain("Only operators of this source may do this.");
+    expect((await post("/ops/gap", "viewer")).status).toBe(405);
+  });
+
+  it("has nothing to do for a source that does not exist", async () => {
+    expect((await read("/ops/gap?source=nowhere")).text).toContain("There is nothing to do.");
+  });
+});
