@@ -22,6 +22,8 @@ const SELDOM: Record<ProcessName, readonly string[]> = {
     "delete on mirror.ops_sessions",
     "insert on mirror.ops_sessions",
     "update on mirror.ops_sessions",
+    // ops/overview/remedyRoutes.ts: gaps, of which this test has none.
+    "insert on mirror.period_requests",
     // poll/ledger/providerRequests.sql.ts: with WRITE_THROUGH.
     "delete on mirror.provider_requests",
     "insert on mirror.provider_requests",
@@ -153,6 +155,7 @@ it("web, worker and poller do their work with the rights of their own roles", as
   const authorization = `Basic ${Buffer.from("operator:an ops password").toString("base64")}`;
   for (const page of [
     "/ops",
+    "/ops/orders?q=do-",
     `/ops/orders/live/${byPoll}`,
     "/ops/quarantine",
     "/ops/actions",
@@ -183,11 +186,20 @@ it("web, worker and poller do their work with the rights of their own roles", as
     });
     expect([action, answer.status]).toEqual([action, 303]);
   }
+  await query("owner", "update mirror.sources set paused_at = clock_timestamp()");
+  const resume = await fetch(`${url}/ops/resume`, {
+    method: "POST",
+    headers: { authorization },
+    body: new URLSearchParams({ source: "live" }),
+    redirect: "manual",
+  });
+  expect(resume.status).toBe(303);
   const audit = () => query("owner", "select action, affected from mirror.ops_actions order by action_id");
   expect(await audit()).toMatchObject([
     { action: "refetch", affected: "1" },
     { action: "retry", affected: "1" },
     { action: "dismiss", affected: "1" },
+    { action: "resume", affected: "1" },
   ]);
   // The poller removes the row after the refetch.
   const asked = () => query("owner", "select from mirror.refetches");
