@@ -73,10 +73,12 @@ function makeProxySignOn({ addresses, userHeader, groupsHeader }: NonNullable<Si
   const isProxy = makeAddressCheck(addresses);
   return ({ socket, rawHeaders }: IncomingMessage): Person | undefined => {
     if (!isProxy(socket.remoteAddress)) return undefined;
-    const [name = "", ...others] = valuesOf(rawHeaders, userHeader);
-    if (others.length > 0 || name.length > NAME_LENGTH_MAX || !NAME.test(name)) return undefined;
-    const groups = valuesOf(rawHeaders, groupsHeader)
-      .flatMap((value) => value.split(","))
+    const [name = "", ...otherNames] = valuesOf(rawHeaders, userHeader);
+    const [list = "", ...otherLists] = valuesOf(rawHeaders, groupsHeader);
+    if (otherNames.length > 0 || otherLists.length > 0) return undefined;
+    if (name.length > NAME_LENGTH_MAX || !NAME.test(name)) return undefined;
+    const groups = list
+      .split(",")
       .map((group) => group.trim())
       .filter((group) => group !== "");
     return { name, groups };

@@ -6,6 +6,7 @@ import type { SignOn } from "../../../src/runtime/config/signOnVariables.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { makeLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { ask } from "../../support/http/ask.ts";
+import { makeHead, sendRaw } from "../../support/http/rawHttp.ts";
 import { openBoardQueue } from "../../support/pages/boardQueue.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -115,7 +116,7 @@ describe("single sign-on by a proxy", () => {
     );
   });
 
-  it("refuses a person without a role, without a name or with two names", async () => {
+  it("refuses a person without a role, without a name, with two names or two lists of groups", async () => {
     const { url } = await start({ proxy: PROXY, openIdConnect: null, ...GRANTS });
     expect((await look(url, person("eve", "unknown"))).status).toBe(403);
     expect(lines).toEqual([expect.objectContaining({ outcome: "no_role", remote_ip: "127.0.0.1" })]);
@@ -129,6 +130,16 @@ describe("single sign-on by a proxy", () => {
       ],
     });
     expect(twice.status).not.toBe(200);
+    // A proxy that adds its header, instead of replacing the client's.
+    const added = await sendRaw(
+      Number(new URL(url).port),
+      makeHead("GET /ops", [
+        ["Remote-User", "eve"],
+        ["Remote-Groups", "admins"],
+        ["remote-groups", "unknown"],
+      ]),
+    );
+    expect(added.status).toBe(401);
   });
 
   it("is trusted only from the proxy's own address", async () => {
