@@ -57,6 +57,12 @@ const SCHEMAS = {
     next: z.string().describe("For `after`, even if there is nothing new."),
     request_id: z.string(),
   }),
+  TestMessage: z.object({
+    type: z.literal("test"),
+    timestamp: z.string(),
+    source: z.string(),
+    data: z.object({}),
+  }),
   NewOrder: createOrderSchema,
   OrderChange: updateOrderSchema,
   Quote: quoteResponseSchema,

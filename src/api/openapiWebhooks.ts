@@ -66,5 +66,6 @@ const MEANINGS: Readonly<Record<OutgoingType, string>> = {
 /** The messages to the business's own endpoints, by type. */
 export const OUTGOING: readonly ApiEndpoint[] = [
   ...OUTGOING_TYPES.map((type) => outgoing(type, MEANINGS[type], "OutgoingMessage")),
+  outgoing("test", "Somebody tries the endpoint", "TestMessage"),
   outgoing("changes.missed", "Changes were removed before they could be sent", "MissedMessage"),
 ];

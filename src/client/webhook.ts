@@ -22,6 +22,14 @@ export type WebhookMessage =
       readonly source: string;
       /** Changes are missing between these positions. */
       readonly data: { readonly after: string; readonly through: string };
+    }
+  | {
+      readonly id: string;
+      /** Sent by hand, to try the endpoint. */
+      readonly type: "test";
+      readonly timestamp: string;
+      readonly source: string;
+      readonly data: Readonly<Record<string, never>>;
     };
 
 /** The request is not a message of the mirror, or is too old: answer 401. `reason` is for logs only. */

@@ -12,6 +12,11 @@ export type SendResult =
   /** No answer; `code` names the kind of failure, never what was sent. */
   | { readonly kind: "failed"; readonly code: string };
 
+/** Any 2xx: the endpoint has the message. */
+export function isAccepted(answer: SendResult): boolean {
+  return answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
+}
+
 /** Signs a message and posts it; never throws. */
 export type SendMessage = (message: OutgoingMessage) => Promise<SendResult>;
 
@@ -81,8 +86,7 @@ export function judgeAnswer(
   { waitSeconds, chance }: { waitSeconds: number | undefined; chance: number },
 ): Pick<AttemptOutcome, "outcome" | "result"> {
   const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
-  if (answer.kind === "answered" && answer.status >= 200 && answer.status < 300)
-    return { outcome, result: "delivered" };
+  if (isAccepted(answer)) return { outcome, result: "delivered" };
   const gone = answer.kind === "answered" && answer.status === HTTP_GONE;
   if (gone || waitSeconds === undefined) return { outcome, result: "dead" };
   const asked = answer.kind === "answered" ? (answer.retryAfterMs ?? 0) : 0;

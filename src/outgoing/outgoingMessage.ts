@@ -1,5 +1,6 @@
 import { createHash } from "node:crypto";
 import { formatInstant } from "../domain/order/instant.ts";
+import type { Instant } from "../domain/order/instant.ts";
 import type { OutgoingFields, OutgoingType } from "../domain/order/outgoing.ts";
 import type { Change } from "../changes/changeFeed.sql.ts";
 import { writeChange } from "../changes/changeJson.ts";
@@ -77,4 +78,10 @@ function makeId(...parts: readonly (string | number | bigint)[]): string {
     .update(JSON.stringify(parts.map(String)))
     .digest("hex");
   return `msg_${digest.slice(0, 32)}`;
+}
+
+/** A message about nothing, to try an endpoint with. */
+export function writeTestMessage({ sourceId, now }: { sourceId: string; now: Instant }): OutgoingMessage {
+  const message = { type: "test", timestamp: formatInstant(now), source: sourceId, data: {} };
+  return { id: makeId(sourceId, "test", now), body: Buffer.from(JSON.stringify(message)) };
 }

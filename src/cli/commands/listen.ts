@@ -7,6 +7,7 @@ import { ConfigurationError } from "../../domain/errors.ts";
 import { parseInstant } from "../../domain/order/instant.ts";
 import { OUTGOING_FIELDS, outgoingTypeOf } from "../../domain/order/outgoing.ts";
 import type { OutgoingFields } from "../../domain/order/outgoing.ts";
+import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
 import type { SendMessage, SendResult } from "../../outgoing/outgoingDelivery.ts";
 import { SHOWN_ORDER, wrapChange } from "../../outgoing/outgoingMessage.ts";
 import type { OutgoingMessage } from "../../outgoing/outgoingMessage.ts";
@@ -122,9 +123,6 @@ function writeChangeMessage(
     text: JSON.stringify({ ...change, before: show(change.before), after: show(change.after) }),
   });
 }
-
-const isAccepted = (answer: SendResult) =>
-  answer.kind === "answered" && answer.status >= 200 && answer.status < 300;
 
 function print(sent: { change: Change; message: OutgoingMessage; answer: SendResult; json: boolean }): void {
   const { change, message, answer } = sent;

@@ -4,6 +4,10 @@ import { findFeedPlace } from "../../changes/changeFeed.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { replayFrom, reviveDead } from "../../outgoing/outgoingPlan.sql.ts";
 import { countReplay, readDeadDeliveries, readFeedPositionAt } from "../../outgoing/outgoingReads.sql.ts";
+import { isAccepted } from "../../outgoing/outgoingDelivery.ts";
+import { writeTestMessage } from "../../outgoing/outgoingMessage.ts";
+import { makeSend } from "../../outgoing/outgoingSend.ts";
+import { makeStandardSigner } from "../../signature/signStandard.ts";
 import type { DeadDelivery } from "../../outgoing/outgoingReads.sql.ts";
 import { readOutgoingEndpoints } from "../../health/endpoints.sql.ts";
 import type { OutgoingEndpoint } from "../../health/endpoints.sql.ts";
@@ -11,8 +15,9 @@ import { readFeedCursor } from "../../changes/feedCursor.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { resolveSince } from "../../runtime/config/duration.ts";
 import { audited } from "../input/audit.ts";
+import { ProblemsFoundError } from "../input/failure.ts";
 import { isAgreed } from "../input/confirm.ts";
-import { withMirror } from "../input/session.ts";
+import { readConfig, withMirror } from "../input/session.ts";
 import { alignColumns, formatSpan, printJson, printLine, printNotice } from "../output/terminal.ts";
 
 interface Answer {
@@ -38,6 +43,12 @@ export function addOutgoingCommand(program: Command): void {
     .description("list endpoints: messages waiting, messages given up, last delivery")
     .option("--json", "print JSON")
     .action((options: Answer) => withMirror(({ pool }) => list(pool, options)));
+  outgoing
+    .command("test")
+    .argument("<endpoint>", "name of the endpoint in OUTGOING_WEBHOOKS_FILE")
+    .description("send one message of the type test now, signed as all others, and print the answer")
+    .option("--json", "print JSON")
+    .action((endpoint: string, options: Answer) => sendTest(endpoint, options));
   outgoing
     .command("dead")
     .argument("[endpoint]", "only this endpoint")
@@ -90,6 +101,27 @@ function describeEndpoint(endpoint: OutgoingEndpoint): string[] {
     formatAgo(newestDeliveredAt),
     failuresInRow === 0 ? "ok" : failing,
   ];
+}
+
+/** Throws ProblemsFoundError if the endpoint does not accept the message. */
+async function sendTest(name: string, { json }: Answer): Promise<void> {
+  const { outgoingWebhooks } = readConfig();
+  const endpoint = outgoingWebhooks.find(({ endpointId }) => endpointId === name);
+  if (endpoint === undefined) {
+    const fix = "Name one of OUTGOING_WEBHOOKS_FILE; run the command where the worker has that file.";
+    throw new ConfigurationError(`No endpoint ${name} is configured here.`, { fix });
+  }
+  const { url, secrets, allowPrivate, sourceIds } = endpoint;
+  const send = makeSend({ url, sign: makeStandardSigner(secrets), clock: systemClock, allowPrivate });
+  const message = writeTestMessage({ sourceId: sourceIds[0] ?? "", now: systemClock.now() });
+  const startedAtMs = systemClock.monotonicMs();
+  const answer = await send(message);
+  const durationMs = Math.round(systemClock.monotonicMs() - startedAtMs);
+  const accepted = isAccepted(answer);
+  const outcome = answer.kind === "answered" ? `status ${answer.status}` : answer.code;
+  if (json === true) printJson({ endpoint: name, id: message.id, accepted, outcome, durationMs });
+  else printLine(`${accepted ? "accepted" : "not accepted"}: ${outcome} after ${formatSpan(durationMs)}`);
+  if (!accepted) throw new ProblemsFoundError(`The endpoint ${name} did not accept the message.`);
 }
 
 async function showDead(pool: Pool, endpoint: string | undefined, { json }: Answer): Promise<void> {

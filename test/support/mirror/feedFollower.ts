@@ -1,5 +1,7 @@
+import { createMirrorClient } from "../../../src/client/mirrorClient.ts";
+import type { FollowState } from "../../../src/client/mirrorClient.ts";
+import { ProviderError } from "../../../src/provider/errors.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
-import { readEventStream } from "../http/eventStream.ts";
 
 const RETRY_MS = 200;
 
@@ -15,41 +17,38 @@ export interface FeedFollower {
   /** In the sequence of arrival. */
   readonly changes: readonly FollowedChange[];
   /** Answers that asked the reader to start again or reported a mistake of the reader. */
-  readonly refusals: readonly number[];
+  readonly refusals: readonly (number | null)[];
   /** How often it had to connect again. */
   readonly reconnects: number;
   stop(): Promise<void>;
 }
 
-/** Follows `/v1/changes/stream` of the mirror at `url` from the beginning. */
+/** Follows the feed of the mirror at `url` from the beginning, with the product's own client. */
 export function followFeed(url: string): FeedFollower {
+  const mirror = createMirrorClient({ baseUrl: url });
   const changes: FollowedChange[] = [];
-  const refusals: number[] = [];
+  const refusals: (number | null)[] = [];
   const stopping = new AbortController();
+  const { signal } = stopping;
   let reconnects = -1;
-  let last: string | undefined;
+  let last = "beginning";
+  const onState = ({ state }: FollowState) => {
+    if (state === "following") reconnects += 1;
+  };
 
   async function read(): Promise<void> {
-    const headers = last === undefined ? undefined : { "last-event-id": last };
-    const response = await fetch(`${url}/v1/changes/stream`, {
-      ...(headers ? { headers } : {}),
-      signal: stopping.signal,
-    });
-    if (response.status >= 400 && response.status < 500) refusals.push(response.status);
-    if (response.status !== 200) return void (await response.text());
-    for await (const { id, data } of readEventStream(response)) {
-      if (id !== undefined) last = id;
-      if (data === undefined) continue;
-      const { position, reference, revision } = JSON.parse(data) as Record<string, unknown>;
-      const [, number = ""] = String(position).split(".");
-      changes.push({ number, reference: String(reference), revision: Number(revision) });
+    for await (const { position, reference, revision } of mirror.changes({ after: last, signal, onState })) {
+      last = String(position);
+      const [, number = ""] = last.split(".");
+      changes.push({ number, reference, revision });
     }
   }
   async function follow(): Promise<void> {
-    while (!stopping.signal.aborted) {
-      reconnects += 1;
-      // The connection broke, or web is unreachable.
-      await read().catch(() => undefined);
+    while (!signal.aborted) {
+      await read().catch((error: unknown) => {
+        if (!(error instanceof ProviderError)) throw error;
+        refusals.push(error.status);
+      });
       await systemClock.sleep(RETRY_MS);
     }
   }

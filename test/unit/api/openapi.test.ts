@@ -11,7 +11,7 @@ import { z } from "zod";
 import { describeApi } from "../../../src/api/openapi.ts";
 import { OUTGOING_FIELDS, OUTGOING_TYPES } from "../../../src/domain/order/outgoing.ts";
 import { parseInstant } from "../../../src/domain/order/instant.ts";
-import { writeMessage } from "../../../src/outgoing/outgoingMessage.ts";
+import { writeMessage, writeTestMessage } from "../../../src/outgoing/outgoingMessage.ts";
 import { at, makeOrder } from "../../support/mirror/orders.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
@@ -118,6 +118,8 @@ it("describes what endpoints of outgoing webhooks get", () => {
     expect(makeCheck(type).safeParse(message).error).toBeUndefined();
     expect(makeCheck(type).safeParse({ ...(message as object), data: {} }).success).toBe(false);
   }
+  const test = read(writeTestMessage({ sourceId: "live", now: parseInstant(at(1)) }));
+  expect(makeCheck("test").safeParse(test).error).toBeUndefined();
   const gap = { after: 1n, through: 3n, foundAt: parseInstant(at(1)) };
   const missed = read(
     writeMessage({ kind: "missed", epoch: "0123456789ab", sourceId: "live", ...gap }, "thin"),
