@@ -59,6 +59,20 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(told.code).toBe(2);
   });
 
+  it("a server that is too old", TIMEOUT, async () => {
+    await database.pool.query(
+      `create schema older; grant usage on schema older to ${ACCOUNT};
+       create function older.current_setting(text) returns text return '130018'`,
+    );
+    // The account finds this function before the server's own.
+    await setAccount("set search_path = older, pg_catalog, public");
+    const told = await migrate(newcomerUrl);
+    await setAccount("reset search_path");
+    expect(told.sentence).toMatch(/is too old: version 13\.$/);
+    expect(told.fix).toContain("PostgreSQL 14 or newer");
+    expect(told.code).toBe(2);
+  });
+
   it("no connection left", TIMEOUT, async () => {
     await setAccount("connection limit 0");
     const told = await migrate(newcomerUrl);
