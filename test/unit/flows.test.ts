@@ -28,7 +28,7 @@ function readImports(file: string): string[] {
 describe.each(["The files of a webhook", "The files of a polled page"])("%s", (heading) => {
   const chains = readChains(heading);
 
-  it("are at most thirty, and each is called by one before it", () => {
+  it("are at most thirty, and each is imported by one before it", () => {
     expect(chains.length).toBeGreaterThanOrEqual(3);
     const files = new Set(chains.flat());
     expect(files.size).toBeGreaterThan(15);

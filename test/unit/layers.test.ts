@@ -6,8 +6,8 @@ const SOURCE = path.resolve(import.meta.dirname, "../../src");
 const ARCHITECTURE = path.resolve(import.meta.dirname, "../../docs/ARCHITECTURE.md");
 
 /**
- * The import table of docs/ARCHITECTURE.md, section "Folders": the folders from the ground floor up, and what each may
- * import. A folder imports only from floors below its own; `*` allows anything.
+ * The import table of docs/ARCHITECTURE.md, section "Folders": the folders from the bottom up, and what each may import.
+ * A folder imports only from layers below its own; `*` allows anything.
  */
 const TABLE = readImportTable();
 
@@ -68,7 +68,7 @@ function violations(file: string): string[] {
     );
 }
 
-it("reads the source files it is meant to guard", () => {
+it("reads the source files", () => {
   expect(files.length).toBeGreaterThan(10);
 });
 
@@ -76,7 +76,7 @@ it("keeps the imports of every folder within the table", () => {
   expect(files.flatMap(violations)).toEqual([]);
 });
 
-it("allows no folder and no package that nothing there imports", () => {
+it("allows no folder or package that is not imported", () => {
   const used: Record<string, Set<string>> = {};
   for (const file of files)
     for (const name of importsOf(file)) (used[folderOf(file)] ??= new Set()).add(name);
@@ -90,7 +90,7 @@ it("allows no folder and no package that nothing there imports", () => {
   expect(idle).toEqual([]);
 });
 
-it("imports only from floors below", () => {
+it("imports only from layers below", () => {
   const floors = Object.keys(TABLE);
   const upwards = Object.entries(TABLE).flatMap(([folder, { folders }]) =>
     folders
@@ -102,7 +102,7 @@ it("imports only from floors below", () => {
 });
 
 it("has SQL in files named *.sql.ts only", () => {
-  // The beginning of a statement in a string or template. Where a database or its schema is set up, there are no tables yet.
+  // The start of a statement in a string or template. Code that creates a database or its schema is exempt: it has no tables yet.
   const statement = /["`]\s*(?:with \w+ as|select\s|insert into\s|delete from\s|update \w+\.\w+)/;
   const setUp = /^(?:database\/|roles\/start\/openDatabase\.ts|sandbox\/world\/(?:database|schema)\.ts)/;
   const others = files.filter((file) => !file.endsWith(".sql.ts") && !setUp.test(file));

@@ -5,14 +5,14 @@ import { VARIANTS } from "../variants/variants.ts";
 
 const ROOT = path.resolve(import.meta.dirname, "../..");
 
-/** How often a text stands in a file of src; null where there is no such file. */
+/** How often a text occurs in a file of src; null when there is no such file. */
 function count(file: string, text: string): number | null {
   const target = path.join(ROOT, "src", file);
   return existsSync(target) ? readFileSync(target, "utf8").split(text).length - 1 : null;
 }
 
 describe("each flawed variant", () => {
-  it.each(VARIANTS)("$name: changes texts that stand in the sources once", ({ edits, caughtBy }) => {
+  it.each(VARIANTS)("$name: changes texts that occur once in the sources", ({ edits, caughtBy }) => {
     expect(edits.map(({ file, find }) => ({ file, find, times: count(file, find) }))).toEqual(
       edits.map(({ file, find }) => ({ file, find, times: 1 })),
     );

@@ -77,7 +77,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/claimsAndReads.test.ts",
-      test: "a read that is beyond the margin of everything said ends at what the provider shows",
+      test: "a read beyond the margin of every observation produces the state that the provider shows",
     },
   },
   {
@@ -91,7 +91,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/claimsAndReads.test.ts",
-      test: "nothing that is younger than the margin is ever refuted: a true event stands beside a lagging read",
+      test: "nothing within the margin is ever refuted, so a true event survives a lagging read",
     },
   },
   {
@@ -181,7 +181,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/receive/groupCommitModel.test.ts",
-      test: "says stored only of what is stored, keeps its limits, and answers everybody once, whatever happens when",
+      test: "reports only stored events as stored, keeps its limits, and answers each once, in any sequence of events",
     },
   },
   {
@@ -200,7 +200,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
     },
   },
   {
@@ -214,7 +214,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walk.test.ts",
-      test: "takes two rows that it knows for no proof where it should know many",
+      test: "does not accept two known rows as proof where it should know many",
     },
   },
   {
@@ -228,7 +228,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walk.test.ts",
-      test: "takes one row that it knows for no anchor where there should be many",
+      test: "does not accept one known row as an anchor where there should be many",
     },
   },
   {
@@ -242,7 +242,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
     },
   },
   {
@@ -280,7 +280,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/walkAgainstNastyProvider.test.ts",
-      test: "polling a nasty provider misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load",
+      test: "polling a nasty provider misses nothing and claims nothing false with any sort, ties, bounds, lateness and load",
     },
   },
   {
@@ -294,7 +294,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/observation.test.ts",
-      test: "fold keeps the greatest of each order, once, in one fixed order",
+      test: "fold keeps the greatest of each order, once, in a fixed sequence",
     },
   },
   {
@@ -309,7 +309,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/unit/domain/instant.test.ts",
-      test: "formatInstant is read back exactly",
+      test: "formatInstant is parsed back exactly",
     },
   },
   {

@@ -21,13 +21,13 @@ const operations = [api.paths, api.webhooks].flatMap((paths) =>
   Object.values(paths).flatMap((methods) => Object.values(methods)),
 );
 
-it("gives each operation a name of its own", () => {
+it("gives each operation its own name", () => {
   const ids = operations.map(({ operationId }) => operationId);
   expect(ids.filter((id) => !/^[a-z][A-Za-z]+$/.test(id))).toEqual([]);
   expect(new Set(ids).size).toBe(ids.length);
 });
 
-it("has nothing that a linter finds", async () => {
+it("passes the linter", async () => {
   const config = await createConfig({ extends: ["recommended-strict"] });
   const lint = async (document: object) => {
     const source = JSON.stringify(document);
@@ -38,14 +38,14 @@ it("has nothing that a linter finds", async () => {
   expect(await lint(api)).toEqual([]);
 });
 
-it("says that wrong tokens, mistakes of the mirror and a database that is away have answers", () => {
+it("documents the answers to wrong tokens, invalid requests and internal errors", () => {
   for (const { operationId, responses, security } of operations) {
     const needed = security === undefined ? ["401", "422", "429", "500"] : [];
     expect([operationId, Object.keys(responses)]).toEqual([operationId, expect.arrayContaining(needed)]);
   }
 });
 
-/** What a program makes of the generated types: each line compiles, or is expected not to. */
+/** A program that uses the generated types: each line compiles, or is expected not to. */
 const PROGRAM = `
   import type { components, operations, paths, webhooks } from "./api";
   type Body<Id extends keyof operations> = operations[Id]["responses"] extends {
@@ -70,7 +70,7 @@ const PROGRAM = `
   export const wrong = (order: components["schemas"]["Order"]): number => order.reference;
 `;
 
-it("becomes types that a strict compiler takes", async () => {
+it("generates types that a strict compiler accepts", async () => {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-api-"));
   onTestFinished(() => rm(folder, { recursive: true }));
   await writeFile(path.join(folder, "api.d.ts"), await openapiTypescript(api as unknown as OpenAPI3));
@@ -85,7 +85,7 @@ it("becomes types that a strict compiler takes", async () => {
   });
 });
 
-/** zod reads the document's schema again: not the object that it was made from, but what it says. */
+/** Parses the document's schema with zod, instead of using the object that it was generated from. */
 function makeCheck(type: string): z.ZodType {
   const body = api.webhooks[type]?.["post"]?.requestBody?.content["application/json"].schema;
   const whole = JSON.stringify({ ...body, $defs: api.components.schemas });
@@ -93,7 +93,7 @@ function makeCheck(type: string): z.ZodType {
   return z.fromJSONSchema(JSON.parse(local) as z.core.JSONSchema.JSONSchema);
 }
 
-it("describes what endpoints of outgoing webhooks get", () => {
+it("describes the messages of outgoing webhooks", () => {
   const change = {
     position: 7n,
     digest: "0123abcd",

@@ -8,7 +8,7 @@ interface Call {
   readonly end: (error?: unknown) => void;
 }
 
-/** An apply path whose statements end when the test says so. */
+/** An apply path whose statements end when the test ends them. */
 function makeHeldApply() {
   const calls: Call[] = [];
   const applyEvents = (seqs: readonly number[]) =>
@@ -23,7 +23,7 @@ afterEach(() => void vi.useRealTimers());
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 const range = (from: number, count: number) => Array.from({ length: count }, (_, index) => from + index);
 
-it("applies at once what comes alone, and together what comes meanwhile", async () => {
+it("applies a single event immediately, and events that arrive meanwhile together", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2], [3, 4], [5]].map((seqs) => apply(seqs));
   expect(calls.map(({ seqs }) => seqs)).toEqual([[1]]);
@@ -34,7 +34,7 @@ it("applies at once what comes alone, and together what comes meanwhile", async 
   await expect(Promise.all(jobs)).resolves.toHaveLength(4);
 });
 
-it("begins a second statement beside the first for 16 events, and never a third", async () => {
+it("starts a second concurrent statement for 16 events, and never a third", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], range(100, 15), [2], range(200, 200)].map((seqs) => apply(seqs));
   expect(calls.map(({ seqs }) => seqs.length)).toEqual([1, 16]);
@@ -45,7 +45,7 @@ it("begins a second statement beside the first for 16 events, and never a third"
   await expect(Promise.all(jobs)).resolves.toHaveLength(4);
 });
 
-it("lets few events wait for a statement under way for 20 ms at most", async () => {
+it("lets few events wait for a running statement for at most 20 ms", async () => {
   vi.useFakeTimers({ toFake: ["setTimeout"] });
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2]].map((seqs) => apply(seqs));
@@ -82,7 +82,7 @@ it.each([
   await Promise.all(all);
 });
 
-it("waits for a position that is under way, and applies it anew once it is decided", async () => {
+it("waits for a position that is being applied, and applies it again once it is decided", async () => {
   const { calls, apply } = makeHeldApply();
   const hints = [apply([1]), apply([2, 3])];
   let isOver = false;
@@ -99,7 +99,7 @@ it("waits for a position that is under way, and applies it anew once it is decid
   await again;
 });
 
-it("fails with the statement that a position is under way in, which may then be tried again", async () => {
+it("fails with the statement that applies a position, which can then be retried", async () => {
   const { calls, apply } = makeHeldApply();
   const both = Promise.allSettled([apply([1]), apply([1, 2])]);
   calls[0]?.end(new TypeError("a fault"));
@@ -113,7 +113,7 @@ it("fails with the statement that a position is under way in, which may then be 
   await again;
 });
 
-it("fails all that were applied together when Postgres is away", async () => {
+it("fails all that were applied together when Postgres is unreachable", async () => {
   const { calls, apply } = makeHeldApply();
   const jobs = [[1], [2], [3]].map((seqs) => apply(seqs));
   const outcomes = Promise.allSettled(jobs);
@@ -124,7 +124,7 @@ it("fails all that were applied together when Postgres is away", async () => {
   expect(calls).toHaveLength(2);
 });
 
-it("decides on every job, and fails those with a fault of their own and no other", async () => {
+it("decides every job, and fails only those with their own fault", async () => {
   await fc.assert(
     fc.asyncProperty(
       fc.array(fc.record({ size: fc.integer({ min: 1, max: 120 }), bad: fc.boolean() }), { maxLength: 30 }),

@@ -4,7 +4,7 @@ import { makeOverdueCheck } from "../../../src/apply/overdueCheck.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 
-/** A clock whose sleeps end when the test says so. */
+/** A clock whose sleeps end when the test ends them. */
 function makeSteppedClock() {
   const sleepers: (() => void)[] = [];
   const clock: Clock = {
@@ -19,7 +19,7 @@ function makeSteppedClock() {
   return { clock, wake: () => sleepers.splice(0).forEach((wake) => wake()), asleep: () => sleepers.length };
 }
 
-/** An inbox with `pending` positions, of which `held` are another worker's. */
+/** An inbox with `pending` positions, of which another worker holds `held`. */
 function makeInbox(pending: number[], held: readonly number[] = []) {
   const applied: number[] = [];
   return {
@@ -38,7 +38,7 @@ function makeInbox(pending: number[], held: readonly number[] = []) {
 const positions = (count: number) => Array.from({ length: count }, (_, index) => index + 1);
 
 describe("the overdueCheck", () => {
-  it("applies everything overdue, however many looks that takes", async () => {
+  it("applies everything overdue, however many queries that takes", async () => {
     const inbox = makeInbox(positions(501));
     const overdueCheck = makeOverdueCheck({
       ...inbox,
@@ -50,7 +50,7 @@ describe("the overdueCheck", () => {
     expect(await overdueCheck.runOnce()).toBe(0);
   });
 
-  it("goes past events that another worker holds, and does not ask for them again and again", async () => {
+  it("skips events that another worker holds, and does not request them repeatedly", async () => {
     const inbox = makeInbox(positions(450), positions(300));
     const overdueCheck = makeOverdueCheck({
       ...inbox,

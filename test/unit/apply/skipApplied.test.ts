@@ -11,7 +11,7 @@ function setUp() {
   return { ...skipApplied(apply), applied, state };
 }
 
-it("skips what a hint had decided, once", async () => {
+it("skips what a hint has decided, once", async () => {
   const { applyHint, applyJob, applied } = setUp();
   await applyHint([1, 2]);
   await applyJob([1, 2]);
@@ -22,7 +22,7 @@ it("skips what a hint had decided, once", async () => {
   ]);
 });
 
-it("applies what its hint could not, and what is hinted at again", async () => {
+it("applies what its hint could not apply, and what is hinted again", async () => {
   const { applyHint, applyJob, applied, state } = setUp();
   state.fails = true;
   await expect(applyHint([1])).rejects.toThrow("away");
@@ -33,7 +33,7 @@ it("applies what its hint could not, and what is hinted at again", async () => {
   expect(applied).toEqual([[1], [2], [2]]);
 });
 
-it("remembers 20,000 at most, and reads the others once more", async () => {
+it("remembers at most 20,000, and reads the others again", async () => {
   const { applyHint, applyJob, applied } = setUp();
   const range = (from: number, count: number) => Array.from({ length: count }, (_, at) => from + at);
   for (let from = 0; from < 20_000; from += 200) await applyHint(range(from, 200));

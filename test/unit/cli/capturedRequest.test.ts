@@ -15,17 +15,17 @@ it("reads raw HTTP text, with either line ending and with or without a request l
   }
 });
 
-it("keeps repeated headers apart", () => {
+it("keeps repeated headers separate", () => {
   expect(parse("x-sig: a\nX-Sig: b\n\n").headersDistinct["x-sig"]).toEqual(["a", "b"]);
 });
 
-it("cuts the body at its Content-Length, and leaves one alone that is shorter or exact", () => {
+it("cuts the body at its Content-Length, and keeps one that is shorter or exact", () => {
   expect(parse("content-length: 2\n\nab\n").body.toString()).toBe("ab");
   expect(parse("content-length: 2\n\nab").body.toString()).toBe("ab");
   expect(parse("content-length: 3\n\nab").body.toString()).toBe("ab");
 });
 
-it("keeps bytes that are no text", () => {
+it("keeps bytes that are not text", () => {
   const body = Buffer.from([0xff, 0x00, 0xc3]);
   expect(parseCapturedRequest(Buffer.concat([Buffer.from("a: b\r\n\r\n"), body])).body).toEqual(body);
 });
@@ -37,7 +37,7 @@ it("reads JSON with the body as text or as base64", () => {
   expect(parse(JSON.stringify({ headers, bodyBase64: btoa('{"a":1}') }))).toEqual(expected);
 });
 
-it("refuses a body that was parsed already, and says why", () => {
+it("refuses a body that was already parsed, and explains why", () => {
   expect(() => parse('{"headers":{},"body":{"a":1}}')).toThrow("its original bytes");
 });
 

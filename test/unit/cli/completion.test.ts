@@ -18,7 +18,7 @@ function has(shell: string): boolean {
   }
 }
 
-it.each(SHELLS)("%s is told every command and every long option", (shell) => {
+it.each(SHELLS)("%s gets every command and every long option", (shell) => {
   const text = script(shell);
   for (const { path, options } of commands) {
     expect(text).toContain(path.at(-1));
@@ -92,13 +92,13 @@ describe.runIf(has("bash"))("in bash", () => {
   });
 });
 
-it("every command that prints something for programs can print JSON", async () => {
+it("every command with output for programs can print JSON", async () => {
   const leaves = (command: Command): Command[] =>
     command.commands.length === 0 ? [command] : command.commands.flatMap(leaves);
   const without = leaves(await makeProgram()).filter(
     ({ options }) => !options.some(({ long }) => long === "--json"),
   );
-  // They run until they are stopped, or their output is for one kind of program already.
+  // They run until they are stopped, or their output already has a format for one kind of program.
   expect(without.map((command) => command.name()).sort()).toEqual(
     ["completion", "demo", "openapi", "poller", "psql", "sandbox", "up", "web", "worker"].sort(),
   );

@@ -37,7 +37,7 @@ describe("formatDecision", () => {
     expect(formatDecision({ ...applied, ...change } as Decision, context)).toMatch(line);
   });
 
-  it("skips polls that showed what was known", () => {
+  it("skips polls that showed known states", () => {
     expect(formatDecision({ ...applied, via: "poll", verdict: "confirmed" }, context)).toBeUndefined();
     expect(formatDecision({ ...applied, via: "poll", verdict: "duplicate" }, context)).toBeUndefined();
   });
@@ -52,7 +52,7 @@ describe("formatDecisions", () => {
       status: "created",
     }));
 
-  it("shows a few new orders one by one, and a history that is read in as one line", () => {
+  it("shows a few new orders one by one, and an imported history as one line", () => {
     expect(formatDecisions(fresh(8), context)).toHaveLength(8);
     const lines = formatDecisions([...fresh(200), applied], context);
     expect(lines).toHaveLength(2);

@@ -3,14 +3,14 @@ import { describeProgress, makeProgressLine } from "../../../src/cli/output/prog
 
 const half = { share: 0.5, elapsedMs: 180_000, done: "600 orders", rate: "3 orders/s" };
 
-it("shows a bar, the rate and how long it will take", () => {
+it("shows a bar, the rate and the remaining time", () => {
   expect(describeProgress(half, { bar: true })).toBe(
     "[############------------]   50 %  600 orders  3 orders/s  about 3 min left",
   );
   expect(describeProgress({ ...half, share: 0 }, { bar: false })).toBe("  0 %  600 orders  3 orders/s");
 });
 
-it("writes over one line on a terminal, and a line every ten seconds elsewhere", () => {
+it("overwrites one line on a terminal, and writes a line every ten seconds elsewhere", () => {
   let nowMs = 0;
   const shown = (isTTY: boolean) => {
     const texts: string[] = [];

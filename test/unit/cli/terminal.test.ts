@@ -23,14 +23,14 @@ describe("text of an order on a terminal", () => {
     expect(escapeControls("Zoë · 東京 → ok")).toBe("Zoë · 東京 → ok");
   });
 
-  it("leaves a line only what our own styles write", () => {
+  it("leaves only our own styles in a line", () => {
     const paint = makePaint({ isTTY: true });
     const line = capture(() => printLine(paint("bold", `Order ${HOSTILE}`) + HOSTILE));
     const codes = line.match(/[\p{Cc}\u202e][^A-Za-z]*./gu) ?? [];
     expect(codes.filter((code) => !code.startsWith("\n") && !/^\[\d+m/.test(code.slice(1)))).toEqual([]);
   });
 
-  it("cannot begin a line of its own in a table", () => {
+  it("cannot start a new line in a table", () => {
     expect(
       alignColumns([["R1", HOSTILE]])
         .join("\n")
@@ -38,7 +38,7 @@ describe("text of an order on a terminal", () => {
     ).toHaveLength(1);
   });
 
-  it("is JSON anyway", () => {
+  it("is unchanged in JSON", () => {
     const text = capture(() => printJson({ status: HOSTILE }));
     expect(text.replaceAll("\n", "")).not.toMatch(/[\p{Cc}\u202e]/u);
     expect(JSON.parse(text)).toEqual({ status: HOSTILE });

@@ -24,8 +24,8 @@ function sign(secrets: readonly string[], text = body): WebhookRequest["headers"
 const verify = (request: Partial<WebhookRequest>) =>
   verifyWebhook({ headers: sign([NEW]), body, secrets: NEW, nowSeconds: NOW, ...request });
 
-describe("a message that was signed", () => {
-  it("is returned with its id, from the headers of Node and of fetch, from text and bytes", () => {
+describe("a signed message", () => {
+  it("is returned with its id, for headers of Node and fetch, and for text and bytes", () => {
     const message = { id: "msg_1", ...(JSON.parse(body) as object) };
     expect(verify({})).toEqual(message);
     expect(verify({ headers: new Headers(sign([NEW]) as Record<string, string>) })).toEqual(message);
@@ -33,7 +33,7 @@ describe("a message that was signed", () => {
     expect(verify({ body: new TextEncoder().encode(body) })).toEqual(message);
   });
 
-  it("is accepted by either secret during a rotation, and by the public key of a pair", () => {
+  it("is accepted with either secret during a rotation, and with the public key of a pair", () => {
     const { publicKey, privateKey } = generateKeyPairSync("ed25519");
     const seed = privateKey.export({ format: "der", type: "pkcs8" }).subarray(-32);
     const point = publicKey.export({ format: "der", type: "spki" }).subarray(-32);

@@ -25,7 +25,7 @@ if (!hasPromtool) {
   );
 }
 
-/** Names that a metric may be asked for under: a histogram has series of its own. */
+/** Names under which a metric can be queried: a histogram has its own series. */
 const ASKABLE = new Set(
   Object.entries(METRICS).flatMap(([name, { kind }]) =>
     kind === "histogram" ? ["_bucket", "_sum", "_count"].map((suffix) => name + suffix) : [name],
@@ -47,16 +47,16 @@ function isBalanced(expression: string): boolean {
 describe("the alert rules", () => {
   const text = readFileSync(RULES, "utf8");
   const rules = text.split(/^ {6}- alert: /m).slice(1);
-  /** Up to the next key of the rule, whether it stands on one line or on several. */
+  /** Reads to the next key of the rule, over one line or several. */
   const expressionOf = (rule: string) =>
     (/^ {8}expr: *(?:>-)?([^]*?)^ {8}\w+:/m.exec(rule)?.[1] ?? "").replaceAll(/\s+/g, " ");
 
-  // `npm run alerts` writes the file anew after a condition has changed.
-  it("are those that the list of conditions makes", async () => {
+  // `npm run alerts` updates the file after a condition has changed.
+  it("match the list of conditions", async () => {
     await expect(renderRules()).toMatchFileSnapshot(RULES);
   });
 
-  it("are one for each condition, each under the metric that the product judges by", () => {
+  it("are one for each condition, each on the metric of the product's own check", () => {
     expect(listRules().map(({ name }) => name)).toEqual(
       [...OUTSIDE_CONDITIONS, ...CONDITIONS].map(({ name }) => name),
     );
@@ -70,7 +70,7 @@ describe("the alert rules", () => {
     expect(() => run("test", "rules", path.join(FOLDER, "prometheus/alerts.test.yml"))).not.toThrow();
   });
 
-  it("have names of their own, a severity, and say what to do", () => {
+  it("have unique names, a severity and a remedy", () => {
     const names = rules.map((rule) => rule.split("\n")[0] ?? "");
     expect(names.length).toBeGreaterThan(10);
     expect(new Set(names).size).toBe(names.length);
@@ -83,7 +83,7 @@ describe("the alert rules", () => {
     expect(text).not.toContain("\t");
   });
 
-  it("each lead to a section of the runbook, which has no section without an alert", () => {
+  it("each link to a section of the runbook, which has no section without an alert", () => {
     const runbook = readFileSync(path.resolve(FOLDER, "../docs/runbook.md"), "utf8");
     const sections = runbook.split(/^## /m).slice(1);
     const names = rules.map((rule) => rule.split("\n")[0] ?? "");
@@ -97,7 +97,7 @@ describe("the alert rules", () => {
     expect(links.filter((link) => !anchors.includes(link))).toEqual([]);
   });
 
-  it("ask only for metrics that there are, in expressions that close what they open", () => {
+  it("query only existing metrics, with balanced brackets", () => {
     for (const rule of rules) {
       const expression = expressionOf(rule);
       expect(namesIn(expression).length).toBeGreaterThan(0);
@@ -106,7 +106,7 @@ describe("the alert rules", () => {
     }
   });
 
-  it("are tested with series that there are", () => {
+  it("are tested with existing series", () => {
     const tests = readFileSync(path.join(FOLDER, "prometheus/alerts.test.yml"), "utf8");
     expect(unknownNames(tests)).toEqual([]);
   });
@@ -121,7 +121,7 @@ interface Dashboard {
   }[];
 }
 
-it("the Prometheus dashboard asks only for metrics that there are, and shows nearly all", () => {
+it("the Prometheus dashboard queries only existing metrics, and shows nearly all", () => {
   const file = path.join(FOLDER, "grafana/order-mirror-prometheus.json");
   const { panels, templating } = JSON.parse(readFileSync(file, "utf8")) as Dashboard;
   const expressions = panels.flatMap(({ targets }) => targets.map(({ expr = "" }) => expr));

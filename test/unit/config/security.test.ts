@@ -11,7 +11,7 @@ describe("the security guide", () => {
     expect(new Set(named).size).toBeGreaterThan(20);
   });
 
-  it.each([...new Set(named)])("names a test, or a folder of tests, that there is: %s", (name) => {
+  it.each([...new Set(named)])("names an existing test or folder of tests: %s", (name) => {
     const place = path.join(ROOT, "test", name);
     expect(existsSync(`${place}.test.ts`) || existsSync(place)).toBe(true);
   });

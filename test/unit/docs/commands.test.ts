@@ -28,7 +28,7 @@ function describeCommand(command: Command, parents: readonly string[]): string[]
   return [...section, ...command.commands.flatMap((each) => describeCommand(each, names))];
 }
 
-// Run with -u to write the file again after a command has changed.
+// Run with -u to update the file after a command has changed.
 it("docs/commands.md lists every command with its arguments and options", async () => {
   const program = await makeProgram();
   const lines = program.commands.flatMap((command) => describeCommand(command, []));

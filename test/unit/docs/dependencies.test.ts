@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 const read = (file: string) => readFileSync(path.join(ROOT, file), "utf8");
 
-it("docs/ARCHITECTURE.md names every package that the product needs, and no other", () => {
+it("docs/ARCHITECTURE.md names exactly the packages that the product needs", () => {
   const manifest = JSON.parse(read("package.json")) as Record<string, Record<string, string>>;
   const packages = Object.keys({ ...manifest["dependencies"], ...manifest["optionalDependencies"] });
   const [, section = ""] = read("docs/ARCHITECTURE.md").split("\n## Dependencies\n");

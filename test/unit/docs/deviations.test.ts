@@ -5,7 +5,7 @@ import { DEVIATIONS } from "../../support/contract/deviations.ts";
 
 const TEXT = readFileSync(path.resolve(import.meta.dirname, "../../../docs/assumptions.md"), "utf8");
 
-it("shows every difference between the mirror's answers and the provider's, and no other", () => {
+it("lists exactly the differences between the mirror's answers and the provider's", () => {
   const section = TEXT.split("\n## How the mirror's answers differ from the provider's\n")[1]!.split(
     "\n## ",
   )[0]!;

@@ -23,7 +23,7 @@ const RETIRED: readonly (readonly [RegExp, string])[] = [
   [/\b(?:begins?|begun) anew\b/i, "start again"],
 ];
 
-/** Phrases of a foreign tongue that documents and comments must not fall back to, and what to write instead. */
+/** Unidiomatic phrases that documents and comments must not use, and what to write instead. */
 const FOREIGN: readonly (readonly [RegExp, string])[] = [
   [/\bgo(?:es|ne)? on (?:where|from|behind|by itself)\b/i, "continue, resume"],
   [/\bto be had\b|\bcan(?:not)? be had\b|\bhad back\b/i, "available, restored"],
@@ -67,7 +67,7 @@ function listFiles(place: string): string[] {
     .map((file) => path.join(place, file));
 }
 
-it("documents and comments say it in plain English", () => {
+it("documents and comments use plain English", () => {
   const found = PLACES.flatMap(listFiles).flatMap((file) =>
     readFileSync(path.join(ROOT, file), "utf8")
       .split("\n")
@@ -81,7 +81,7 @@ it("documents and comments say it in plain English", () => {
   expect(found).toEqual([]);
 });
 
-it("no retired word is left: one word for one thing", () => {
+it("no retired word is left", () => {
   const files = PLACES.flatMap(listFiles);
   expect(files.length).toBeGreaterThan(300);
   const found = files.flatMap((file) =>

@@ -15,7 +15,7 @@ import type { PolicyUsage, RateRule } from "../../../src/domain/window/budget.ts
 
 const RULE: RateRule = { requestsMax: 4, windowMs: 1_000 };
 
-/** Starts and ends requests of the given spans, in sequence. */
+/** Starts and ends requests of the given spans in sequence. */
 function used(spans: readonly (readonly [start: number, end: number | null])[], rule = RULE): PolicyUsage {
   return spans.reduce((usage, [start, end], index) => {
     const started = startRequest(usage, index + 1, start);
@@ -49,7 +49,7 @@ describe("headroom", () => {
 });
 
 describe("pace and window", () => {
-  it("lets the first request go at once", () => {
+  it("lets the first request start immediately", () => {
     expect(nextAllowedAt(unusedPolicy(RULE), 77)).toBe(77);
   });
 
@@ -60,7 +60,7 @@ describe("pace and window", () => {
     expect(nextAllowedAt(usage, 251)).toBe(251);
   });
 
-  it("counts a request until a whole window after its end, not after its start", () => {
+  it("counts a request until a full window after its end, not after its start", () => {
     const usage = used([
       [0, 240],
       [250, 300],
@@ -72,7 +72,7 @@ describe("pace and window", () => {
     expect(countUsed(usage, 1_240)).toBe(3);
   });
 
-  it("waits for an end when only requests under way could make room", () => {
+  it("waits for an end when only open requests can make room", () => {
     const usage = used([
       [0, null],
       [250, null],
@@ -83,14 +83,14 @@ describe("pace and window", () => {
     expect(nextAllowedAt(endRequest(usage, 2, 5_000), 5_000)).toBe(6_000);
   });
 
-  it("keeps a second end of the same request without effect", () => {
+  it("ignores a second end of the same request", () => {
     const usage = endRequest(used([[0, 10]]), 1, 900);
     expect(countUsed(usage, 1_009)).toBe(1);
     expect(countUsed(usage, 1_010)).toBe(0);
   });
 });
 
-describe("what the provider says", () => {
+describe("the provider's headers", () => {
   const usage = used([[0, 10]]);
 
   it("waits for the reset when nothing remains", () => {
@@ -99,25 +99,25 @@ describe("what the provider says", () => {
     expect(nextAllowedAt(claimed, 7_001)).toBe(7_001);
   });
 
-  it("sends no more than what remains before the reset", () => {
+  it("sends no more than the remaining requests before the reset", () => {
     const claimed = claimRemaining(usage, { requestId: 1, remaining: 1, resetsAtMs: 7_000 });
     expect(nextAllowedAt(claimed, 300)).toBe(300);
     expect(nextAllowedAt(endRequest(startRequest(claimed, 2, 300), 2, 310), 600)).toBe(7_000);
   });
 
-  it("takes off requests that were under way when the provider counted", () => {
+  it("subtracts requests that were open when the provider counted", () => {
     const both = startRequest(usage, 2, 250);
     const claimed = claimRemaining(both, { requestId: 1, remaining: 1, resetsAtMs: 7_000 });
     expect(nextAllowedAt(claimed, 600)).toBe(7_000);
   });
 
-  it("ignores an answer that was overtaken by that of a later request", () => {
+  it("ignores an answer that arrives after that of a later request", () => {
     const both = startRequest(usage, 2, 250);
     const later = claimRemaining(both, { requestId: 2, remaining: 0, resetsAtMs: 7_000 });
     expect(claimRemaining(later, { requestId: 1, remaining: 9, resetsAtMs: 7_000 })).toBe(later);
   });
 
-  it("never goes faster than our own rule, whatever the headers allow", () => {
+  it("never exceeds our own rate, whatever the headers allow", () => {
     const generous = declareRule(
       claimRemaining(usage, { requestId: 1, remaining: 1_000, resetsAtMs: 7_000 }),
       { requestsMax: 1_000, windowMs: 1_000 },
@@ -125,7 +125,7 @@ describe("what the provider says", () => {
     expect(nextAllowedAt(generous, 100)).toBe(250);
   });
 
-  it("obeys a declared limit that is stricter, with headroom, and forgets it when it is withdrawn", () => {
+  it("obeys a stricter declared limit, with headroom, until it is withdrawn", () => {
     const strict = declareRule(usage, { requestsMax: 2, windowMs: 2_000 });
     expect(nextAllowedAt(strict, 300)).toBe(2_010);
     expect(nextAllowedAt(declareRule(strict, { requestsMax: 20, windowMs: 1_000 }), 300)).toBe(300);
@@ -136,7 +136,7 @@ describe("what the provider says", () => {
     expect(declareRule(usage, { requestsMax: 1, windowMs: 3_600_001 }).declared).toBeNull();
   });
 
-  it("lets nothing pass before the end of a refusal, and a shorter one does not end it", () => {
+  it("sends nothing before the end of a refusal, even after a shorter one", () => {
     const blocked = blockUntil(blockUntil(usage, 9_000), 5_000);
     expect(nextAllowedAt(blocked, 300)).toBe(9_000);
     expect(nextAllowedAt(blocked, 9_000)).toBe(9_000);
@@ -152,7 +152,7 @@ describe("any sequence of requests", () => {
     fc.record({
       pauseMs: fc.integer({ min: 0, max: 2_000 }),
       latencyMs: fc.integer({ min: 0, max: 15_000 }),
-      /** Where between start and end the provider counts it. */
+      /** The point between start and end at which the provider counts it. */
       counted: fc.double({ min: 0, max: 1, noNaN: true }),
     }),
     { maxLength: 120, size: "max" },
@@ -172,7 +172,7 @@ describe("any sequence of requests", () => {
   });
 });
 
-/** Sends each request as early as allowed; returns when each started and when the provider counted it. */
+/** Sends each request as early as allowed. Returns when each started and when the provider counted it. */
 function simulate(
   rule: RateRule,
   requests: readonly { pauseMs: number; latencyMs: number; counted: number }[],

@@ -19,7 +19,7 @@ function resolve(value: unknown, pointer: string): unknown {
 }
 
 describe("changedFields", () => {
-  it("lists changed, added and removed fields by their place", () => {
+  it("lists changed, added and removed fields by path", () => {
     const before = {
       status: "created",
       fleet: { name: "A", old: 1 },
@@ -41,14 +41,14 @@ describe("changedFields", () => {
     expect(changedFields({ "a/b": { "c~d": 1 } }, { "a/b": { "c~d": 2 } })).toEqual(["/a~1b/c~0d"]);
   });
 
-  it("tells null from absent, and a list from an object", () => {
+  it("distinguishes null from absent, and a list from an object", () => {
     expect(changedFields({ a: null }, {})).toEqual(["/a"]);
     expect(changedFields({ a: [] }, { a: {} })).toEqual(["/a"]);
     expect(changedFields({ a: [1] }, { a: [1, 2] })).toEqual(["/a"]);
     expect(changedFields({ a: 1 }, { a: "1" })).toEqual(["/a"]);
   });
 
-  it("does not take inherited names for fields", () => {
+  it("does not mistake inherited names for fields", () => {
     const before = JSON.parse('{"__proto__":1}') as unknown;
     expect(changedFields(before, {})).toEqual(["/__proto__"]);
     expect(changedFields({}, JSON.parse('{"constructor":{}}'))).toEqual(["/constructor"]);
@@ -64,7 +64,7 @@ describe("changedFields", () => {
     expect(changedFields(many(1).slice(1), many(2).slice(1))).toHaveLength(CHANGED_FIELDS_MAX);
   });
 
-  it("lists nothing for equal values, and only places that differ otherwise", () => {
+  it("lists nothing for equal values, and otherwise only paths that differ", () => {
     fc.assert(
       fc.property(json, json, (before, after) => {
         expect(changedFields(before, JSON.parse(JSON.stringify(before)))).toEqual([]);

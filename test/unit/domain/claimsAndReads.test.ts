@@ -7,15 +7,15 @@ import type { Snapshot } from "../../../src/domain/order/order.ts";
 import { makeSnapshot, readAt } from "../../support/mirror/orders.ts";
 
 /**
- * One order whose provider changes it, sometimes to an earlier updatedAt, and loses what it said in between; reads that are
- * behind by less than the margin; events that are late, lost, repeated, or false. Seconds since the beginning.
+ * One order that its provider changes, sometimes to an earlier updatedAt, discarding the states between; reads that lag by
+ * less than the margin; events that are late, lost, repeated or false. In seconds since the start.
  */
 const MARGIN = 100;
 const SETTLE = 5;
 const END = 1_000;
 
 interface World {
-  /** When the provider changed the order, and how far its stamp is off. */
+  /** When the provider changed the order, and the error of its timestamp. */
   readonly changes: readonly { at: number; skew: number; told: boolean }[];
   readonly reads: readonly { at: number; lag: number }[];
   readonly lies: readonly { at: number; version: number }[];
@@ -40,7 +40,7 @@ const snapshotAt = (version: number, note: string): Snapshot => ({
 });
 const nanos = (seconds: number) => BigInt(seconds) * NANOS_PER_SECOND;
 
-/** What the provider shows at an instant: its last change, whatever the stamp says. */
+/** What the provider shows at an instant: its last change, whatever the timestamp. */
 function shownAt({ changes }: World, at: number): Snapshot | undefined {
   const last = changes
     .filter((change) => change.at <= at)
@@ -76,7 +76,7 @@ const settleState = (observations: readonly Observation[]) =>
     undefined,
   );
 
-/** The rule by its definition, over the whole set at once: no total order, no state kept between observations. */
+/** The rule by its definition, over the whole set: without a total order or state between observations. */
 function stateByDefinition(observations: readonly Observation[]): OrderKey | undefined {
   const horizonOf = ({ via, key }: Observation) =>
     via === "webhook" ? null : key.observedAt - nanos(MARGIN);
@@ -98,7 +98,7 @@ function compareClaims(left: OrderKey, right: OrderKey): number {
 const state = (key: OrderKey | undefined) => [key?.version, key?.hash];
 
 it(
-  "the state is that of the rule over the whole set, in any order and with repetitions",
+  "the state equals the rule over the whole set, in any sequence and with repetitions",
   { timeout: 60_000 },
   () => {
     fc.assert(
@@ -116,7 +116,7 @@ it(
   },
 );
 
-it("two states can be joined in any grouping", () => {
+it("states can be joined in any grouping", () => {
   fc.assert(
     fc.property(world, fc.nat(), fc.nat(), (of, first, second_) => {
       const observations = observe(of);
@@ -137,7 +137,7 @@ it("two states can be joined in any grouping", () => {
   );
 });
 
-it("a read that is beyond the margin of everything said ends at what the provider shows", () => {
+it("a read beyond the margin of every observation produces the state that the provider shows", () => {
   fc.assert(
     fc.property(world, (of) => {
       const last = shownAt(of, END);
@@ -149,7 +149,7 @@ it("a read that is beyond the margin of everything said ends at what the provide
   );
 });
 
-it("nothing that is younger than the margin is ever refuted: a true event stands beside a lagging read", () => {
+it("nothing within the margin is ever refuted, so a true event survives a lagging read", () => {
   fc.assert(
     fc.property(second(END), second(MARGIN - 1), second(END), (changedAt, age, before) => {
       const truth = observeEvent({

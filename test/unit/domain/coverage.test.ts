@@ -14,7 +14,7 @@ const covers = (windows: readonly Window[], point: number) =>
 const points = Array.from({ length: 60 }, (_, point) => point);
 
 describe("merging", () => {
-  it("joins windows that overlap or touch and leaves the others apart", () => {
+  it("joins windows that overlap or touch, and keeps others separate", () => {
     expect(merge([span(5, 7), span(0, 2), span(2, 3), span(6, 9)])).toEqual([span(0, 3), span(5, 9)]);
     expect(merge([span(0, 2), span(3, 4)])).toEqual([span(0, 2), span(3, 4)]);
     expect(merge([span(1, 1)])).toEqual([]);
@@ -51,7 +51,7 @@ describe("gaps", () => {
 });
 
 describe("safe through", () => {
-  it("moves to the end of the unbroken run that holds it, and stops at a gap", () => {
+  it("moves to the end of the contiguous windows that contain it, and stops at a gap", () => {
     expect(safeThrough(5n, [span(0, 8), span(8, 12), span(13, 20)])).toBe(12n);
     expect(safeThrough(12n, [span(13, 20)])).toBe(12n);
     expect(safeThrough(12n, [span(12, 20)])).toBe(20n);

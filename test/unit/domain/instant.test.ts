@@ -57,7 +57,7 @@ describe("parseInstant", () => {
     expect(tryParseInstant(text)).toBeUndefined();
   });
 
-  it("agrees with Date where Date can follow", () => {
+  it("agrees with Date within the precision of Date", () => {
     fc.assert(
       fc.property(
         fc.date({ min: new Date("1678-01-01"), max: new Date("2261-12-31"), noInvalidDate: true }),
@@ -68,7 +68,7 @@ describe("parseInstant", () => {
     );
   });
 
-  it("moves by exactly the offset", () => {
+  it("shifts by exactly the offset", () => {
     fc.assert(
       fc.property(fc.integer({ min: -1439, max: 1439 }), (minutes) => {
         const [hours, rest] = [Math.floor(Math.abs(minutes) / 60), Math.abs(minutes) % 60].map((n) =>
@@ -82,7 +82,7 @@ describe("parseInstant", () => {
     );
   });
 
-  it("takes nothing but text from JSON", () => {
+  it("accepts only text from JSON", () => {
     expect([null, undefined, 5, {}, ["2026-11-20T13:32:07Z"]].map(tryParseInstant)).toEqual(
       Array.from({ length: 5 }, () => undefined),
     );
@@ -90,7 +90,7 @@ describe("parseInstant", () => {
 });
 
 describe("formatInstant", () => {
-  it("is read back exactly", () => {
+  it("is parsed back exactly", () => {
     fc.assert(
       fc.property(INSTANT, (instant) => {
         expect(parseInstant(formatInstant(instant))).toBe(instant);
@@ -98,7 +98,7 @@ describe("formatInstant", () => {
     );
   });
 
-  it("sorts, at fixed digits, as the instants do", () => {
+  it("sorts like the instants at a fixed number of digits", () => {
     fc.assert(
       fc.property(
         fc.bigInt({ min: 0n, max: 2n ** 62n }),

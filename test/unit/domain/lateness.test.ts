@@ -39,11 +39,11 @@ const margins = fc.record({
 });
 
 describe("tuning", () => {
-  it("leaves the configured margins alone while nothing is late", () => {
+  it("keeps the configured margins while nothing is late", () => {
     expect(tuneMargins([], configured)).toEqual(configured);
     expect(tuneMargins([onTime(1_000_000)], configured)).toEqual(configured);
   });
-  it("reaches back twice as far as late changes need, unless they are one in a thousand", () => {
+  it("reads back twice as far as late changes need, unless they are one in a thousand", () => {
     expect(tuneMargins([onTime(998), late(7, 45)], configured).overlapSeconds).toBe(90);
     expect(tuneMargins([onTime(999), late(7, 45)], configured).overlapSeconds).toBe(60);
     expect(lateTailSeconds([onTime(999), late(7, 45)])).toBe(45);
@@ -52,7 +52,7 @@ describe("tuning", () => {
     expect(tuneMargins([onTime(98), late(7, 45)], configured).settleSeconds).toBe(7);
     expect(tuneMargins([onTime(99), late(7, 45)], configured).settleSeconds).toBe(5);
   });
-  it("stays within its bounds, which a greater configured value sets aside", () => {
+  it("stays within its bounds, unless a configured value is greater", () => {
     fc.assert(
       fc.property(arrivals, margins, (counts, least) => {
         const tuned = tuneMargins(counts, least);
@@ -75,7 +75,7 @@ describe("tuning", () => {
       }),
     );
   });
-  it("does not depend on the order of the counts, nor on how they are split up", () => {
+  it("does not depend on the sequence or grouping of the counts", () => {
     fc.assert(
       fc.property(arrivals, (counts) => {
         const split = counts.flatMap((count) => [

@@ -24,7 +24,7 @@ describe("judgeWebhooks", () => {
 });
 
 describe("lossRate", () => {
-  it("is the share of what was to be announced, and nothing where nothing was", () => {
+  it("is the share of the changes to be announced, and undefined without any", () => {
     expect(lossRate({ lost: 1, announced: 3 })).toBe(0.25);
     expect(lossRate({ lost: 0, announced: 3 })).toBe(0);
     expect(lossRate({ lost: 0, announced: 0 })).toBeNull();

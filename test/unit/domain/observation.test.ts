@@ -21,7 +21,7 @@ const key: fc.Arbitrary<OrderKey> = fc
   })
   .map(({ ahead, gone, ...rest }) => ({
     horizon: ahead === null ? null : rest.version + ahead,
-    // Only a read can find that an order is gone, and one that reaches as far as the version has settled it.
+    // Only a read can find that an order is gone, and a horizon at the version has settled it.
     gone: gone && ahead !== null,
     ...rest,
     settled: rest.settled || ahead !== null,
@@ -48,7 +48,7 @@ describe("compareKeys", () => {
     );
   });
 
-  it("looks at version, settled, observedAt, rank and hash of claims, in this order", () => {
+  it("compares claims by version, settled, observedAt, rank and hash, in this sequence", () => {
     const steps: Partial<OrderKey>[] = [
       { hash: "01" },
       { rank: 2 },
@@ -63,7 +63,7 @@ describe("compareKeys", () => {
     });
   });
 
-  it("has a read beat every claim up to its horizon, and a claim beyond it beat the read", () => {
+  it("ranks a read above every claim up to its horizon, and below a claim beyond it", () => {
     const read = { ...low, horizon: 5n };
     expect(compareKeys(read, { ...low, version: 5n, settled: true })).toBeGreaterThan(0);
     expect(compareKeys(read, { ...low, version: 6n })).toBeLessThan(0);
@@ -87,7 +87,7 @@ describe("decide", () => {
     );
   });
 
-  it("ends with the greatest content whatever the order of arrival, where settled reads of a version agree", () => {
+  it("ends with the greatest content in any sequence of arrival, if settled reads of a version agree", () => {
     const consistent = key.map((one) =>
       one.settled || one.horizon !== null ? { ...one, hash: "7f".repeat(32), rank: 3 } : one,
     );
@@ -115,7 +115,7 @@ describe("decide", () => {
     );
   });
 
-  it("writes nothing for a settled version that is read again, unless its horizon moves", () => {
+  it("writes nothing for a repeated read of a settled version, unless its horizon moves", () => {
     const stored: OrderKey = { ...low, settled: true, hash: "aa" };
     expect(decide(stored, { ...stored, observedAt: 9n })).toBe("none");
     expect(decide({ ...stored, settled: false }, { ...stored, observedAt: 9n })).toBe("confirm");
@@ -125,7 +125,7 @@ describe("decide", () => {
     expect(decide(undefined, stored)).toBe("apply");
   });
 
-  it("corrects a claim that a read up to beyond it does not show, and lets an order that was gone come back", () => {
+  it("corrects a claim that a later read does not show, and restores an order that was gone", () => {
     const claim: OrderKey = { ...low, version: 3n, hash: "aa" };
     const read: OrderKey = { ...low, horizon: 3n, settled: true };
     expect(decide(claim, read)).toBe("correct");
@@ -161,11 +161,11 @@ describe("observations", () => {
   });
 });
 
-/** In the order of life (spec, "States and transitions"). */
+/** In the sequence of the life cycle (spec, "States and transitions"). */
 const ORDER_STATUSES = ["created", "arrived_for_pickup", "picked_up", "arrived_for_delivery", "cancelled"];
 
 describe("life-cycle ranks", () => {
-  it("rise through the spec's statuses, with unknown ones after those that go on and before the final one", () => {
+  it("rise through the spec's statuses, with unknown ones between the open ones and the final one", () => {
     const ranks = ORDER_STATUSES.map(lifeCycleRank);
     expect(ranks).toEqual([...ranks].sort((left, right) => left - right));
     expect(new Set(ranks).size).toBe(ranks.length);
@@ -174,7 +174,7 @@ describe("life-cycle ranks", () => {
     expect(lifeCycleRank("constructor")).toBe(lifeCycleRank("delivered"));
   });
 
-  it("know one final status", () => {
+  it("have one final status", () => {
     expect(ORDER_STATUSES.filter(isFinal)).toEqual(["cancelled"]);
   });
 });
@@ -188,7 +188,7 @@ describe("fold", () => {
     key,
   });
 
-  it("keeps the greatest of each order, once, in one fixed order", () => {
+  it("keeps the greatest of each order, once, in a fixed sequence", () => {
     fc.assert(
       fc.property(fc.array(observation, { maxLength: 30 }), (observations) => {
         const folded = fold(observations);

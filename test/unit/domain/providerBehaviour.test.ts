@@ -15,7 +15,7 @@ describe("a page", () => {
   ])("shows how it is sorted", (versions, sort) => {
     expect(page(versions).sort).toBe(sort);
   });
-  it("tells nothing of four different timestamps, which may be in order by chance, and something of five", () => {
+  it("shows no sort by four different timestamps, which may be sorted by chance, but by five", () => {
     expect(page(times(1, 2, 3, 4, 4, 4))).toEqual({});
     expect(page(times(1, 2, 3, 4, 5))).toEqual({ sort: "ascending", precision: "second" });
   });
@@ -27,7 +27,7 @@ describe("a page", () => {
   ])("shows the finest unit of its timestamps, here of %d ns", (unit, precision) => {
     expect(page([...times(1, 2, 3, 4), 5n * SECOND + unit]).precision).toBe(precision);
   });
-  it("shows how long pages get only when more rows follow, and counts rows that cannot be read", () => {
+  it("shows the page size only when more rows follow, and counts unreadable rows", () => {
     expect(page(times(1, 2)).page).toBeUndefined();
     expect(page(times(1, 2), true).page).toBe("2");
     expect(measurePage({ rows: [{ version: undefined }], hasMore: true })).toEqual({ page: "1" });
@@ -47,7 +47,7 @@ it.each([
   expect(measureSkew(skew).clock).toBe(clock);
 });
 
-describe("the book of behaviour", () => {
+describe("the record of behaviour", () => {
   const note = (book: BehaviourBook, ...measured: Behaviour[]) =>
     measured.reduce(
       (sum, behaviour) => {
@@ -59,19 +59,19 @@ describe("the book of behaviour", () => {
   const empty: BehaviourBook = { known: {}, doubts: {} };
   const ascending: BehaviourBook = { known: { sort: "ascending" }, doubts: {} };
 
-  it("believes a first value at once, and says so once", () => {
+  it("accepts a first value immediately, and reports it once", () => {
     const { news, book } = note(empty, { sort: "ascending" }, { sort: "ascending" });
     expect(news).toEqual([{ sort: "ascending" }, {}]);
     expect(book.known).toEqual({ sort: "ascending" });
   });
-  it("believes another value when it was measured three times in a row", () => {
+  it("accepts another value after it was measured three times in a row", () => {
     const other = { sort: "descending" };
     expect(note(ascending, other, other).book.known).toEqual({ sort: "ascending" });
     const { news, book } = note(ascending, other, {}, other, other);
     expect(news).toEqual([{}, {}, {}, other]);
     expect(book).toEqual({ known: other, doubts: {} });
   });
-  it("forgets a doubt when the known value, or a third one, comes between", () => {
+  it("restarts the count when the known value, or a third one, comes between", () => {
     const down = { sort: "descending" };
     expect(note(ascending, down, down, { sort: "ascending" }, down, down).book.known.sort).toBe("ascending");
     expect(note(ascending, down, down, { sort: "unsorted" }, down, down).book.known.sort).toBe("ascending");

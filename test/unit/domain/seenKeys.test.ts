@@ -3,14 +3,14 @@ import { addSeen, NOTHING_SEEN, SEEN_KEYS_MAX } from "../../../src/domain/window
 import { nextRequest, receivePage, startWalk } from "../../../src/domain/window/walk.ts";
 
 describe("the keys that a walk has seen", () => {
-  it("tell the new ones of a page, a repeated one once, and leave the set before as it was", () => {
+  it("identify the new ones of a page, a repeated one once, without changing the previous set", () => {
     const first = addSeen(NOTHING_SEEN, ["a", "b", "a"]);
     expect(first.fresh).toEqual([0, 1]);
     const second = addSeen(first.seen, ["b", "c"]);
     expect([second.fresh, second.seen.count, first.seen.count]).toEqual([[1], 3, 2]);
     expect(addSeen(second.seen, ["a"]).seen).toBe(second.seen);
   });
-  it("are bounded: beyond that the set says that it is not complete", () => {
+  it("are bounded: beyond that the set is marked as incomplete", () => {
     const keys = Array.from({ length: SEEN_KEYS_MAX }, (_, index) => `k${index}`);
     const full = addSeen(NOTHING_SEEN, keys).seen;
     expect([full.count, full.complete]).toEqual([SEEN_KEYS_MAX, true]);
@@ -19,8 +19,8 @@ describe("the keys that a walk has seen", () => {
   });
 });
 
-describe("more orders in one instant than can be remembered", () => {
-  it("are read whole, anyway", () => {
+describe("more orders at one instant than can be remembered", () => {
+  it("are read completely, anyway", () => {
     const limit = 200;
     const rows = Array.from({ length: SEEN_KEYS_MAX + 50_000 }, (_, index) => ({
       key: `k${index}`,
@@ -38,7 +38,7 @@ describe("more orders in one instant than can be remembered", () => {
     }
     expect(walk.outcome).toEqual({ kind: "read", proved: true });
     expect(shown.size).toBe(rows.length);
-    // Once, with twenty rows of each page shared.
+    // Once, with twenty shared rows per page.
     expect(walk.pages).toBeLessThan(rows.length / 179);
   });
 });

@@ -16,7 +16,7 @@ const asked = (walk: Walk) => {
   return `${time(request.since)}/${time(request.until)}+${request.offset}`;
 };
 
-/** Rows as `reference time`; a row without a time is unreadable. A full page unless told otherwise. */
+/** Rows as `reference time`; a row without a time is unreadable. A full page by default. */
 const page = (rows: readonly string[], more: Partial<WalkPage> = {}): WalkPage => ({
   rows: rows.map((row) => {
     const [reference = "", time] = row.split(" ");
@@ -29,25 +29,25 @@ const page = (rows: readonly string[], more: Partial<WalkPage> = {}): WalkPage =
 const READ = { kind: "read", proved: true };
 
 describe("a window on one page", () => {
-  it("asks for a second more on both sides, and is done with a page that is not full", () => {
+  it("requests an extra second on both sides, and ends with a page that is not full", () => {
     const walk = start();
     expect(asked(walk)).toBe("08:59:59/10:00:01+0");
     const after = receivePage(walk, page(["c 09:10:00", "a 09:30:00", "b 09:20:00"]));
     expect([after.outcome, after.fresh, nextRequest(after)]).toEqual([READ, [0, 1, 2], undefined]);
   });
-  it("is done with an empty page", () => {
+  it("ends with an empty page", () => {
     expect(receivePage(start(), page([])).outcome).toEqual(READ);
   });
-  it("goes on after a page that is full, though the provider says that there is no more", () => {
+  it("continues after a full page, even if the provider reports no more", () => {
     const rows = ["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"];
     expect(receivePage(start(), page(rows, { hasMore: false })).outcome).toBeUndefined();
   });
-  it("goes on after a short page when the provider says that there is more", () => {
+  it("continues after a short page when the provider reports more", () => {
     expect(
       receivePage(start(), page(["a 09:10:00", "b 09:20:00"], { hasMore: true })).outcome,
     ).toBeUndefined();
   });
-  it("takes the limit that the provider says it used", () => {
+  it("uses the limit that the provider reports", () => {
     const rows = ["a 09:10:00", "b 09:20:00"];
     expect(receivePage(start(), page(rows, { limit: 2 })).outcome).toBeUndefined();
     expect(receivePage(start(), page(rows, { limit: 3 })).outcome).toEqual(READ);
@@ -55,7 +55,7 @@ describe("a window on one page", () => {
   it("counts rows as served: unreadable ones fill a page like others", () => {
     const walk = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "??", "!!"]));
     expect(walk.outcome).toBeUndefined();
-    // What cannot be read may bear the last timestamp as well.
+    // An unreadable row may also have the last timestamp.
     expect(asked(walk)).toBe("09:19:59/09:20:02+0");
   });
 });
@@ -71,7 +71,7 @@ describe("a full page sorted by updatedAt", () => {
     const second = receivePage(first, page(rest));
     expect([second.fresh, second.outcome]).toEqual([[2], READ]);
   });
-  it("never asks for a bound within a second, however fine the timestamps are", () => {
+  it("requests only whole seconds as bounds, however fine the timestamps are", () => {
     let walk = start();
     for (let nth = 0; nth < 4; nth += 1) {
       const rows = [0, 1, 2, 3].map((row) => `r${2 * nth + row} 09:30:00.00${2 * nth + row}`);
@@ -79,20 +79,20 @@ describe("a full page sorted by updatedAt", () => {
       expect(asked(walk)).toBe(`08:59:59/10:00:01+${2 * nth + 2}`);
     }
   });
-  it("takes a new state of a row that it has read for a row of its own", () => {
+  it("treats a new state of a known row as a separate row", () => {
     const first = receivePage(start(), page(ascending));
     expect(receivePage(first, page(["c 09:30:00.5", "d 09:40:01", "e 09:50:00"])).fresh).toEqual([1, 2]);
   });
-  it("steps further back when too many rows have left, and reads on from there", () => {
+  it("steps further back when too many rows have left, and continues from there", () => {
     const first = receivePage(start(), page(ascending));
-    // a, b and c have left: position 2 is now beyond what is known.
+    // a, b and c have left, so position 2 is now beyond the known rows.
     const second = receivePage(first, page(["f 09:55:00"]));
     expect(asked(second)).toBe("08:59:59/10:00:01+1");
-    // Nothing before d is left, so that nobody knows what else has gone by.
+    // Nothing before d is left, so other rows may have been missed.
     const third = receivePage(second, page(["e 09:50:00", "f 09:55:00"]));
     expect(asked(third)).toBe("08:59:59/09:30:00+0");
   });
-  it("reads the last timestamp of a page again, since its orders may come in another order", () => {
+  it("reads the last timestamp of a page again, because its orders may come in another sequence", () => {
     const first = receivePage(start(), page(["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:30:00"]));
     expect(asked(first)).toBe("08:59:59/10:00:01+1");
     const second = receivePage(first, page(["b 09:20:00", "e 09:30:00", "d 09:30:00", "c 09:30:00"]));
@@ -105,7 +105,7 @@ describe("a full page sorted by updatedAt", () => {
     const walk = receivePage(receivePage(start(), page(ascending)), page(rows));
     expect([walk.outcome, asked(walk)]).toEqual([undefined, "08:59:59/09:30:00+0"]);
   });
-  it("takes two rows that it knows for no proof where it should know many", () => {
+  it("does not accept two known rows as proof where it should know many", () => {
     const limit = 40;
     const walk = startWalk({ window: { since: at("09:00:00"), until: at("10:00:00") }, limit, pagesMax: 9 });
     const row = (nth: number) => `r${nth} 09:${String(nth).padStart(2, "0")}:00`;
@@ -124,7 +124,7 @@ describe("a full page sorted by updatedAt", () => {
 
 describe("a full page that is not sorted", () => {
   const unsorted = ["a 09:40:00", "b 09:10:00", "c 09:50:00", "d 09:05:00"];
-  it("cuts the window in two that overlap by a granule, and is done when both pages are not full", () => {
+  it("cuts the window in two that overlap by a granule, and ends when neither page is full", () => {
     const first = receivePage(start(), page(unsorted));
     expect(asked(first)).toBe("08:59:59/09:30:00+0");
     const second = receivePage(first, page(["b 09:10:00", "d 09:05:00"]));
@@ -132,7 +132,7 @@ describe("a full page that is not sorted", () => {
     const third = receivePage(second, page(["a 09:40:00", "c 09:50:00", "e 09:45:00"]));
     expect([third.outcome, third.fresh]).toEqual([READ, [2]]);
   });
-  it("does not trust sorted pages any more", () => {
+  it("no longer trusts sorted pages", () => {
     const first = receivePage(start(), page(unsorted));
     const second = receivePage(first, page(["d 09:05:00", "b 09:10:00", "e 09:12:00", "f 09:13:00"]));
     expect(asked(second)).toBe("08:59:59/09:15:00+0");
@@ -141,7 +141,7 @@ describe("a full page that is not sorted", () => {
 
 describe("a full page within one timestamp", () => {
   const tied = (...references: string[]) => references.map((reference) => `${reference} 09:30:00`);
-  it("is read by offsets, and apart from it what lies before and after", () => {
+  it("is read by offsets, separately from what lies before and after", () => {
     const first = receivePage(start(), page(tied("a", "b", "c", "d")));
     expect(asked(first)).toBe("09:29:59/09:30:02+0");
     const pages = [
@@ -156,7 +156,7 @@ describe("a full page within one timestamp", () => {
       offsets.push(asked(walk));
       walk = receivePage(walk, page(rows));
     }
-    // Two rows back each time, and twice over until both readings agree.
+    // Two rows back each time, and twice until both readings agree.
     expect(offsets).toEqual([
       "09:29:59/09:30:02+0",
       "09:29:59/09:30:02+2",
@@ -168,21 +168,21 @@ describe("a full page within one timestamp", () => {
     expect(asked(walk)).toBe("09:30:01/10:00:01+0");
     expect(receivePage(walk, page([])).outcome).toEqual(READ);
   });
-  it("is cut when it lies at an end that the provider counts in", () => {
+  it("is cut when it lies at an end that the provider includes", () => {
     const walk = receivePage(start(), page(["a", "b", "c", "d"].map((name) => `${name} 10:00:01`)));
     expect(asked(walk)).toBe("08:59:59/09:30:00+0");
   });
-  it("steps further back when the page does not begin with a row that it knows", () => {
+  it("steps further back when the page does not begin with a known row", () => {
     let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
     walk = receivePage(walk, page(tied("a", "b", "c", "d")));
     expect(asked(walk)).toMatch(/\+2$/);
-    // a, b and c have left, so that position 2 is now beyond what is known.
+    // a, b and c have left, so position 2 is now beyond the known rows.
     walk = receivePage(walk, page(tied("f", "g")));
     expect(asked(walk)).toMatch(/\+1$/);
     walk = receivePage(walk, page(tied("d", "e", "f")));
     expect(asked(walk)).toMatch(/\+0$/);
   });
-  it("takes one row that it knows for no anchor where there should be many", () => {
+  it("does not accept one known row as an anchor where there should be many", () => {
     const limit = 40;
     const window = { since: at("09:00:00"), until: at("10:00:00") };
     const names = Array.from({ length: limit }, (_, nth) => `r${nth}`);
@@ -193,7 +193,7 @@ describe("a full page within one timestamp", () => {
     walk = receivePage(walk, page(tied("r20", "x", "y", "z"), { limit }));
     expect(asked(walk)).toMatch(/\+1$/);
   });
-  it("is counted when the order of its rows changes with each request", () => {
+  it("is read when the sequence of its rows changes with each request", () => {
     let walk = receivePage(start(), page(tied("a", "b", "c", "d")));
     for (const rows of ["a b c d", "f a c", "b a d f", "c e f", "f d b c", "a e f"].map((line) =>
       line.split(" "),
@@ -206,11 +206,11 @@ describe("a full page within one timestamp", () => {
     expect(walk.seen.count).toBe(6);
     expect(walk.proved).toBe(true);
   });
-  it("is not called proved when it never agrees", () => {
+  it("is not proved when two readings never agree", () => {
     let walk = receivePage(start(10_000), page(tied("a", "b", "c", "d")));
     let next = 0;
     while (asked(walk)?.startsWith("09:29:59")) {
-      // Rows that nobody has seen before, for ever.
+      // New rows on every page.
       const fresh = Array.from({ length: asked(walk)?.endsWith("+0") ? 4 : 3 }, () => `r${(next += 1)}`);
       walk = receivePage(walk, page(tied(...fresh)));
     }
@@ -220,21 +220,21 @@ describe("a full page within one timestamp", () => {
 });
 
 describe("a provider that contradicts itself", () => {
-  it("is asked three times for the page that is empty though there is more, and then given up", () => {
+  it("is asked three times for an empty page with hasMore, then the walk stalls", () => {
     const empty = page([], { hasMore: true });
     let walk = receivePage(receivePage(start(), empty), empty);
     expect([walk.outcome, asked(walk)]).toEqual([undefined, "08:59:59/10:00:01+0"]);
     walk = receivePage(walk, empty);
     expect(walk.outcome).toEqual({ kind: "stalled" });
   });
-  it("is given up when it serves the same page whatever it is asked", () => {
+  it("stalls the walk when it serves the same page for every request", () => {
     const same = page(["a 09:10:00", "b 09:20:00", "c 09:30:00", "d 09:40:00"]);
     let walk = start(1_000);
     while (walk.outcome === undefined) walk = receivePage(walk, same);
     expect(walk.outcome).toEqual({ kind: "stalled" });
     expect(walk.pages).toBeLessThan(40);
   });
-  it("is given up when there is no end of pages", () => {
+  it("ends the walk when pages never end", () => {
     let walk = start(7);
     for (let minute = 0; walk.outcome === undefined; minute += 1) {
       const time = (second: number) => `09:${String(minute).padStart(2, "0")}:0${second}`;

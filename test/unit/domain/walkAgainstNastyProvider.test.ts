@@ -17,7 +17,7 @@ const INTERVAL_SECONDS = 30;
 const LIMIT = 200;
 const HISTORY_SINCE = addSeconds(START, -400);
 
-/** What a poller reads a window with. `proved`: it knows that it missed nothing. */
+/** How a poller reads a window. `proved`: it knows that it missed nothing. */
 type ReadWindow = (
   provider: NastyProvider,
   window: Window,
@@ -27,7 +27,7 @@ type ReadWindow = (
 const nameState = ({ reference, revision }: { reference: string; revision: number }) =>
   `${reference}/${revision}`;
 
-/** How a poller polls. The flawed ones replace a part. */
+/** The behaviour of a poller. Flawed pollers replace a part. */
 interface Poller {
   readonly read: ReadWindow;
   /** `greatest` is the greatest updatedAt seen. */
@@ -95,14 +95,14 @@ const flawed: Record<string, Poller> = {
 interface Ending {
   /** Orders whose last state no fast window showed. */
   readonly missedByFast: string[];
-  /** Orders whose last state nothing showed, with one delayed sweep after the quiet. */
+  /** Orders whose last state nothing showed, after one delayed sweep at the end. */
   readonly missed: string[];
-  /** Changes that the poller had vouched for without having seen them. */
+  /** Changes that the poller had claimed without having seen them. */
   readonly falseClaims: string[];
   readonly allProved: boolean;
 }
 
-/** Polls through the scenario, then through the quiet after it, then sweeps once more. */
+/** Polls through the scenario and the quiet after it, then sweeps once more. */
 function simulate(scenario: NastyScenario, poller: Poller = sound): Ending {
   const provider = new NastyProvider(scenario);
   const seen = new Map<string, number>();
@@ -171,7 +171,7 @@ const judge = (scenario: NastyScenario, poller?: Poller) => {
 const NOTHING = { missed: [], falseClaims: [], missedByFast: [] };
 
 describe("polling a nasty provider", () => {
-  it("misses nothing and claims nothing false, whatever the sort, ties, bounds, lateness and load", () => {
+  it("misses nothing and claims nothing false with any sort, ties, bounds, lateness and load", () => {
     fc.assert(
       fc.property(smallScenarios, (scenario) => {
         expect(judge(scenario)).toEqual(NOTHING);
@@ -180,7 +180,7 @@ describe("polling a nasty provider", () => {
     );
   });
 
-  it("misses nothing with pages of 100 and 200 and 300 orders in one instant", () => {
+  it("misses nothing with pages of 100 and 200 and 300 orders at one instant", () => {
     fc.assert(
       fc.property(fullScenarios, (scenario) => {
         expect(judge(scenario)).toEqual(NOTHING);
@@ -189,7 +189,7 @@ describe("polling a nasty provider", () => {
     );
   });
 
-  it("has shown every order that stayed in the window when a walk of it is over", () => {
+  it("shows every order that stays in the window during a proved walk", () => {
     fc.assert(
       fc.property(
         fc.oneof({ arbitrary: smallScenarios, weight: 30 }, { arbitrary: fullScenarios, weight: 1 }),
@@ -214,7 +214,7 @@ describe("polling a nasty provider", () => {
             .map(nameState)
             .filter((state) => before.has(state));
           expect(proved ? stayed.filter((state) => !seen.has(state)) : []).toEqual([]);
-          // What it could not prove it says; in the quiet it always can.
+          // A walk may be unproved, but never while nothing changes.
           expect(proved || !quiet).toBe(true);
         },
       ),
@@ -222,7 +222,7 @@ describe("polling a nasty provider", () => {
     );
   });
 
-  it("believes no list that looks sorted while as many rows leave it as it hides", () => {
+  it("does not prove a list that only looks sorted while as many rows leave it as it hides", () => {
     fc.assert(
       fc.property(
         fc.record({
@@ -238,7 +238,7 @@ describe("polling a nasty provider", () => {
         fc.integer({ min: 1, max: 6 }),
         (scenario, changed, leaving) => {
           const provider = new NastyProvider(scenario);
-          // Some old orders change in the midst of the window, so that they stand at the wrong end of the list.
+          // Some old orders change in the middle of the window, so that they are at the wrong end of the list.
           for (let nth = 0; nth < changed; nth += 1) provider.change(nth, 60);
           provider.advance(10);
           const window = { since: addSeconds(START, -400), until: START };
@@ -265,7 +265,7 @@ describe("polling a nasty provider", () => {
     );
   });
 
-  it.each(Object.entries(flawed))("is missed by a poller that %s", (_, poller) => {
+  it.each(Object.entries(flawed))("fails with a poller that %s", (_, poller) => {
     const property = fc.property(smallScenarios, (scenario) => {
       expect(judge(scenario, poller)).toEqual(NOTHING);
     });

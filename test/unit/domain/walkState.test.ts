@@ -13,14 +13,14 @@ const scenarios = fc.oneof(
   { arbitrary: fc.record({ ...behaviour, ...arbitrarySizes("full") }), weight: 1 },
 );
 
-/** What tells walks apart that go on in different ways. */
+/** What distinguishes walks that continue differently. */
 const essence = (walk: Walk) => ({
   ...walk,
   fresh: [],
   seen: { count: walk.seen.count, complete: walk.seen.complete },
 });
 
-it("goes on after it was stored as it would have gone on in memory, page for page", () => {
+it("continues after it was stored exactly as in memory, page for page", () => {
   let stored = 0;
   fc.assert(
     fc.property(scenarios, (scenario) => {
@@ -56,7 +56,7 @@ it("goes on after it was stored as it would have gone on in memory, page for pag
   expect(stored).toBeGreaterThan(600);
 });
 
-it("is started again when it was stored by a program that knew another form of it", () => {
+it("starts again when another program version stored it in a different form", () => {
   const walk = startWalk({ window: { since: 0n, until: 10n }, limit: 200, pagesMax: 500 });
   const text = JSON.stringify({ ...(JSON.parse(encodeWalk(walk)) as object), format: 0 });
   expect(decodeWalk(text, [])).toBeUndefined();

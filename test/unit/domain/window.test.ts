@@ -13,8 +13,8 @@ import {
 const at = (time: string) => parseInstant(`2026-03-01T${time}Z`);
 const window = (since: string, until: string) => ({ since: at(since), until: at(until) });
 
-describe("the end of what may be read", () => {
-  it("is the settle time before the provider's now, cut to a whole second", () => {
+describe("the end of the readable time", () => {
+  it("is the provider's time minus the settle time, truncated to a whole second", () => {
     expect(settledUntil({ providerNow: at("09:00:07.9"), settleSeconds: 5 })).toBe(at("09:00:02"));
     expect(settledUntil({ providerNow: at("09:00:08"), settleSeconds: 5 })).toBe(at("09:00:03"));
   });
@@ -22,17 +22,17 @@ describe("the end of what may be read", () => {
 
 describe("the next window of the fast sweep", () => {
   const options = { overlapSeconds: 60, spanMaxSeconds: 3_600 };
-  it("reaches from the overlap before the cursor to the end", () => {
+  it("extends from the overlap before the cursor to the end", () => {
     const next = nextWindow({ ...options, polledThrough: at("09:00:00"), end: at("09:00:30") });
     expect(next).toEqual(window("08:59:00", "09:00:30"));
   });
-  it("goes no further beyond the cursor than the longest span", () => {
+  it("extends no further beyond the cursor than the longest span", () => {
     const next = nextWindow({ ...options, polledThrough: at("09:00:00"), end: at("15:00:00") });
     expect(next).toEqual(window("08:59:00", "10:00:00"));
     const whole = nextWindow({ ...options, polledThrough: at("09:00:00"), end: at("10:00:00") });
     expect(whole).toEqual(window("08:59:00", "10:00:00"));
   });
-  it("still reads what the provider calls now when its clock went back behind the cursor", () => {
+  it("still reads the provider's present when its clock went back behind the cursor", () => {
     const next = nextWindow({ ...options, polledThrough: at("09:10:00"), end: at("09:00:00") });
     expect(next).toEqual(window("08:59:00", "09:00:00"));
   });
@@ -55,7 +55,7 @@ describe("widening and cutting", () => {
     expect(firstPart(window("09:00:00", "10:00:00"), 60)).toEqual(window("09:00:00", "09:01:00"));
     expect(firstPart(window("09:00:00", "09:01:00"), 60)).toEqual(window("09:00:00", "09:01:00"));
   });
-  it("halves down to where halves would not be shorter, and never leaves a gap", () => {
+  it("halves until halves would not be shorter, and never leaves a gap", () => {
     expect(halve(window("09:00:00", "09:00:02"), BOUND_GRANULE)).toBeUndefined();
     expect(halve(window("09:00:00", "09:00:03"), BOUND_GRANULE)).toEqual([
       window("09:00:00", "09:00:02"),
@@ -71,7 +71,7 @@ describe("widening and cutting", () => {
           const halves = halve(whole, granule);
           const [left, right] = halves ?? [];
           expect(halves === undefined).toBe(span <= 2n);
-          // An order at the cut is asked for even when `since` is exclusive, and both parts are shorter.
+          // An order at the cut is read even when `since` is exclusive, and both parts are shorter.
           const shorter = left && right && right.since > whole.since && left.until < whole.until;
           expect(shorter && [left.since, right.since, right.until]).toEqual(
             halves && [whole.since, left!.until - granule, whole.until],

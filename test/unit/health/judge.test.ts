@@ -7,7 +7,7 @@ import { ago, LOOKED_AT, makeFacts, makeSourceFacts } from "../../support/pages/
 const firing = (source: Partial<SourceFacts>, change: Partial<Facts> = {}) =>
   judge(makeFacts(source, change)).holding.map(({ condition }) => condition.name);
 
-it("is silent when all is well, of a source that is new, and where nothing is configured", () => {
+it("finds nothing for a healthy mirror, a new source, and no configuration", () => {
   expect(firing({})).toEqual([]);
   const young = { createdAt: ago(60), safeThrough: null, lastCycleEndedAt: null, lastEventAt: null };
   expect(firing({ ...young, leader: null, leaderlessSince: ago(60), historySince: null })).toEqual([]);
@@ -28,7 +28,7 @@ const leaderless = (seconds: number) => ({ leader: null, leaderlessSince: ago(se
 const lost = (count: number) => ({ lost: count, firstLostAt: ago(1_000), announced: 99 });
 const deaf = { refusedSinceLastEvent: 3, foundSinceRefused: 1, firstRefusedAt: ago(120) };
 
-// Of each pair the first is still fine.
+// The first of each pair is still fine.
 it.each<[string, Partial<SourceFacts>, Partial<SourceFacts>]>([
   ["OrderMirrorNoLeader", leaderless(119), leaderless(120)],
   ["OrderMirrorNotPolled", { lastCycleEndedAt: ago(299) }, { lastCycleEndedAt: ago(300) }],
@@ -165,17 +165,17 @@ it.each<[string, Partial<Facts>, Partial<Facts>]>([
   expect(firing({}, wrong)).toEqual([name]);
 });
 
-it("says nothing of polling while a person has it at rest, but that", () => {
+it("reports only the pause while polling is paused", () => {
   const stopped = { ...leaderless(9_000), ...failing("away", 9_000), lastCycleEndedAt: ago(9_000) };
   expect(firing({ ...stopped, pausedAt: ago(60) })).toEqual(["OrderMirrorPaused"]);
 });
 
-it("says of a source without webhooks nothing that only those could tell", () => {
+it("finds no lost events for a source without webhooks", () => {
   const past = { lostSinceLastEvent: 9, firstLostSinceLastEventAt: ago(9), ...lost(9) };
   expect(firing({ ...past, configured: false })).toEqual([]);
 });
 
-it("puts the critical ones first, and the longest first among those", () => {
+it("lists critical conditions first, and the oldest first among those", () => {
   const both = {
     ...leaderless(500),
     pending: 1,
@@ -186,13 +186,13 @@ it("puts the critical ones first, and the longest first among those", () => {
   expect(firing(both)).toEqual(["OrderMirrorEventsWait", "OrderMirrorNoLeader", "OrderMirrorQuarantine"]);
 });
 
-it("judges each source by itself", () => {
+it("judges each source separately", () => {
   const sources = [makeSourceFacts(), makeSourceFacts({ sourceId: "test", pausedAt: ago(5) })];
   const { holding } = judge(makeFacts({}, { sources }));
   expect(holding.map(({ subject }) => subject)).toEqual(["test"]);
 });
 
-it("counts what has no beginning of its own from the first look, and anew once it was over", () => {
+it("dates a condition without its own start from the first check, and again after it was over", () => {
   const seen = new Map<string, bigint>();
   const at = (seconds: number, replica: Facts["replica"]) =>
     judge(makeFacts({}, { now: ago(seconds), replica }), seen).holding.map(({ since }) => since);
@@ -204,11 +204,11 @@ it("counts what has no beginning of its own from the first look, and anew once i
   expect(at(200, away)).toEqual([]);
 });
 
-it("says which conditions it cannot know", () => {
+it("lists the conditions that it cannot judge", () => {
   const { unjudged } = judge(makeFacts({}, { queues: null, replica: null }));
   expect(unjudged).toEqual(["OrderMirrorQueueAway", "OrderMirrorDeadJobs", "OrderMirrorReplicaBehind"]);
 });
 
-it("has each condition under one name", () => {
+it("has a unique name for each condition", () => {
   expect(new Set(CONDITIONS.map(({ name }) => name)).size).toBe(CONDITIONS.length);
 });

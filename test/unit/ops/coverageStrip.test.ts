@@ -4,7 +4,7 @@ import type { Breach } from "../../../src/poll/ledger/breaches.sql.ts";
 
 const NOW = 1_763_632_800_000_000_000n;
 const BEGIN = NOW - BigInt(CELLS) * CELL_NANOS;
-/** The instant at which the cell of this number begins. */
+/** The start of the cell with this number. */
 const cell = (number: number) => BEGIN + BigInt(number) * CELL_NANOS;
 const divide = (parts: Partial<Parameters<typeof divideDay>[0]>) =>
   divideDay({
@@ -24,7 +24,7 @@ const count = (parts: Parameters<typeof divide>[0]) => {
 };
 
 describe("the last day in cells", () => {
-  it("is all from before the history when nothing was ever polled", () => {
+  it("is entirely before the history when nothing was ever polled", () => {
     expect(count({ historySince: null, provedUntil: null })).toEqual({
       proved: 0,
       gap: 0,
@@ -33,18 +33,18 @@ describe("the last day in cells", () => {
     });
   });
 
-  it("is proved as far as windows reach, and open from there", () => {
+  it("is proved up to the end of the windows, and open after that", () => {
     expect(count({})).toEqual({ proved: CELLS, gap: 0, open: 0, before: 0 });
     expect(count({ provedUntil: cell(140) })).toEqual({ proved: 140, gap: 0, open: 4, before: 0 });
     expect(count({ provedUntil: cell(140) - 1n })).toEqual({ proved: 139, gap: 0, open: 5, before: 0 });
   });
 
-  it("has a gap in each cell that lacks an instant, and in no other", () => {
+  it("has a gap in exactly the cells that lack an instant", () => {
     expect(count({ missing: [{ since: cell(3), until: cell(4) }] })["gap"]).toBe(1);
     expect(count({ missing: [{ since: cell(3) - 1n, until: cell(4) + 1n }] })["gap"]).toBe(3);
   });
 
-  it("has no gap where nothing later is proved, nor before the history", () => {
+  it("has no gap after the last proof or before the history", () => {
     const missing = [{ since: cell(140), until: NOW }];
     expect(divide({ provedUntil: cell(140), missing }).gaps).toEqual([]);
     const early = [{ since: BEGIN, until: cell(10) }];
@@ -59,7 +59,7 @@ describe("the last day in cells", () => {
     ]);
   });
 
-  it("shows for a day where a proof was taken back, with the order that it had missed", () => {
+  it("shows for a day where a proof was withdrawn, with the order that it had missed", () => {
     const breach: Breach = {
       breachId: 1n,
       sourceId: "live",
@@ -83,7 +83,7 @@ describe("the last day in cells", () => {
     expect(markup).toContain('<a href="/ops/orders/live/DO-7">DO-7</a>');
   });
 
-  it("is told in words as well", () => {
+  it("is also described in text", () => {
     expect(renderCoverage(divide({ missing: [{ since: cell(3), until: cell(4) }] })).markup).toContain(
       'aria-label="live, last 24 h, oldest first: 143 of 144 cells of 10 min proved, 1 gap"',
     );

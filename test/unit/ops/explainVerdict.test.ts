@@ -23,19 +23,19 @@ const ENTRY: TimelineEntry = {
   raw: null,
 };
 
-describe("why the mirror decided so", () => {
-  it.each(VERDICTS)("is one sentence for %s, with the reason where there is one", (verdict) => {
+describe("the explanation of a decision", () => {
+  it.each(VERDICTS)("is one sentence for %s, with the reason if there is one", (verdict) => {
     expect(explainVerdict({ ...ENTRY, verdict })).toMatch(/^[A-Z][^.]+\.$/);
     const reason = verdict === "confirmed" ? "" : ": because so.";
     expect(explainVerdict({ ...ENTRY, verdict, reason: "because so" }).endsWith(reason)).toBe(true);
   });
 
-  it("tells of a conflict", () => {
+  it("mentions a conflict", () => {
     expect(explainVerdict({ ...ENTRY, conflict: true })).toContain("same updatedAt");
   });
 });
 
-describe("how a change stands to the events", () => {
+describe("the events of a change", () => {
   it.each([
     ["waiting", false, "may still arrive"],
     ["late", false, "late, not lost"],
@@ -47,7 +47,7 @@ describe("how a change stands to the events", () => {
     expect(told?.sentence).toContain(words);
   });
 
-  it("is not notified of another version, of an event, nor of what changed nothing", () => {
+  it("are not shown for another version, for an event, or for an observation that changed nothing", () => {
     const unannounced = [{ version: 5n, state: "lost" }] as const;
     expect(explainAnnouncement({ ...ENTRY, version: 6n }, unannounced)).toBeNull();
     expect(explainAnnouncement({ ...ENTRY, via: "webhook" }, unannounced)).toBeNull();

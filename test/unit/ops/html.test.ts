@@ -2,7 +2,7 @@ import fc from "fast-check";
 import { expect, it } from "vitest";
 import { html } from "../../../src/runtime/http/html.ts";
 
-it("escapes text, in content and in attributes, and leaves markup", () => {
+it("escapes text in content and attributes, and keeps markup", () => {
   const text = `<b a="1" b='2'>&</b>`;
   const escaped = "&lt;b a=&quot;1&quot; b=&#39;2&#39;&gt;&amp;&lt;/b&gt;";
   expect(html`<p title="${text}">${text} ${1}${html`<i>${text}</i>`}</p>`.markup).toBe(
@@ -10,13 +10,13 @@ it("escapes text, in content and in attributes, and leaves markup", () => {
   );
 });
 
-it("writes a list of pieces one after another", () => {
+it("writes a list of pieces in sequence", () => {
   const pieces = [html`<i>${"a"}</i>`, html`<i>${"<"}</i>`];
   expect(html`<b>${pieces}</b>`.markup).toBe("<b><i>a</i><i>&lt;</i></b>");
   expect(html`${[]}`.markup).toBe("");
 });
 
-it("lets no text break out", () => {
+it("prevents text from breaking out", () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       expect(html`${text}`.markup).not.toMatch(/[<>"']/);

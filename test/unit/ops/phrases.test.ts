@@ -29,7 +29,7 @@ describe("an age", () => {
   });
 });
 
-it("says when a count stopped early", () => {
+it("shows when a count stopped early", () => {
   expect(describeBoundedCount(0)).toBe("0");
   expect(describeBoundedCount(COUNT_MAX)).toBe("100,000");
   expect(describeBoundedCount(COUNT_MAX + 1)).toBe("more than 100,000");
@@ -46,13 +46,13 @@ it.each([
   expect(describeDelay(seconds).replaceAll("\u00a0", " ")).toBe(words);
 });
 
-it("an order's address holds whatever its names hold", () => {
+it("an order's address can contain any reference", () => {
   expect(orderAddress({ sourceId: "a/b", reference: "x?y#z/../ü" })).toBe(
     "/ops/orders/a%2Fb/x%3Fy%23z%2F..%2F%C3%BC",
   );
 });
 
-it("shows what stands between backticks as code, and nothing as markup", () => {
+it("shows text between backticks as code, and nothing as markup", () => {
   expect(renderSentence("Run `order-mirror <x>`, or wait.").markup).toBe(
     "Run <code>order-mirror &lt;x&gt;</code>, or wait.",
   );

@@ -5,7 +5,7 @@ import { diffSnapshots, redactDocument } from "../../../src/ops/orders/snapshotD
 const json = JSON.stringify;
 
 describe("the difference of two snapshots", () => {
-  it("names each field that changed, came or went, with its values", () => {
+  it("lists each changed, added and removed field with its values", () => {
     const before = json({ status: "created", schedule: { mode: "asap" }, fleet: { name: "North" } });
     const after = json({ status: "picked_up", fleet: { name: "North" }, pickupTime: "2026-03-01T10:00:00Z" });
     expect(diffSnapshots(before, after)).toEqual([
@@ -28,7 +28,7 @@ describe("the difference of two snapshots", () => {
     expect(json(changes)).not.toMatch(/Ada|Bob|A 1|B 2/);
   });
 
-  it("hides the value of every field that nobody has said to be harmless, also inside harmless ones", () => {
+  it("hides the value of every field that is not declared harmless, even inside harmless ones", () => {
     fc.assert(
       fc.property(
         fc.constantFrom("note", "branch.address", "status.x", "fleet.driver", "schedule"),
@@ -41,7 +41,7 @@ describe("the difference of two snapshots", () => {
     );
   });
 
-  it("is nothing for the same content in another order, and never throws", () => {
+  it("is empty for the same content in another sequence, and never throws", () => {
     expect(diffSnapshots('{"a":1,"status":"x"}', '{"status":"x","a":1}')).toEqual([]);
     expect(diffSnapshots("not json", "[")).toEqual([]);
     expect(diffSnapshots(null, `${"[".repeat(5_000)}${"]".repeat(5_000)}`).length).toBeLessThanOrEqual(1);
@@ -49,7 +49,7 @@ describe("the difference of two snapshots", () => {
 });
 
 describe("a redacted document", () => {
-  it("keeps the envelope of an event and what is harmless of its order", () => {
+  it("keeps the envelope of an event and the harmless fields of its order", () => {
     const event = {
       id: "evt_1",
       type: "order.created",
@@ -67,7 +67,7 @@ describe("a redacted document", () => {
     ]);
   });
 
-  it("is none for what is no JSON object", () => {
+  it("is missing for anything but a JSON object", () => {
     expect(redactDocument("Ada, Main Street 1", "event")).toBeNull();
     expect(redactDocument('"Ada"', "order")).toBeNull();
   });

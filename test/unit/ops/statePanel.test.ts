@@ -24,7 +24,7 @@ const show = (...parts: Parameters<typeof makeSourceView>) => {
   const overview = collect(...parts);
   return read(renderVerdict(overview).markup + renderState(overview).markup);
 };
-/** Of which nothing is known yet. */
+/** A source of which nothing is known yet. */
 const NEW: Partial<SourceFacts> = {
   createdAt: ago(60),
   safeThrough: null,
@@ -35,7 +35,7 @@ const NEW: Partial<SourceFacts> = {
 };
 
 describe("the state of a source", () => {
-  it("claims nothing of one that was never polled", () => {
+  it("claims nothing about a source that was never polled", () => {
     const text = show({ standing: NEW });
     expect(text).toContain("Fresh? not yet every change before this is here (safe through)");
     expect(text).toContain(
@@ -44,7 +44,7 @@ describe("the state of a source", () => {
     expect(text).toContain("Poll watermark, now never polled Last poll ended never");
   });
 
-  it("says up to when everything is here, and how late events are", () => {
+  it("shows up to when the mirror is complete, and how late events are", () => {
     const text = show({
       standing: { safeThrough: ago(12.3), lastEventAt: ago(75), polledThrough: ago(6) },
       lag: { sourceId: "live", events: 1_234, p50Seconds: 0.41, p95Seconds: 2.1 },
@@ -57,7 +57,7 @@ describe("the state of a source", () => {
     expect(text).toContain("Poll watermark, now 6 s ago");
   });
 
-  it("tells lost events with their share of all that were to be announced, both of 24 hours", () => {
+  it("shows lost events and their share of the changes to be announced, both of 24 hours", () => {
     const text = show({
       webhooks: "losing",
       standing: { lost: 3, announced: 397, late: 1, lostEver: 20, awaited: 2 },
@@ -67,7 +67,7 @@ describe("the state of a source", () => {
     expect(text).toContain("Webhooks still awaited, now 2 Missed, all time 20");
   });
 
-  it("prints each count with its scope, and leads to the list behind it", () => {
+  it("shows each count with its scope, and a link to the list", () => {
     const { markup } = renderState(
       collect({
         standing: {
@@ -88,7 +88,7 @@ describe("the state of a source", () => {
     expect(markup).toContain('href="/ops/quarantine?source=live&reason=not_json"');
   });
 
-  it("says who spends the budget, and what is being read beside the polling of current changes", () => {
+  it("shows what uses the budget, and tasks in addition to polling", () => {
     const text = show({
       requests: [
         { policy: "order-list", purpose: "poll", requests: 120 },
@@ -116,7 +116,7 @@ describe("the state of a source", () => {
     expect(text).toMatch(/backfill 12 .* 25 % 500 orders · 10 orders\/s · about 2 min 30 s left/);
   });
 
-  it("shows a history that is not caught up with, until it lacks less than an hour", () => {
+  it("shows the progress of the history until it lacks less than an hour", () => {
     const standing = (missingSeconds: number) => ({
       historySince: BigInt(LOOKED_AT - 36_000) * NANOS,
       safeThrough: BigInt(LOOKED_AT - missingSeconds) * NANOS,
@@ -126,13 +126,13 @@ describe("the state of a source", () => {
     expect(show({ standing: standing(3_599) })).not.toContain("90 %");
   });
 
-  it("says up to when all is good", () => {
+  it("shows up to when everything is good", () => {
     const text = show({ standing: { safeThrough: ago(70) } });
     expect(text).toContain("✔ All good. Complete up to 09:59 (1 min 10 s ago).");
     expect(show({ standing: NEW })).toContain("Starting : live not verified yet.");
   });
 
-  it("says what is wrong, since when, and what to do, the critical first", () => {
+  it("shows what is wrong, since when, and the remedy, critical conditions first", () => {
     const standing = {
       quarantined: 2,
       oldestQuarantinedAt: ago(3_600),
@@ -152,7 +152,7 @@ describe("the state of a source", () => {
     expect(markup).toContain('href="/ops/quarantine?source=live"');
   });
 
-  it("says of a paused source how it goes on, and not to start a poller", () => {
+  it("explains how to resume a paused source, instead of starting a poller", () => {
     const text = show({ standing: { pausedAt: ago(900), leader: null, leaderlessSince: ago(900) } });
     expect(text).toContain("▲ Polling of live is paused.");
     expect(text).toContain("Resume with order-mirror source resume live");
@@ -169,12 +169,12 @@ describe("the overview", () => {
       viewer: { role: "viewer", person: null, sources: null },
     });
 
-  it("shows what a provider's error says as text", () => {
+  it("shows a provider's error as text", () => {
     expect(page("<script>alert(1)</script>")).toContain("&lt;script&gt;alert(1)&lt;/script&gt;");
     expect(read(page(null))).toContain("viewer (read-only)");
   });
 
-  it("has no script, style or handler of its own, and nothing from elsewhere", () => {
+  it("has no inline script, style or handler, and no external content", () => {
     expect(PAGE_POLICY).not.toMatch(/unsafe|https?:|\*|sha256/);
     expect(PAGE_POLICY).toContain("default-src 'none'");
     expect(page(null)).not.toMatch(/<style|<script(?! src="\/ops\/assets\/)|style="|\son\w+=|https?:/);

@@ -28,7 +28,7 @@ const read = (decision: DecisionRow) =>
     .replaceAll(/\s+/g, " ");
 
 describe("the filter of decisions", () => {
-  it("lets everything through when it says nothing, or nothing that is known", () => {
+  it("accepts everything when it is empty or unknown", () => {
     for (const query of [{}, { via: "pigeon", verdict: ["applied"], source: "" }]) {
       const filter = parseTailFilter(query);
       expect(fitsTail(filter, DECISION)).toBe(true);
@@ -51,14 +51,14 @@ describe("the filter of decisions", () => {
 });
 
 describe("a line", () => {
-  it("says what came, what was decided, and how late that was", () => {
+  it("shows the observation, the decision and its delay", () => {
     expect(read(DECISION)).toContain(
       "webhook ORD-1 applied created → picked_up live order.picked_up · 800 ms after the change",
     );
     expect(renderTailLine(DECISION).markup).toContain('href="/ops/orders/live/ORD-1"');
   });
 
-  it("shows what a provider sends as text, and an event that names no order without a link", () => {
+  it("shows a provider's data as text, and an event without an order without a link", () => {
     const strange = { ...DECISION, reference: null, eventType: "<img src=x>", status: null };
     expect(renderTailLine(strange).markup).not.toMatch(/<img|href/);
   });

@@ -8,7 +8,7 @@ const reference = fc
   .string({ unit: "grapheme", minLength: 1, maxLength: 40 })
   .filter((text) => !text.includes("\0"));
 
-it("reads back every position that it wrote, for the same sort only", () => {
+it("parses every position that it wrote, for the same sort only", () => {
   fc.assert(
     fc.property(fc.constantFrom(...ORDER_SORTS), int64, reference, (sort, at, name) => {
       const text = writeCursor(sort, { at, reference: name });
@@ -19,13 +19,13 @@ it("reads back every position that it wrote, for the same sort only", () => {
   );
 });
 
-it("knows a position without a pickup time, but none without updatedAt", () => {
+it("accepts a position without a pickup time, but none without updatedAt", () => {
   const position = { at: null, reference: "A" };
   expect(readCursor(writeCursor("pickupTime", position), "pickupTime")).toEqual(position);
   expect(readCursor(writeCursor("updatedAt", position), "updatedAt")).toBeUndefined();
 });
 
-it("takes nothing else for a cursor", () => {
+it("rejects anything else as a cursor", () => {
   const encode = (value: unknown) => Buffer.from(JSON.stringify(value)).toString("base64url");
   const forged = [
     "",

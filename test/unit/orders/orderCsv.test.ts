@@ -7,7 +7,7 @@ const NAMES = Object.keys(EXPORT_COLUMNS);
 const PLAIN = { excel: false };
 const EXCEL = { excel: true };
 
-/** One line of an order whose other columns are null, as the text of the named cell. */
+/** The text of the named cell in the line of an order whose other columns are null. */
 function cell(name: keyof typeof EXPORT_COLUMNS, value: ExportCell, options = PLAIN): string {
   const row = NAMES.map((column) => (column === name ? value : null));
   const line = writeCsvRows([row], options);
@@ -18,14 +18,14 @@ function cell(name: keyof typeof EXPORT_COLUMNS, value: ExportCell, options = PL
 }
 
 describe("the lines of an export", () => {
-  it("begin with the names of the columns, with a byte order mark for Excel only", () => {
+  it("begin with the column names, with a byte order mark only for Excel", () => {
     expect(writeCsvHeader(PLAIN)).toBe(`${NAMES.join(",")}\r\n`);
     expect(writeCsvHeader(EXCEL)).toBe(`\u{feff}${NAMES.join(",")}\r\n`);
     expect(writeCsvHeader({ excel: false, separator: "semicolon" })).toBe(`${NAMES.join(";")}\r\n`);
     expect(writeCsvHeader({ excel: false, separator: "tab" })).toBe(`${NAMES.join("\t")}\r\n`);
   });
 
-  it("quote what would end a cell or a line", () => {
+  it("quote characters that would end a cell or a line", () => {
     expect(cell("branch_name", 'Bread, "Butter"')).toBe('"Bread, ""Butter"""');
     expect(cell("branch_name", "two\nlines")).toBe('"two\nlines"');
     expect(cell("branch_name", "two\rlines")).toBe('"two\rlines"');
@@ -54,7 +54,7 @@ describe("the lines of an export", () => {
     }
   });
 
-  it("leave other texts, numbers and negative numbers as they are", () => {
+  it("keep other texts, numbers and negative numbers unchanged", () => {
     expect(cell("external_order_id", "a=b")).toBe("a=b");
     expect(cell("external_order_id", "12345678901234567890")).toBe("12345678901234567890");
     expect(cell("revision", -2, EXCEL)).toBe("-2");

@@ -4,7 +4,7 @@ import { withRequestId } from "../../../src/http/requestId.ts";
 import { writePage } from "../../../src/orders/orderJson.ts";
 
 describe("adding request_id", () => {
-  it("leaves the order's own text as it is", () => {
+  it("keeps the order's own text unchanged", () => {
     expect(withRequestId('{ "n": 1.10,\n"2":0 } \n', "req_1")).toBe(
       '{ "n": 1.10,\n"2":0,"request_id":"req_1"}',
     );
@@ -12,7 +12,7 @@ describe("adding request_id", () => {
     expect(withRequestId("{ }", "req_1")).toBe('{"request_id":"req_1"}');
   });
 
-  it("replaces one that the order has, and only at the top", () => {
+  it("replaces an existing one, only at the top level", () => {
     expect(withRequestId('{"a":{"request_id":"x"},"request_id":"y"}', "z")).toBe(
       '{"a":{"request_id":"x"},"request_id":"z"}',
     );
@@ -39,14 +39,14 @@ describe("a page", () => {
     changedAt: 1_500_000_000n,
   });
 
-  it("has any number of orders, as they came", () => {
+  it("has any number of orders, unchanged", () => {
     expect(writePage({ orders: [], ...paging })).toBe('{"data":[],"hasMore":true,"limit":2,"offset":3}');
     expect(writePage({ orders: [listed("{}"), listed('{"a":1}')], ...paging })).toBe(
       '{"data":[{},{"a":1}],"hasMore":true,"limit":2,"offset":3}',
     );
   });
 
-  it("names the revision of each where that was asked for", () => {
+  it("names the revision of each on request", () => {
     expect(writePage({ orders: [listed("{}")], ...paging, revisions: true })).toBe(
       '{"data":[{}],"hasMore":true,"limit":2,"offset":3,"revisions":[{"revision":3,"changedAt":"1970-01-01T00:00:01.5Z"}]}',
     );

@@ -14,11 +14,11 @@ describe("the answer of an endpoint", () => {
     expect(after(status)).toBe("delivered");
   });
 
-  it.each([199, 300, 302, 400, 404, 429, 500, 503])("%s is tried again", (status) => {
+  it.each([199, 300, 302, 400, 404, 429, 500, 503])("%s is retried", (status) => {
     expect(after(status)).toEqual({ retryAfterMs: 30_000 });
   });
 
-  it("410 is the end at once, and so is the last failure", () => {
+  it("410 is final, and so is the last failure", () => {
     expect(after(410)).toBe("dead");
     const last = { waitSeconds: undefined, chance: 0 };
     expect(judgeAnswer({ kind: "failed", code: "ECONNRESET" }, last)).toEqual({
@@ -28,12 +28,12 @@ describe("the answer of an endpoint", () => {
     expect(judgeAnswer({ kind: "answered", status: 200, retryAfterMs: null }, last).result).toBe("delivered");
   });
 
-  it("may ask for a longer wait, not for a shorter one", () => {
+  it("may request a longer wait, but not a shorter one", () => {
     expect(after(503, 90_000)).toEqual({ retryAfterMs: 90_000 });
     expect(after(503, 1_000)).toEqual({ retryAfterMs: 30_000 });
   });
 
-  it("is waited for a little longer at random, so that failures do not come back together", () => {
+  it("adds a random wait, so that retries are spread", () => {
     const wait = (chance: number) =>
       judgeAnswer({ kind: "failed", code: "x" }, { waitSeconds: 10, chance }).result;
     expect([wait(0), wait(0.5), wait(1)]).toEqual([
@@ -44,7 +44,7 @@ describe("the answer of an endpoint", () => {
   });
 });
 
-it("a message is the change as the feed tells it, under an id that stays the same", () => {
+it("a message is the change as in the feed, under a stable id", () => {
   const change: Change = {
     position: 12n,
     digest: "0a1b2c3d",

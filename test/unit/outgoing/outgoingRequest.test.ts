@@ -34,7 +34,7 @@ it.each(["8.8.8.8", "172.32.0.1", "2606:4700::1111", "::ffff:8.8.8.8"])("%s is p
   expect(isPrivateAddress(address)).toBe(false),
 );
 
-/** Answers as a name server does whose owner means no good. */
+/** Answers as a malicious name server does. */
 function resolveTo(...addresses: string[]): typeof lookup {
   const answer = (_name: string, _options: object, done: (...found: unknown[]) => void) =>
     done(
@@ -52,16 +52,16 @@ function look(text: string, allowPrivate: boolean, ...addresses: string[]): Prom
   });
 }
 
-describe("the address that a name leads to", () => {
+describe("the address of a name", () => {
   const url = "https://hooks.example/";
 
-  it("is looked at when the connection is made, and private ones are left out", async () => {
+  it("is checked at connect time, and private addresses are skipped", async () => {
     await expect(look(url, false, "10.0.0.1", "::1")).rejects.toMatchObject({ code: "ERR_PRIVATE_ADDRESS" });
     expect(await look(url, false, "10.0.0.1", "8.8.8.8")).toEqual([{ address: "8.8.8.8", family: 4 }]);
     expect(await look(url, true, "10.0.0.1")).toEqual([{ address: "10.0.0.1", family: 4 }]);
   });
 
-  it("is this machine for a name of this machine, and nothing else", async () => {
+  it("is local only for a name of this machine", async () => {
     await expect(look("http://any.localhost/", false, "8.8.8.8")).rejects.toMatchObject({
       code: "ERR_PRIVATE_ADDRESS",
     });

@@ -18,20 +18,20 @@ const MAIN = manifest.bin["order-mirror"] ?? "";
 const commands = (await makeProgram()).commands.map((command) => command.name());
 
 describe("the program", () => {
-  it("is built from a source file that exists, and starts with a line for the shell", () => {
+  it("is built from an existing source file, and starts with a shebang", () => {
     const source = MAIN.replace(/^dist\/(.*)\.js$/, "src/$1.ts");
     expect(source).not.toBe(MAIN);
     expect(read(source)).toMatch(/^#!\/usr\/bin\/env node\n/);
   });
 
-  it.each(commands)("loads no more of the command line for %s than the file that has it", async (name) => {
+  it.each(commands)("loads only the file of the command for %s", async (name) => {
     const loaded = (await makeProgram(name)).commands.map((command) => command.name());
     expect(loaded).toContain(name);
     const roles = ["up", "web", "worker", "poller"];
     expect(loaded).toEqual(name === "completion" ? commands : roles.includes(name) ? roles : [name]);
   });
 
-  it("is what every npm script runs, by a command that exists", () => {
+  it("is what every npm script runs, with an existing command", () => {
     const runs = Object.values(manifest.scripts).filter((script) => script.startsWith("node dist/"));
     expect(runs.length).toBeGreaterThan(0);
     for (const run of runs) {
@@ -41,10 +41,10 @@ describe("the program", () => {
   });
 });
 
-/** What keeps each role below 150 MB and its pauses short; docs/performance.md says why, and the bench measures with it. */
+/** Keeps each role below 150 MB and its pauses short. docs/performance.md explains why, and the bench measures with it. */
 const NODE_OPTIONS = ["--max-semi-space-size=8", "--single-threaded-gc", "--no-allocation-site-pretenuring"];
 
-it("the Procfile names commands that exist, one per role", () => {
+it("the Procfile names existing commands, one per role", () => {
   const lines = read("Procfile").trim().split("\n");
   const roles = lines.map((line) => {
     const [, role, options = "", main, command] =
@@ -57,14 +57,14 @@ it("the Procfile names commands that exist, one per role", () => {
   expect(roles).toEqual(["release", "web", "worker", "poller"]);
 });
 
-it("the bench measures with the options that the roles are started with", () => {
+it("the bench measures with the start options of the roles", () => {
   expect(manifest.scripts["bench"]).toContain(`node ${NODE_OPTIONS.join(" ")} `);
 });
 
 describe("the image", () => {
   const dockerfile = read("Dockerfile");
 
-  it("starts the program as an ordinary user, with a command that exists", () => {
+  it("starts the program as an ordinary user, with an existing command", () => {
     expect(dockerfile).toContain(
       `ENTRYPOINT ${JSON.stringify(["node", ...NODE_OPTIONS, MAIN]).replaceAll(",", ", ")}`,
     );
@@ -72,7 +72,7 @@ describe("the image", () => {
     expect(dockerfile.indexOf("USER node")).toBeGreaterThan(dockerfile.lastIndexOf("RUN "));
   });
 
-  it("stands on the Node with long-term support, on which the run for continuous integration tries it", () => {
+  it("uses the Node release with long-term support that continuous integration tests", () => {
     const [, major = "none"] = /^FROM node:(\d+)-slim AS build/.exec(dockerfile) ?? [];
     expect(dockerfile.match(/^FROM node:\d+-slim/gm)).toEqual([
       `FROM node:${major}-slim`,
@@ -81,7 +81,7 @@ describe("the image", () => {
     expect(read(".ci/run")).toContain(`.ci/on-node ${major}\n`);
   });
 
-  it("copies only what is let into the build, and lets in nothing else", () => {
+  it("copies only files that the build context allows, and allows nothing else", () => {
     const letIn = read(".dockerignore")
       .split("\n")
       .filter((line) => line.startsWith("!"))
@@ -110,7 +110,7 @@ describe("docker-compose.yml", () => {
       .split(/[\s,]+|^\s*- /m)
       .filter((name) => /^[a-z]/.test(name));
 
-  it("runs commands that exist: migrate first, then the roles", () => {
+  it("runs existing commands: migrate first, then the roles", () => {
     const run = [
       ...compose.matchAll(/^ {2}(\w+):\n {4}<<: \*role\n {4}command: \["(\w+)"(?:, "--roles")?\]$/gm),
     ];
@@ -118,7 +118,7 @@ describe("docker-compose.yml", () => {
     for (const [, , command] of run) expect(commands).toContain(command);
   });
 
-  it("sets variables that the program knows", () => {
+  it("sets existing variables", () => {
     const names = ["migrate", "web", "worker", "poller"].flatMap((service) =>
       [...(services.get(service) ?? "").matchAll(/^ {6}([A-Z_]+?)(?:_FILE)?:/gm)].map((match) => match[1]),
     );
@@ -127,13 +127,13 @@ describe("docker-compose.yml", () => {
     for (const name of names) expect(known).toContain(name);
   });
 
-  it("gives each container its own secrets only, from files that make-secrets makes", () => {
+  it("gives each container only its own secrets, from files that make-secrets creates", () => {
     const made = [...compose.matchAll(/^ {2}([a-z-]+): \{ file: \.\/secrets\/([a-z-]+) \}$/gm)];
     expect(made.every(([, name, file]) => name === file)).toBe(true);
     for (const service of ["postgres", "valkey", "migrate", "web", "worker", "poller"]) {
       const block = services.get(service) ?? "";
       const read = [...block.matchAll(/\/run\/secrets\/([a-z-]+)/g)].map((match) => match[1]);
-      // Postgres' container reads the logins' passwords by the name of the folder.
+      // Postgres' container reads the logins' passwords from the folder by name.
       const named = service === "postgres" ? secretsOf(service) : read;
       expect([service, new Set(secretsOf(service))]).toEqual([service, new Set(named)]);
     }
@@ -144,7 +144,7 @@ describe("docker-compose.yml", () => {
     expect(holders("ops-password")).toEqual(["web"]);
   });
 
-  it("keeps the queue's keys, behind a password, and holds no secret", () => {
+  it("keeps the queue's keys behind a password, and contains no secret", () => {
     expect(compose).toContain("--maxmemory-policy noeviction");
     expect(compose).toContain("--appendonly yes");
     expect(compose).toContain("requirepass");
@@ -152,13 +152,13 @@ describe("docker-compose.yml", () => {
   });
 });
 
-describe("the run for continuous integration", () => {
+describe("continuous integration", () => {
   it.each([".ci/run", ".ci/on-node"])("%s is an executable script that the shell can read", (script) => {
     expect(statSync(path.join(ROOT, script)).mode & 0o111).toBe(0o111);
     execFileSync("bash", ["-n", path.join(ROOT, script)]);
   });
 
-  it("runs npm scripts that exist", () => {
+  it("runs existing npm scripts", () => {
     const scripts = [...read(".ci/run").matchAll(/npm (?:run ([\w:]+)|(test))(?![\w:])/g)].map(
       ([, name, test]) => name ?? test,
     );
@@ -166,7 +166,7 @@ describe("the run for continuous integration", () => {
     for (const script of scripts) expect(manifest.scripts).toHaveProperty(script ?? "");
   });
 
-  /** What `.ci/summary` says of a run with these files. */
+  /** The output of `.ci/summary` for a run with these files. */
   function summarize(files: Record<string, string>, runStatus = "0") {
     const folder = mkdtempSync(path.join(tmpdir(), "order-mirror-summary-"));
     onTestFinished(() => rmSync(folder, { recursive: true }));
@@ -215,7 +215,7 @@ describe("the run for continuous integration", () => {
 describe("a release", () => {
   const workflows = ["check", "release"].map((name) => read(`.github/workflows/${name}.yml`));
 
-  it("runs scripts that exist", () => {
+  it("runs existing scripts", () => {
     for (const workflow of workflows) {
       for (const [, script = ""] of workflow.matchAll(/npm run ([\w:]+)/g))
         expect(manifest.scripts).toHaveProperty(script);
@@ -224,7 +224,7 @@ describe("a release", () => {
     }
   });
 
-  it("gives a workflow no right that it does not name, and only a job that publishes one to write", () => {
+  it("gives workflows only named rights, and write access only to jobs that publish", () => {
     for (const workflow of workflows) expect(workflow).toMatch(/^permissions:\n {2}contents: read$/m);
     const jobs = workflows.flatMap((workflow) => workflow.split(/^ {2}(?=\w+:\n {4})/m).slice(1));
     const writing = jobs.filter((job) => /^ {6}[\w-]+: write$/m.test(job)).map((job) => job.split(":")[0]);
@@ -240,7 +240,7 @@ describe("a release", () => {
   });
 });
 
-it("the licence is the one that the package names", () => {
+it("the licence matches the package's", () => {
   expect(manifest.license).toBe("MIT");
   expect(read("LICENSE")).toMatch(/^MIT License\n\nCopyright \(c\) 2026 order-mirror authors\n/);
 });

@@ -15,7 +15,7 @@ const SHORT: Readonly<Record<string, string>> = {
 };
 const SECTIONS = ["What a leaked secret allows", "The webhook endpoint", "OWASP ASVS 4.0.3, level 2"];
 
-/** Rows whose defence is that there is nothing, or a tool outside of the tests. */
+/** Rows whose defence is an absence, or a tool outside the tests. */
 const WITHOUT_TEST = /\| (?:none are given|by `src|`\.ci\/audit`)/;
 
 function rowsOf(section: string): string[] {
@@ -49,7 +49,7 @@ describe.each(SECTIONS)("every row of %s", (section) => {
 
   it("is there", () => expect(rows.length).toBeGreaterThan(8));
 
-  it("names a test file that exists, and tests that are in it", () => {
+  it("names an existing test file and tests in it", () => {
     const problems: string[] = [];
     for (const row of rows.filter((each) => !WITHOUT_TEST.test(each))) {
       const cell = lastCell(row);
@@ -62,14 +62,14 @@ describe.each(SECTIONS)("every row of %s", (section) => {
         .join("\n");
       for (const [, quoted = ""] of cell.matchAll(/"([^"]*)"/g)) {
         const parts = quoted.split("…").map((part) => part.trim());
-        // A name with `%s` in it is written otherwise in the file, so its parts are looked for.
+        // A name with `%s` differs from the file's text, so its parts are searched.
         if (!parts.every((part) => texts.includes(part))) problems.push(`no test "${quoted}": ${row}`);
       }
     }
     expect(problems).toEqual([]);
   });
 
-  it("names code that exists", () => {
+  it("names existing code", () => {
     const problems = rows.filter((row) => {
       const named = [...row.matchAll(/`((?:src|config|\.ci)\/[\w/.-]+)`/g)].map(([, file]) => file ?? "");
       return named.length === 0 || named.some((file) => !existsSync(path.join(ROOT, file)));
@@ -78,6 +78,6 @@ describe.each(SECTIONS)("every row of %s", (section) => {
   });
 });
 
-it("has a policy that says how to report and what is supported", () => {
+it("has a policy for reports and supported versions", () => {
   expect(read("SECURITY.md")).toMatch(/## Report a vulnerability[\s\S]*## What is supported/);
 });

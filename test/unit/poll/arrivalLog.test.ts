@@ -6,7 +6,7 @@ const T0 = 1_790_000_000n * 1_000_000_000n;
 const at = (seconds: number) => addSeconds(T0, seconds);
 const row = (reference: string, seconds: number) => ({ key: reference, reference, version: at(seconds) });
 
-/** A log, and whole reads of windows in it: when, of what, and what they showed. */
+/** A log, and complete reads of windows for it: their time, window and rows. */
 function makeSut() {
   const log = new ArrivalLog();
   const read = (atSeconds: number, [since, until]: [number, number], rows: ReturnType<typeof row>[]) => {
@@ -35,7 +35,7 @@ it("takes the last of several reads that missed a change", () => {
   expect(log.take()).toEqual([{ missedSeconds: 45, seenSeconds: 90, changes: 1 }]);
 });
 
-it("does not judge what no read of its own covered before, nor what is of another time", () => {
+it("does not judge changes that no earlier read of its own covered, or of another time", () => {
   const { log, read } = makeSut();
   log.showPage({ requestedAt: at(100), rows: [row("R1", 50)] });
   read(130, [60, 125], []);
@@ -43,7 +43,7 @@ it("does not judge what no read of its own covered before, nor what is of anothe
   expect(log.take()).toEqual([]);
 });
 
-it("takes a second state of an order for another change, and one shown again for the same", () => {
+it("treats a second state of an order as another change, and a repeated state as the same", () => {
   const { log, read } = makeSut();
   read(100, [30, 95], [row("R1", 50)]);
   read(130, [35, 125], [row("R1", 50)]);
@@ -51,12 +51,12 @@ it("takes a second state of an order for another change, and one shown again for
   expect(log.take()).toEqual([{ missedSeconds: 0, seenSeconds: 30, changes: 1 }]);
 });
 
-it("calls nothing late for having forgotten that it was shown", () => {
+it("does not count a forgotten change as late", () => {
   const { log, read } = makeSut();
   const many = Array.from({ length: 100_001 }, (_, place) => row(`R${place}`, 50));
   read(99, [0, 40], []);
   log.showPage({ requestedAt: at(100), rows: many });
-  // One read began before the log started anew, and comes to its end after it.
+  // One read began before the log restarted, and ends after that.
   log.showWindow({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
   log.showWindow({ window: { since: at(30), until: at(95) }, begunAt: at(100) });
   read(130, [35, 125], [row("R7", 50), row("R8", 110)]);
@@ -64,12 +64,12 @@ it("calls nothing late for having forgotten that it was shown", () => {
   expect(log.take().filter(({ missedSeconds }) => missedSeconds > 0)).toEqual([]);
 });
 
-it("measures a list that was behind by hours, and keeps doing so however many changes there are", () => {
+it("measures a list that is hours behind, however many changes there are", () => {
   const { log, read } = makeSut();
   read(100, [30, 95], []);
   read(5_500, [-100, 5_495], [row("R1", 50)]);
   expect(log.take()).toEqual([{ missedSeconds: 60, seenSeconds: 7_200, changes: 1 }]);
-  // More than it remembers: the younger half is still watched.
+  // More than it remembers: it still tracks the newer half.
   for (let page = 0; page < 600; page += 1) {
     const rows = Array.from({ length: 200 }, (_, place) => row(`M${page}-${place}`, 5_500 + page));
     log.showPage({ requestedAt: at(6_200), rows });

@@ -22,7 +22,7 @@ const readByOffsets: Rules["read"] = (ask, { since, until }) => {
   }
 };
 
-/** Goes on from the last timestamp of each page, and takes it for granted that pages ascend. */
+/** Continues from the last timestamp of each page, and assumes that pages are ascending. */
 const readTrustingOrder: Rules["read"] = (ask, window) => {
   let since = window.since - SECOND;
   for (let offset = 0; ;) {
@@ -61,8 +61,8 @@ function judge(scenario: Scenario, rules?: Rules) {
   return ending;
 }
 
-describe("polling a nasty provider, with events, single reads and a process that dies", () => {
-  it("ends with the provider's orders, no gap, no false claim, and nothing to write a second time", () => {
+describe("polling a nasty provider, with events, refetches and a process that dies", () => {
+  it("ends with the provider's orders, no gap, no false claim, and no writes in a second pass", () => {
     fc.assert(
       fc.property(small, (scenario) => {
         expect(judge(scenario)).toEqual(WELL);
@@ -99,7 +99,7 @@ describe("polling a nasty provider, with events, single reads and a process that
     }
   });
 
-  it.each(Object.entries(flawed))("is failed by a poller that %s", (_, rules) => {
+  it.each(Object.entries(flawed))("fails with a poller that %s", (_, rules) => {
     const property = fc.property(small, (scenario) => {
       expect(judge(scenario, rules)).toEqual(WELL);
     });

@@ -3,7 +3,7 @@ import { makeAwaitTurn } from "../../../src/poll/cycle/pace.ts";
 import { makeSimulatedClock } from "../../support/virtual/simulatedClock.ts";
 
 describe("the turn of a list read", () => {
-  it("comes no sooner than the gap after the one before", async () => {
+  it("comes no earlier than one gap after the previous one", async () => {
     const clock = makeSimulatedClock();
     const awaitTurn = makeAwaitTurn({ clock, gapMs: 30_000 });
     const turns: number[] = [];
@@ -20,7 +20,7 @@ describe("the turn of a list read", () => {
     await clock.runUntil(30_000);
     expect(turns).toEqual([0, 30_000]);
   });
-  it("is not waited for once aborted", async () => {
+  it("ends its wait on abort", async () => {
     const abort = new AbortController();
     abort.abort(new Error("enough"));
     await expect(makeAwaitTurn({ clock: makeSimulatedClock(), gapMs: 0 })(abort.signal)).rejects.toThrow(

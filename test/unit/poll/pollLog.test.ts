@@ -20,7 +20,7 @@ describe("the log of polling", () => {
     { retryAfterMs: 1, policy: null },
   );
 
-  it("says once what is wrong, again when it is something else, and once that it is right again", () => {
+  it("reports a problem once, again when it changes, and once when it is over", () => {
     const { log, said } = makeSut();
     log.succeeded(counts, 0);
     expect(said()).toEqual([]);
@@ -38,7 +38,7 @@ describe("the log of polling", () => {
     log.succeeded(counts, 0);
     expect(said()).toEqual(["info: polling works again"]);
   });
-  it("tells of a sweep that fails while the live window is read, and of a clock that is wrong", () => {
+  it("reports a failing sweep while the fast sweep works, and a wrong clock", () => {
     const { log, said } = makeSut();
     log.succeeded({ ...counts, spareError: limited }, 5);
     log.succeeded({ ...counts, spareError: limited }, -5.1);

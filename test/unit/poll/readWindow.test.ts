@@ -54,13 +54,13 @@ describe("reading a window", () => {
     expect(sut.applied.at(-1)!.time.requestedAt).toBeGreaterThan(begunAt!);
   });
 
-  it("asks for as much as a page may hold", async () => {
+  it("requests full pages", async () => {
     const sut = makeSut();
     await sut.readAll(sut.start());
     expect(sut.client.reads[0]?.query).toMatchObject({ limit: 200, offset: 0 });
   });
 
-  it("hands on what cannot be read, once, with what is wrong and no more", async () => {
+  it("passes unreadable rows to apply once, with the cause but without personal data", async () => {
     const sut = makeSut();
     sut.client.limitMax = 3;
     sut.client.serveToo(JSON.stringify({ reference: "R1", customer: { phone: "+31" } }));
@@ -74,7 +74,7 @@ describe("reading a window", () => {
     expect(unreadable[0]?.detail).not.toContain("+31");
   });
 
-  it("stands where it was when applying fails", async () => {
+  it("keeps its position when applying fails", async () => {
     const sut = makeSut();
     sut.client.put("R1", secondsAgo(20));
     const reading = sut.start();
@@ -92,7 +92,7 @@ describe("reading a window", () => {
     expect((await sut.readAll(reading)).counts.orders).toBe(1);
   });
 
-  it("bounds the pages of a window that could be shorter, and hardly those of one that could not", () => {
+  it("bounds the pages of a window that can be shortened, and far less those of one that cannot", () => {
     const now = secondsAgo(10);
     expect(
       startReading({ since: now, until: addSeconds(now, 2.1) }, { limit: 200, nowMs: 0 }).walk.pagesMax,

@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { makeSpan } from "../../../src/poll/cycle/span.ts";
 
 describe("the span of windows", () => {
-  it("is halved down to what can still be cut, by the window that was too much, and doubled up to its bound", () => {
+  it("is halved after a window that was too large, down to what can be cut, and doubled up to its bound", () => {
     const span = makeSpan({ seconds: 100, max: 150 });
     const window = (seconds: number) => ({ since: 0n, until: BigInt(seconds) * 10n ** 9n });
     span.lengthen();

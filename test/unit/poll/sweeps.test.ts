@@ -48,7 +48,7 @@ describe("the fast sweep", () => {
   it("reads its overlap even when nothing lies beyond the cursor", async () => {
     expect(await next(makeFastSweep(options), { polledThrough: at("11:59:55") })).toBe("11:58:55 11:59:55");
   });
-  it("catches up hour by hour, to the start of the cycle and no further", async () => {
+  it("catches up hour by hour, only to the start of the cycle", async () => {
     const sweep = makeFastSweep(options);
     expect(await next(sweep, { polledThrough: at("09:30:00") })).toBe("09:29:00 10:30:00");
     const later = { windowsRead: 2, providerNow: at("12:04:00"), polledThrough: at("11:30:00") };
@@ -62,7 +62,7 @@ describe("the fast sweep", () => {
     expect(await next(sweep, { ...corrected, polledThrough: at("11:30:00") })).toBe("11:29:00 11:59:55");
     expect(await next(sweep, { ...corrected, polledThrough: at("11:59:55") })).toBeUndefined();
   });
-  it("reads shorter windows after one that was too much, and then longer ones again", async () => {
+  it("reads shorter windows after one that was too large, then longer ones again", async () => {
     const sweep = makeFastSweep(options);
     const behind = { polledThrough: at("08:00:00") };
     sweep.span.shorten(HOUR);
@@ -74,25 +74,25 @@ describe("the fast sweep", () => {
     note(sweep, "07:59:00 08:15:00");
     expect(await next(sweep, behind)).toBe("07:59:00 09:00:00");
   });
-  it("proves nothing: what it reads is too young", () => {
+  it("proves nothing, because its windows are too recent", () => {
     expect(makeFastSweep(options).provesAfterSeconds).toBeUndefined();
   });
 });
 
 describe("the delayed sweep", () => {
-  it("reads the last quarter of an hour, up to where nothing can appear any more", async () => {
+  it("reads the last quarter of an hour, up to where nothing more can appear", async () => {
     const sweep = makeDelayedSweep(options);
     // 66 s: settle, overlap, and a second for the clock.
     expect(await next(sweep)).toBe("11:43:54 11:58:54");
     expect(sweep.provesAfterSeconds).toBe(65);
   });
-  it("does so again after four cycles", async () => {
+  it("runs again after four cycles", async () => {
     const sweep = makeDelayedSweep(options);
     note(sweep, (await next(sweep))!, { nowMs: 1_000 });
     expect(await next(sweep, { nowMs: 120_999 })).toBeUndefined();
     expect(await next(sweep, { nowMs: 121_000 })).toBeDefined();
   });
-  it("looks as far back as changes were late, now and then, and proves what is young in between", async () => {
+  it("occasionally reads as far back as changes were late, and proves recent windows in between", async () => {
     const sweep = makeDelayedSweep({ ...options, lookbackSeconds: 3_600 });
     expect(await next(sweep)).toBe("10:58:54 11:13:54");
     for (const window of [
@@ -110,13 +110,13 @@ describe("the delayed sweep", () => {
     note(sweep, "11:43:54 11:58:54", { nowMs: 300_000 });
     expect(await next(sweep, { nowMs: 450_000 })).toBe("10:58:54 11:13:54");
   });
-  it("goes no further back than the history", async () => {
+  it("reads no further back than the history", async () => {
     const sweep = makeDelayedSweep(options);
     expect(await next(sweep, { historySince: at("11:50:00") })).toBe("11:50:00 11:58:54");
     const none = makeDelayedSweep(options);
     expect(await next(none, { historySince: at("11:59:00") })).toBeUndefined();
   });
-  it("reads all of it also in shorter windows", async () => {
+  it("reads all of it in shorter windows, too", async () => {
     const sweep = makeDelayedSweep(options);
     await next(sweep);
     sweep.span.shorten({ since: at("11:43:54"), until: at("11:58:54") });
@@ -147,7 +147,7 @@ describe("the backfill", () => {
     const whole = [{ since: at("00:00:00"), until: at("11:58:54") }];
     expect(await next(makeSut(whole), { ...history, safeThrough: at("11:58:54") })).toBeUndefined();
   });
-  it("reads a day at a time, or more where there is little", async () => {
+  it("reads a day at a time, or more where there are few orders", async () => {
     const sweep = makeSut();
     const long = { historySince: at("00:00:00") - 10n * 86_400n * 10n ** 9n };
     const span = async () => {
@@ -160,7 +160,7 @@ describe("the backfill", () => {
     note(sweep, "00:00:00 01:00:00");
     expect(await span()).toBe(2);
   });
-  it("leaves a gap that could not be proved alone for ten minutes, and reads the others meanwhile", async () => {
+  it("skips a gap that could not be proved for ten minutes, and reads the others meanwhile", async () => {
     const covered = [{ since: at("02:00:00"), until: at("03:00:00") }];
     const sweep = makeSut(covered);
     expect(await next(sweep, history)).toBe("00:00:00 02:00:00");

@@ -20,13 +20,13 @@ describe("the provider's clock", () => {
     };
   };
   const refused = () => Promise.reject(new ProviderRefusedError("refused", facts));
-  it("is asked for once, and learnt from a refusal as well", async () => {
+  it("is requested once, and also learned from a refusal", async () => {
     const client = makeClient(refused, true);
     await synchronizeClock(client, signal);
     await synchronizeClock(client, signal);
     expect(client.asked()).toBe(1);
   });
-  it("is not polled by when it cannot be learnt, nor with a key that is refused", async () => {
+  it("prevents polling while it is unknown, as does a refused key", async () => {
     await expect(synchronizeClock(makeClient(refused, false), signal)).rejects.toThrow(ProviderRefusedError);
     const unauthorized = () => Promise.reject(new InvalidApiKeyError("refused", facts));
     await expect(synchronizeClock(makeClient(unauthorized, true), signal)).rejects.toThrow(

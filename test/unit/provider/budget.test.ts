@@ -26,11 +26,11 @@ interface Request {
   readonly policy: PolicyName;
   readonly priority: Priority;
   readonly latencyMs: number;
-  /** Part of the latency that lies before the provider's count. */
+  /** The part of the latency before the provider's count. */
   readonly counted: number;
 }
 
-/** Asks for leave at each request's time and plays the exchange; returns what was sent, in sequence. */
+/** Acquires at each request's time and simulates the exchange. Returns what was sent, in sequence. */
 function play(clock: SimulatedClock, budget: Budget, requests: readonly Request[]): Sent[] {
   const sent: Sent[] = [];
   for (const { atMs, policy, priority, latencyMs, counted } of requests) {
@@ -65,7 +65,7 @@ const lesson = (fields: Partial<RateLesson>): RateLesson => ({
   ...fields,
 });
 
-/** Acquires one after another, each released at once; stops the time at which each was granted. */
+/** Acquires one after another, each released immediately. Returns when each was granted. */
 async function grantTimes(clock: SimulatedClock, budget: Budget, policy: PolicyName, count: number) {
   const times: number[] = [];
   for (let index = 0; index < count; index += 1) {
@@ -84,8 +84,8 @@ async function grantOne(clock: SimulatedClock, budget: Budget, policy: PolicyNam
   return permit;
 }
 
-describe("an hour of more requests than the provider takes", () => {
-  it("lists no more than 18 times in any ten seconds, evenly, and hardly less", async () => {
+describe("an hour of more requests than the provider accepts", () => {
+  it("lists at most 18 times in any ten seconds, evenly, and hardly less", async () => {
     const clock = makeSimulatedClock();
     const requests: Request[] = Array.from({ length: 7_000 }, (_, index) => ({
       atMs: index,
@@ -136,7 +136,7 @@ describe("any arrivals of requests", () => {
     );
   });
 
-  it("never let a less urgent request of the same policy go before a more urgent one that waits", async () => {
+  it("never send a less urgent request before a more urgent one of the same policy", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(request, { maxLength: 150, size: "max" }), async (requests) => {
         const clock = makeSimulatedClock();
@@ -160,7 +160,7 @@ describe("any arrivals of requests", () => {
 });
 
 describe("priorities", () => {
-  it("lets a poll overtake a queue of backfills that was there first", async () => {
+  it("lets a poll overtake a waiting queue of backfills", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const order: string[] = [];
@@ -189,7 +189,7 @@ describe("priorities", () => {
     ]);
   });
 
-  it("does not hold up reads of single orders behind a list that must wait", async () => {
+  it("does not delay refetches behind a waiting list read", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     budget.hold("order-list", 60_000);
@@ -197,7 +197,7 @@ describe("priorities", () => {
     expect(await grantTimes(clock, budget, "sustained", 2)).toEqual([0, 56]);
   });
 
-  it("lets a poll overtake a less urgent list where both wait for what they share", async () => {
+  it("lets a poll overtake a less urgent list when both wait for a shared policy", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const order: string[] = [];
@@ -214,7 +214,7 @@ describe("priorities", () => {
     expect(order).toEqual(["poll sustained", "refetch geocoding", "backfill order-list"]);
   });
 
-  it("reports what was spent on what, and what waits", async () => {
+  it("reports request usage by purpose, and what waits", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     for (const priority of PRIORITIES) void budget.acquire({ policy: "order-list", priority });
@@ -234,7 +234,7 @@ describe("priorities", () => {
   });
 });
 
-describe("what answers teach", () => {
+describe("learning from answers", () => {
   it("sends nothing of a refused policy before the end of Retry-After, to the millisecond", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
@@ -246,7 +246,7 @@ describe("what answers teach", () => {
     expect((await grantTimes(clock, budget, "order-list", 2))[0]).toBe(7_200);
   });
 
-  it("believes Retry-After rather than the reset of the same answer", async () => {
+  it("prefers Retry-After to the reset of the same answer", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const permit = await grantOne(clock, budget, "order-list");
@@ -256,7 +256,7 @@ describe("what answers teach", () => {
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([2_000]);
   });
 
-  it("lets other policies go on while one is refused", async () => {
+  it("continues other policies while one is refused", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const permit = await grantOne(clock, budget, "order-list");
@@ -269,7 +269,7 @@ describe("what answers teach", () => {
     expect((await grantTimes(clock, budget, "sustained", 1))[0]).toBeLessThan(100);
   });
 
-  it("holds all policies of a refused request when the answer does not say which", async () => {
+  it("holds all policies of a refused request when the answer names none", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const permit = await grantOne(clock, budget, "order-list");
@@ -287,7 +287,7 @@ describe("what answers teach", () => {
     expect(await grantTimes(clock, budget, "order-list", 1)).toEqual([4_000]);
   });
 
-  it("waits one window when nothing remains and the reset is not said", async () => {
+  it("waits one window when nothing remains and the reset is unknown", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const permit = await grantOne(clock, budget, "order-list");
@@ -320,7 +320,7 @@ describe("what answers teach", () => {
     expect(busiestWindow([0, ...times])).toBe(9);
   });
 
-  it("takes a policy that the spec does not name for one of the endpoint that answered", async () => {
+  it("assigns an unknown policy to the endpoint that answered", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const permit = await grantOne(clock, budget, "geocoding");
@@ -338,8 +338,8 @@ describe("what answers teach", () => {
   });
 });
 
-describe("giving up", () => {
-  it("leaves the queue with the signal's reason, and spends nothing", async () => {
+describe("aborting", () => {
+  it("leaves the queue with the signal's reason, and uses no request", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const control = new AbortController();
@@ -356,7 +356,7 @@ describe("giving up", () => {
     });
   });
 
-  it("does not join the queue with a signal that is aborted already", async () => {
+  it("does not join the queue with an aborted signal", async () => {
     const clock = makeSimulatedClock();
     const budget = makeBudget({ clock });
     const reason = new Error("shutting down");

@@ -7,13 +7,13 @@ const untilAborted = (signal: AbortSignal) =>
     signal.addEventListener("abort", () => reject(signal.reason as Error));
   });
 
-it("ends what takes too long", async () => {
+it("ends work that takes too long", async () => {
   await expect(withDeadline({ deadlineMs: 5, signal: undefined }, untilAborted)).rejects.toBeInstanceOf(
     DeadlineReached,
   );
 });
 
-it("ends what the caller gives up, with the caller's reason", async () => {
+it("ends work that the caller aborts, with the caller's reason", async () => {
   const control = new AbortController();
   const reason = new Error("shutting down");
   const working = withDeadline({ deadlineMs: 60_000, signal: control.signal }, untilAborted);
@@ -21,7 +21,7 @@ it("ends what the caller gives up, with the caller's reason", async () => {
   await expect(working).rejects.toBe(reason);
 });
 
-it("does not begin what the caller has given up already", async () => {
+it("does not start work that the caller has already aborted", async () => {
   const reason = new Error("shutting down");
   let begun = false;
   const working = withDeadline({ deadlineMs: 60_000, signal: AbortSignal.abort(reason) }, async () => {
@@ -31,7 +31,7 @@ it("does not begin what the caller has given up already", async () => {
   expect(begun).toBe(false);
 });
 
-it("leaves nothing on the caller's signal, nor a timer, behind", async () => {
+it("leaves no listener on the caller's signal, and no timer", async () => {
   const control = new AbortController();
   const listeners: string[] = [];
   const signal = Object.assign(control.signal, {

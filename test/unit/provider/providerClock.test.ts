@@ -28,7 +28,7 @@ describe("without a Date header", () => {
 });
 
 describe("with Date headers", () => {
-  it("is one second behind the header, and goes on with the monotonic clock", async () => {
+  it("is one second behind the header, and advances with the monotonic clock", async () => {
     const clock = makeSimulatedClock(NOON);
     const providerClock = makeProviderClock(clock);
     providerClock.observe({ date: dateHeader(NOON), startedAtMs: 0, receivedAtMs: 0 });
@@ -38,7 +38,7 @@ describe("with Date headers", () => {
     expect(providerClock.instantAt(500)).toBe(NOON - millis(500));
   });
 
-  it("keeps to the slowest of several machines, and forgets it after two minutes", async () => {
+  it("follows the slowest of several machines, and forgets it after two minutes", async () => {
     const clock = makeSimulatedClock(NOON);
     const providerClock = makeProviderClock(clock);
     const slow = NOON - 8n * NANOS_PER_SECOND;
@@ -53,7 +53,7 @@ describe("with Date headers", () => {
     expect(providerClock.providerNow()).toBe(NOON + millis(119_000));
   });
 
-  it("keeps sixteen answers at most", () => {
+  it("keeps at most sixteen answers", () => {
     const providerClock = makeProviderClock(makeSimulatedClock(NOON));
     const observe = (at: Instant) =>
       providerClock.observe({ date: dateHeader(at), startedAtMs: 0, receivedAtMs: 0 });
@@ -74,7 +74,7 @@ describe("skew", () => {
     return providerClock.skewSeconds();
   };
 
-  it("is what the time under way and the cut second cannot explain", async () => {
+  it("is what latency and the truncated second cannot explain", async () => {
     expect(await skewAfter(NOON, 0)).toBe(0);
     expect(await skewAfter(NOON - NANOS_PER_SECOND, 0)).toBe(0);
     expect(await skewAfter(NOON - 7n * NANOS_PER_SECOND, 0)).toBe(6);
@@ -84,12 +84,12 @@ describe("skew", () => {
   });
 });
 
-it("never claims to be later than the provider is, whatever the latency and the skew", async () => {
+it("is never later than the provider's clock, whatever the latency and the skew", async () => {
   const exchange = fc.record({
     pauseMs: fc.integer({ min: 0, max: 60_000 }),
     toProviderMs: fc.double({ min: 0, max: 5_000, noNaN: true }),
     backMs: fc.double({ min: 0, max: 5_000, noNaN: true }),
-    /** The machine that answers, by how far its clock is behind the fastest. */
+    /** How far the answering machine's clock is behind the fastest. */
     behindMs: fc.constantFrom(0, 0, 0, 1_700, 4_000),
     hasDate: fc.boolean(),
   });
@@ -111,11 +111,11 @@ it("never claims to be later than the provider is, whatever the latency and the 
           providerClock.observe({ date, startedAtMs, receivedAtMs });
           if (!providerClock.isSynchronized()) continue;
           slowestMs = Math.max(slowestMs, hasDate ? behindMs : 0);
-          // A machine's own time is what it stamps on orders.
+          // A machine stamps orders with its own time.
           const own = (ms: number) => trueTime(ms) - millis(hasDate ? behindMs : 0);
           expect(providerClock.instantAt(startedAtMs)).toBeLessThanOrEqual(own(startedAtMs));
           expect(providerClock.providerNow()).toBeLessThanOrEqual(own(receivedAtMs));
-          // And not uselessly early: the resolution, the cut second, the way back, the slowest machine.
+          // Nor too early: the resolution, the truncated second, the way back, the slowest machine.
           const latenessMs = 2_000 + 10_000 + slowestMs + 1;
           expect(providerClock.providerNow()).toBeGreaterThan(trueTime(receivedAtMs - latenessMs));
         }

@@ -26,7 +26,7 @@ function readVectors<Vector>(file: string): Vector[] {
   return HAVE_VECTORS ? (JSON.parse(readFileSync(path.join(VECTORS, file), "utf8")) as Vector[]) : [];
 }
 
-/** Values as the vectors write them. */
+/** Values in the vectors' notation. */
 function plain(value: unknown): unknown {
   if (value instanceof ArrayBuffer) return { base64: Buffer.from(value).toString("base64") };
   return value instanceof Token ? { __type: "token", value: value.toString() } : value;
@@ -37,7 +37,7 @@ const headers = (fields: Record<string, string>) => new Headers(fields);
 describe.skipIf(!HAVE_VECTORS)("public vectors", () => {
   const examples = readVectors<DraftExample>("ratelimit-draft-examples.json");
 
-  it("are all there", () => {
+  it("are complete", () => {
     expect(examples).toHaveLength(44);
   });
 
@@ -49,7 +49,7 @@ describe.skipIf(!HAVE_VECTORS)("public vectors", () => {
     expect(entries).toEqual(parsed.map(({ name, params }) => ({ name, params })));
   });
 
-  it.each(examples)("makes of line $line what its q and w, or r and t, allow", ({ field, raw, parsed }) => {
+  it.each(examples)("interprets line $line by its q and w, or r and t", ({ field, raw, parsed }) => {
     const answer = readRateHeaders(headers({ [field]: raw }));
     const read = field === "ratelimit" ? answer.remaining : answer.declared;
     const usable = parsed.filter(({ params }) =>
@@ -62,7 +62,7 @@ describe.skipIf(!HAVE_VECTORS)("public vectors", () => {
     .flatMap((file) => readVectors<ListVector>(file))
     .filter(({ header_type }) => header_type === "list");
 
-  it("of lists are many", () => {
+  it("include many lists", () => {
     expect(lists.length).toBeGreaterThan(20);
   });
 
@@ -77,7 +77,7 @@ describe.skipIf(!HAVE_VECTORS)("public vectors", () => {
   });
 });
 
-it("finds the public vectors, or says on stderr that they did not run", () => {
+it("finds the public vectors, or reports on stderr that they did not run", () => {
   if (!HAVE_VECTORS)
     process.stderr.write(`The structured-field vectors DID NOT RUN: no folder ${VECTORS}.\n`);
   expect(readVectors("list.json").length > 0).toBe(HAVE_VECTORS);
@@ -111,7 +111,7 @@ describe("rate headers of an answer", () => {
     ]);
   });
 
-  it("takes a missing t for an unknown reset", () => {
+  it("treats a missing t as an unknown reset", () => {
     expect(readRateHeaders(headers({ ratelimit: '"sustained";r=3' })).remaining).toEqual([
       { policy: "sustained", remaining: 3, resetMs: null },
     ]);
@@ -139,7 +139,7 @@ describe("rate headers of an answer", () => {
     expect(readRateHeaders(headers({ "ratelimit-policy": field })).declared).toEqual([]);
   });
 
-  it("does not take the bytes that remain for requests", () => {
+  it("does not mistake remaining bytes for requests", () => {
     const answer = readRateHeaders(
       headers({
         "ratelimit-policy": '"sustained";q=65535;w=10;qu="content-bytes"',
@@ -149,7 +149,7 @@ describe("rate headers of an answer", () => {
     expect(answer.remaining).toEqual([]);
   });
 
-  it("reads the good entries beside a bad one", () => {
+  it("reads the good entries next to a bad one", () => {
     expect(readRateHeaders(headers({ ratelimit: '"sustained", "order-list";r=2;t=1' })).remaining).toEqual([
       { policy: "order-list", remaining: 2, resetMs: 1_000 },
     ]);

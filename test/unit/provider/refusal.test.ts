@@ -28,7 +28,7 @@ describe("the typed error of a refusal", () => {
     [422, "invalid_parameters", "ProviderRefusedError"],
     [422, "constructor", "ProviderRefusedError"],
     [418, null, "ProviderRefusedError"],
-    // Any web server says this of a wrong address; only the code says it of an order.
+    // Any web server answers this for a wrong address; only the code means a missing order.
     [404, null, "ProviderRefusedError"],
     [401, null, "InvalidApiKeyError"],
     [401, "order_not_found", "InvalidApiKeyError"],
@@ -44,14 +44,14 @@ describe("the typed error of a refusal", () => {
     expect(error.message).toContain("POST /v1/orders");
   });
 
-  it.each([404, 410])("is that the order is not there for %i of one order, whatever the body", (status) => {
+  it.each([404, 410])("is a missing order for %i of one order, whatever the body", (status) => {
     for (const code of [null, "not_found", "order_not_found", "invalid_api_key"]) {
       expect(refuse(status, code, true)).toMatchObject({ name: "OrderNotFoundError", status, code });
     }
     expect(refuse(status, null)).toMatchObject({ name: "ProviderRefusedError" });
   });
 
-  it("says never to try again, later, or after the given wait", () => {
+  it("says whether to retry never, later, or after the given wait", () => {
     expect(refuse(422, "no_shift_coverage").retry).toBe("never");
     expect(refuse(302, null).retry).toBe("never");
     expect(refuse(500, null).retry).toBe("later");
@@ -78,7 +78,7 @@ describe("reading the body of a refusal", () => {
     expect(readRefusal(body)).toEqual({ code: "order_not_found", message: "no", requestId: "req_1" });
   });
 
-  it("finds a code and message at the top level as well", () => {
+  it("finds a code and message at the top level, too", () => {
     expect(readRefusal({ code: "order_not_found", message: "no" })).toEqual({
       code: "order_not_found",
       message: "no",
@@ -94,14 +94,14 @@ describe("reading the body of a refusal", () => {
     {},
     { error: "order_not_found" },
     { error: { code: 404 } },
-    // Text that could hold personal data is no code.
+    // Text that could contain personal data is not a code.
     { error: { code: "Jane Doe, Dam 1" } },
     { error: { code: "x".repeat(65) } },
   ])("finds no code in %j", (body) => {
     expect(readRefusal(body).code).toBeNull();
   });
 
-  it("takes only a short plain word for a request id", () => {
+  it("accepts only a short plain word as a request id", () => {
     expect(readRequestId({ request_id: "req_01H-x.y:z" })).toBe("req_01H-x.y:z");
     expect(readRequestId({ request_id: "Jane Doe" })).toBeNull();
     expect(readRequestId({ request_id: "x".repeat(129) })).toBeNull();

@@ -49,7 +49,7 @@ describe("Retry-After", () => {
 });
 
 describe("HTTP dates", () => {
-  it("are read to the second", () => {
+  it("are parsed to the second", () => {
     expect(parseHttpDate("Sun, 06 Nov 1994 08:49:37 GMT")).toBe(parseInstant("1994-11-06T08:49:37Z"));
   });
 

@@ -24,7 +24,7 @@ function setUp() {
 const seqs = (count: number) => ({ seqs: Array.from({ length: count }, (_, at) => at + 1) });
 const settle = () => new Promise((resolve) => setImmediate(resolve));
 
-it("takes up hints while the one before is under way, until 2,000 events are, and goes on when some are decided", async () => {
+it("processes hints concurrently up to 2,000 events, and continues when some are decided", async () => {
   const { taken, give } = setUp();
   for (let time = 0; time < 12; time += 1) give(seqs(200));
   expect(taken).toHaveLength(10);
@@ -35,7 +35,7 @@ it("takes up hints while the one before is under way, until 2,000 events are, an
   expect(taken).toHaveLength(11);
 });
 
-it("leaves a hint that fails to its job, and goes on", async () => {
+it("leaves a failed hint to its job, and continues", async () => {
   const { taken, give } = setUp();
   for (let time = 0; time < 10; time += 1) give(seqs(200));
   taken[0]?.end(new Error("away"));
@@ -44,7 +44,7 @@ it("leaves a hint that fails to its job, and goes on", async () => {
   expect(taken).toHaveLength(11);
 });
 
-it("hears nothing more at its close, and waits for what is under way", async () => {
+it("takes no more hints while closing, and waits for running ones", async () => {
   const { consumer, taken, give, isListening } = setUp();
   give(seqs(1));
   let isClosed = false;

@@ -6,7 +6,7 @@ const seqs = fc.array(fc.integer({ min: 1, max: 999_999_999_999_999 }), { minLen
 const hex = (length: number) => fc.stringMatching(new RegExp(`^[0-9a-f]{${length}}$`, "u"));
 const traceparent = fc.tuple(hex(32), hex(16)).map(([trace, span]) => `00-${trace}-${span}-01`);
 
-it("reads every hint that was written, with and without its place in a trace", () => {
+it("parses every written hint, with and without its trace context", () => {
   fc.assert(
     fc.property(fc.record({ seqs, traceparent }, { requiredKeys: ["seqs"] }), (hint) => {
       expect(readHint(writeHint(hint))).toEqual(hint);
@@ -14,12 +14,12 @@ it("reads every hint that was written, with and without its place in a trace", (
   );
 });
 
-it("fits into a notification of Postgres, which ends at 8,000 bytes", () => {
+it("fits into a notification of Postgres, which allows 8,000 bytes", () => {
   const largest = Array.from({ length: 200 }, () => Number.MAX_SAFE_INTEGER);
   expect(writeHint({ seqs: largest, traceparent: "0".repeat(55) }).length).toBeLessThan(8_000);
 });
 
-it("takes nothing else for a hint", () => {
+it("rejects anything else as a hint", () => {
   fc.assert(
     fc.property(fc.string(), (text) => {
       fc.pre(!/^\d/.test(text));

@@ -29,7 +29,7 @@ function setUp({
 }
 
 describe("the notifier", () => {
-  it("makes one job of all that is notified in one turn, and one of all that is notified meanwhile", async () => {
+  it("combines the notifications of one turn into one job, and those that arrive meanwhile into another", async () => {
     const { notifier, jobs, enqueued } = setUp();
     notifier.notify([1]);
     notifier.notify([2, 3]);
@@ -45,7 +45,7 @@ describe("the notifier", () => {
     ]);
   });
 
-  it("lets a pause pass from one job to the next, and makes one of what is notified in it", async () => {
+  it("pauses between two jobs, and combines the notifications of the pause into one", async () => {
     const pauses: (() => void)[] = [];
     const sleep = () => new Promise<void>((resolve) => void pauses.push(resolve));
     const asked: number[] = [];
@@ -64,7 +64,7 @@ describe("the notifier", () => {
     expect(asked).toEqual([1, 2]);
   });
 
-  it("waits before the first job, and makes one of what is notified until then", async () => {
+  it("waits before the first job, and combines the notifications until then into one", async () => {
     const sleeps: { ms: number; end: () => void }[] = [];
     const sleep = (ms: number) => new Promise<void>((end) => void sleeps.push({ ms, end }));
     const { notifier, jobs, enqueued } = setUp({ delayMs: 100, clock: { ...systemClock, sleep } });
@@ -78,7 +78,7 @@ describe("the notifier", () => {
     expect(jobs[0]?.seqs).toEqual([1, 2]);
   });
 
-  it("forgets what the queue refuses, says so once, and goes on with the rest", async () => {
+  it("drops what the queue refuses, logs that once, and continues with the rest", async () => {
     const { notifier, jobs, lines, enqueued } = setUp();
     for (let time = 1; time <= 3; time += 1) {
       notifier.notify([time]);
@@ -92,7 +92,7 @@ describe("the notifier", () => {
     expect(lines[0]).toContain("the overdue check will find them");
   });
 
-  it("does not even try while the queue cannot be reached", async () => {
+  it("does not try while the queue is unreachable", async () => {
     const { notifier, jobs, lines, state, enqueued } = setUp({ reachable: false });
     notifier.notify([1]);
     await vi.waitFor(() => expect(lines).toHaveLength(1), 60_000);
@@ -102,7 +102,7 @@ describe("the notifier", () => {
     expect(jobs[0]?.seqs).toEqual([2]);
   });
 
-  it("drops what comes beyond ten thousand while nothing gets through", async () => {
+  it("drops notifications beyond ten thousand while none gets through", async () => {
     const { notifier, jobs, lines, enqueued } = setUp();
     notifier.notify([0]);
     await enqueued(1);
@@ -119,7 +119,7 @@ describe("the notifier", () => {
     expect(jobs[50]?.seqs.at(-1)).toBe(10_000);
   });
 
-  it("waits at close for what was notified, and takes no more", async () => {
+  it("waits for notifications at close, and accepts no more", async () => {
     const { notifier, jobs, enqueued } = setUp();
     notifier.notify([1]);
     const closing = notifier.close();

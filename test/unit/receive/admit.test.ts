@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { listHeaders } from "../../../src/receive/endpoint/admit.ts";
 
-it("lists every value of a header, and takes __proto__ for a name like any other", () => {
+it("lists every value of a header, and treats __proto__ like any other name", () => {
   const rawHeaders = [
     "Webhook-Id",
     "a",

@@ -14,12 +14,12 @@ function choose(content: string | Uint8Array, headerId: string | null = "msg_1")
 }
 
 describe("chooseEventId", () => {
-  it("takes the envelope's id, also when the header has another", () => {
+  it("uses the envelope's id, even when the header has another one", () => {
     expect(choose('{"id":"evt_1"}')).toBe("evt_1");
     expect(choose('{"data":{"id":"inner"},"id":"evt_1"}')).toBe("evt_1");
   });
 
-  it("takes the last of two ids, as whoever applies the event does", () => {
+  it("uses the last of two ids, as apply does", () => {
     expect(choose('{"id":"first","id":"last"}')).toBe("last");
   });
 
@@ -43,31 +43,31 @@ describe("chooseEventId", () => {
     expect(choose('{"__proto__":{"id":"evt_1"}}')).toBe("msg_1");
   });
 
-  it("takes an id of 1 to 255 characters, and none of 0 or 256", () => {
+  it("accepts an id of 1 to 255 characters, and none of 0 or 256", () => {
     const idOf = (length: number) => choose(JSON.stringify({ id: "x".repeat(length) }));
     expect([0, 1, 255, 256].map((length) => idOf(length).length)).toEqual([5, 1, 255, 5]);
   });
 
-  it("takes no id that Postgres could not store as it is", () => {
+  it("accepts no id that Postgres could not store unchanged", () => {
     expect(choose('{"id":"a\\u0000b"}')).toBe("msg_1");
     expect(choose('{"id":"a\\ud800b"}')).toBe("msg_1");
     expect(choose('{"id":"a\\ud83d\\ude00b"}')).toBe("a😀b");
   });
 
-  it("falls back to the hash where the header's id is no key either", () => {
+  it("falls back to the hash when the header's id is not a valid key either", () => {
     const hash = `sha256:${createHash("sha256").update("{}").digest("hex")}`;
     expect(choose("{}", null)).toBe(hash);
     expect(choose("{}", "")).toBe(hash);
     expect(choose("{}", "x".repeat(256))).toBe(hash);
   });
 
-  // Of any UTF-16 code units, half pairs too. The unit "binary" takes a second of CPU to be built.
+  // Of any UTF-16 code units, including half pairs. The unit "binary" takes a second of CPU to build.
   const anyText = fc.string({
     unit: fc.nat(0xffff).map((unit) => String.fromCharCode(unit)),
     maxLength: 300,
   });
 
-  it("finds a storable key for any bytes whatever", () => {
+  it("finds a storable key for any bytes", () => {
     fc.assert(
       fc.property(
         fc.oneof(

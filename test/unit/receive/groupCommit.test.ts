@@ -20,7 +20,7 @@ interface Commit {
   fail(error: Error): void;
 }
 
-/** A group commit that never pauses, whose commits end when the test says so. */
+/** A group commit that never pauses, whose commits end when the test ends them. */
 function makeHeld(limits: Partial<GroupCommitLimits> = {}) {
   const commits: Commit[] = [];
   const insert = (events: readonly IncomingEvent[]) =>
@@ -43,7 +43,7 @@ const refusal = () => Object.assign(new Error("no such source"), { code: "23503"
 const outage = () => Object.assign(new Error("connect ECONNREFUSED"), { code: "ECONNREFUSED" });
 
 describe("group commit", () => {
-  it("commits the first event at once, and those that come meanwhile together", async () => {
+  it("commits the first event immediately, and those that arrive meanwhile together", async () => {
     const { store, commits } = makeHeld();
     const receipts = ["1", "2", "3", "4"].map((id) => store(makeEvent(id)));
     expect(commits.map((commit) => commit.ids)).toEqual([["1"]]);
@@ -55,18 +55,18 @@ describe("group commit", () => {
     await expect(Promise.all(receipts)).resolves.toEqual([1, 2, 3, 4].map((seq) => ({ seq })));
   });
 
-  it("has as many commits under way as it may, and no more", () => {
+  it("runs as many concurrent commits as allowed", () => {
     const { store, commits } = makeHeld({ commitsInFlightMax: 2 });
     for (const id of ["1", "2", "3"]) store(makeEvent(id)).catch(() => undefined);
     expect(commits.map((commit) => commit.ids)).toEqual([["1"], ["2"]]);
   });
 
-  it("says null for an event that was there already", async () => {
+  it("returns null for a stored event", async () => {
     const { store } = makeGroupCommit({ insert: () => Promise.resolve([]) });
     await expect(store(makeEvent("1"))).resolves.toEqual({ seq: null });
   });
 
-  it("takes at most so many rows and bytes into one commit, but always one", async () => {
+  it("limits the rows and bytes of one commit, but always takes one event", async () => {
     const byRows = makeHeld({ commitRowsMax: 2 });
     const byBytes = makeHeld({ commitBytesMax: 25 });
     for (const id of ["1", "2", "3", "4"]) {
@@ -84,7 +84,7 @@ describe("group commit", () => {
     await vi.waitFor(() => expect(byBytes.commits[2]?.ids).toEqual(["4"]), 60_000);
   });
 
-  it("refuses at once the event beyond its rows or bytes, and takes one again when one is settled", async () => {
+  it("refuses an event beyond its rows or bytes immediately, and accepts one when another is done", async () => {
     const byRows = makeHeld({ waitingRowsMax: 2 });
     const byBytes = makeHeld({ waitingBytesMax: 20 });
     for (const { store, commits } of [byRows, byBytes]) {
@@ -100,7 +100,7 @@ describe("group commit", () => {
     }
   });
 
-  it("fails everyone in the commit when Postgres is away, and tries the next anew", async () => {
+  it("fails every event of the commit when Postgres is unreachable, and tries the next one", async () => {
     const { store, commits } = makeHeld();
     const first = store(makeEvent("1"));
     const others = [store(makeEvent("2")), store(makeEvent("3"))];
@@ -117,7 +117,7 @@ describe("group commit", () => {
     await expect(next).resolves.toEqual({ seq: 4 });
   });
 
-  it("stores the rows of a batch singly when one of them is refused, so that only that one fails", async () => {
+  it("stores the rows of a batch one by one when one is refused, so that only that one fails", async () => {
     const calls: string[][] = [];
     let release: () => void = () => undefined;
     const held = new Promise<void>((resolve) => (release = resolve));
@@ -142,13 +142,13 @@ describe("group commit", () => {
     expect(calls).toEqual([["1"], ["2", "3", "4"], ["2"], ["3"], ["4"]]);
   });
 
-  it("gives up after the deadline, whether the event still waits or its commit is under way", async () => {
+  it("fails after the deadline, whether the event still waits or its commit is running", async () => {
     const { store, commits } = makeHeld({ deadlineMs: 300, waitingRowsMax: 2 });
     const outcomes = await Promise.allSettled([store(makeEvent("1")), store(makeEvent("2"))]);
     for (const outcome of outcomes) {
       expect(outcome).toMatchObject({ status: "rejected", reason: expect.any(InboxUnavailableError) });
     }
-    // The one that waited is not stored any more, and neither takes up room.
+    // The waiting event is no longer stored, and neither uses capacity.
     const third = store(makeEvent("3"));
     commits[0]?.succeed();
     await vi.waitFor(() => expect(commits).toHaveLength(2), SOON);
@@ -157,7 +157,7 @@ describe("group commit", () => {
     await expect(third).resolves.toEqual({ seq: 3 });
   });
 
-  it("does not store singly those that have given up", async () => {
+  it("does not store timed-out events one by one", async () => {
     const { store, commits } = makeHeld({ deadlineMs: 300 });
     const first = store(makeEvent("1"));
     const others = [store(makeEvent("2")), store(makeEvent("3"))];
@@ -187,7 +187,7 @@ describe("the pause after a commit", () => {
     vi.useRealTimers();
   });
 
-  it("lasts a millisecond for each of its events, and no longer than it may", () => {
+  it("lasts a millisecond for each of its events, up to its limit", () => {
     const held = makeHeld({ ...LIMITS, commitsInFlightMax: 9, pauseRowsMax: 9 });
     storeAll(held, ["1", "2", "3"]);
     expect(idsOf(held.commits)).toEqual([["1"]]);
@@ -205,7 +205,7 @@ describe("the pause after a commit", () => {
     expect(held.commits[3]?.ids).toEqual(["9"]);
   });
 
-  it("is over when nothing came: the next event is committed at once", () => {
+  it("ends without events: the next event is committed immediately", () => {
     const held = makeHeld(LIMITS);
     storeAll(held, ["1"]);
     vi.advanceTimersByTime(1);
@@ -213,7 +213,7 @@ describe("the pause after a commit", () => {
     expect(idsOf(held.commits)).toEqual([["1"], ["2"]]);
   });
 
-  it("ends early where enough events wait, but not beyond the commits that may be under way", () => {
+  it("ends early when enough events wait, but within the allowed concurrent commits", () => {
     const held = makeHeld(LIMITS);
     storeAll(held, ["1", "2", "3", "4"]);
     expect(idsOf(held.commits)).toEqual([["1"]]);

@@ -28,7 +28,7 @@ interface OpenCommit {
   readonly end: (how: "stored" | "outage" | "refused") => void;
 }
 
-/** The group commit, a database that ends commits when it is told to, and what everybody heard. */
+/** The group commit, a database that ends commits on demand, and the answers. */
 class World {
   readonly open: OpenCommit[] = [];
   readonly stored = new Set<string>();
@@ -76,9 +76,9 @@ class World {
   }
 }
 
-/** What must hold at any moment. */
+/** The invariants at any moment. */
 async function checkWorld(world: World): Promise<void> {
-  // Lets every promise that can settle do so.
+  // Lets every promise settle that can.
   for (let turn = 0; turn < 20; turn += 1) await Promise.resolve();
   expect(world.open.length).toBeLessThanOrEqual(LIMITS.commitsInFlightMax);
   for (const { events } of world.open) {
@@ -88,7 +88,7 @@ async function checkWorld(world: World): Promise<void> {
   }
   const ids = world.open.flatMap(({ events }) => events.map(({ eventId }) => eventId));
   expect(new Set(ids).size).toBe(ids.length);
-  // The promise of it all: nobody hears "stored" of what is not.
+  // The central promise: no sender hears "stored" of an event that is not.
   const promised = [...world.heard].filter(([, what]) => what === "stored").map(([eventId]) => eventId);
   expect(promised.filter((eventId) => !world.stored.has(eventId))).toEqual([]);
   expect(world.heardTwice).toBe(0);
@@ -119,7 +119,7 @@ const commands = fc.commands(
   { maxCommands: 60, size: "max" },
 );
 
-it("says stored only of what is stored, keeps its limits, and answers everybody once, whatever happens when", async () => {
+it("reports only stored events as stored, keeps its limits, and answers each once, in any sequence of events", async () => {
   await fc.assert(
     fc.asyncProperty(commands, async (sequence) => {
       const world = new World();

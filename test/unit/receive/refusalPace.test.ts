@@ -13,7 +13,7 @@ function setUp() {
   return { clock, pace, refuse, answeredAtMs };
 }
 
-it("five refusals of a tenth of a second are answered at once, and those after them 250 ms late, one by one", async () => {
+it("five refusals in a tenth of a second are answered immediately, later ones after 250 ms, one by one", async () => {
   const { clock, refuse, answeredAtMs } = setUp();
   refuse(8);
   expect(answeredAtMs).toEqual([0, 0, 0, 0, 0]);
@@ -23,7 +23,7 @@ it("five refusals of a tenth of a second are answered at once, and those after t
   expect(answeredAtMs.slice(5)).toEqual([250, 254, 258]);
 });
 
-it("each tenth of a second has its five", async () => {
+it("each tenth of a second allows five immediate answers", async () => {
   const { clock, refuse, answeredAtMs } = setUp();
   refuse(5);
   await clock.runUntil(99);
@@ -51,7 +51,7 @@ it("a flood on 64 connections gets at most 64 answers a second, evenly, once eac
   expect(most).toBeLessThanOrEqual(6);
 });
 
-it("a genuine request ends the row of its connection; others of the flood do not count", async () => {
+it("a genuine request resets the count of its connection, but not of others", async () => {
   const { clock, pace, refuse, answeredAtMs } = setUp();
   const [shared, flooding] = [{}, {}];
   const lateBy = async (connection: object) => {
@@ -70,7 +70,7 @@ it("a genuine request ends the row of its connection; others of the flood do not
   expect(await lateBy(shared)).toBe(0);
 });
 
-it("no more than 1,000 are held: what comes beyond is answered at once, and once only", async () => {
+it("at most 1,000 are held: further refusals are answered immediately, and only once", async () => {
   const { clock, refuse, answeredAtMs } = setUp();
   refuse(5 + 1_000 + 7);
   expect(answeredAtMs).toHaveLength(5 + 7);

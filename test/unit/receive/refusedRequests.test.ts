@@ -35,14 +35,14 @@ async function setUp(limit = 3) {
       body: Buffer.from(body),
       ...other,
     });
-  /** Again and again, as a request is left out while another is being written. */
+  /** Repeats, because a request is skipped while another one is being written. */
   const keepOne = async (body: string, other?: Partial<RefusedRequest>) => {
     await expect.poll(() => (keep(body, other), bodies()), { interval: 5 }).toContain(body);
   };
   return { folder, clock, refused, keep, keepOne, list, read, bodies };
 }
 
-it("keeps the last ones, in files that only their account may read", async () => {
+it("keeps the latest ones, in files that only their account may read", async () => {
   const { folder, clock, keepOne, list, bodies } = await setUp();
   for (let n = 1; n <= 5; n += 1) {
     await clock.runUntil(n * 1_000);
@@ -53,7 +53,7 @@ it("keeps the last ones, in files that only their account may read", async () =>
   for (const name of await list()) expect((await stat(path.join(folder, name))).mode & 0o777).toBe(0o600);
 });
 
-it("keeps one of each source in a second, none that is large, and none in which nothing can be a signature", async () => {
+it("keeps one per source and second, and none that is large or cannot have a signature", async () => {
   const { clock, keep, keepOne, bodies } = await setUp(10);
   keep("x".repeat(65_537));
   keep("a scan", {
@@ -68,7 +68,7 @@ it("keeps one of each source in a second, none that is large, and none in which 
   expect((await bodies()).sort()).toEqual(["first", "in the address", "of another source"]);
 });
 
-it("leaves out who sent it, and with what he logs in elsewhere", async () => {
+it("omits headers with the sender's address and credentials", async () => {
   const { keepOne, list, read } = await setUp();
   const names = [
     "cookie",

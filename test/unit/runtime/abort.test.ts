@@ -2,7 +2,7 @@ import { describe, expect, it } from "vitest";
 import { withSignals } from "../../../src/runtime/lifecycle/abort.ts";
 
 describe("several signals", () => {
-  it("abort the work with the reason of the first one, and are let go of afterwards", async () => {
+  it("abort the work with the reason of the first one, and are released afterwards", async () => {
     const [left, right] = [new AbortController(), new AbortController()];
     let seen: AbortSignal | undefined;
     const work = withSignals([left.signal, undefined, right.signal], async (signal) => {

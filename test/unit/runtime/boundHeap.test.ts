@@ -5,7 +5,7 @@ import { expect, it } from "vitest";
 
 const ROOT = path.resolve(import.meta.dirname, "../../..");
 
-/** Keeps some 60 MB alive while objects come that live for a while, and says how large the heap was at most. */
+/** Keeps some 60 MB alive while short-lived objects are created. Prints the largest heap size. */
 const CHURN = `
   const alive = Array.from({ length: 300_000 }, (_, place) => ({ place, text: "x" + place }));
   const waiting = [];
@@ -23,7 +23,7 @@ async function measurePeak(before: string): Promise<number> {
   return Number(stdout);
 }
 
-it("a process whose heap is bounded holds little garbage, without an option on its command line", async () => {
+it("a process with a bounded heap keeps little garbage, without a command-line option", async () => {
   const module = path.join(ROOT, "src/runtime/lifecycle/boundHeap.ts");
   const free = await measurePeak("");
   const bounded = await measurePeak(

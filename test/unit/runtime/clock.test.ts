@@ -1,7 +1,7 @@
 import { expect, it, vi } from "vitest";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 
-it("tells the wall clock's time in nanoseconds", () => {
+it("returns the wall clock's time in nanoseconds", () => {
   const before = BigInt(Date.now()) * 1_000_000n;
   const now = systemClock.now();
   const after = BigInt(Date.now()) * 1_000_000n;
@@ -23,12 +23,12 @@ it("rejects with the signal's own reason when aborted during the sleep", async (
   await expect(sleeping).rejects.toBe(reason);
 });
 
-it("rejects at once when the signal was aborted before the sleep", async () => {
+it("rejects immediately when the signal was aborted before the sleep", async () => {
   const reason = new Error("enough");
   await expect(systemClock.sleep(60_000, AbortSignal.abort(reason))).rejects.toBe(reason);
 });
 
-it("does not wake early from a sleep that is longer than Node's timers can hold", async () => {
+it("does not wake early from a sleep longer than Node's timers allow", async () => {
   const abort = new AbortController();
   const overflowMs = 2 ** 31 + 10;
   const sleeping = systemClock.sleep(overflowMs, abort.signal);

@@ -23,7 +23,7 @@ type Env = Record<string, string>;
 const load = (env: Env = {}, envFile: string | null = null): Config =>
   loadConfig(env, { checkScheme, envFile });
 
-/** The problems that loading names, a line each; none when it loads. */
+/** The problems that loading reports, one per line; none when it loads. */
 function problemsOf(env: Env, envFile: string | null = null): string[] {
   try {
     load(env, envFile);
@@ -63,7 +63,7 @@ it("refuses a second address of the database without a first one", () => {
   }
 });
 
-it("loads from nothing, with every default, without a source", () => {
+it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
     captureRefused: 0,
     databaseUrl: null,
@@ -113,7 +113,7 @@ it("cannot be changed once it is loaded", () => {
   ).toBe(true);
 });
 
-it("makes the sources live and test of the keys that are set", () => {
+it("creates the sources live and test for the keys that are set", () => {
   const config = load({
     ...LIVE,
     DELIVERY_BASE_URL: "https://api.example.com/base//",
@@ -142,13 +142,13 @@ it("makes the sources live and test of the keys that are set", () => {
   ]);
 });
 
-it("counts an empty value as not set, and trims the others", () => {
+it("treats an empty value as not set, and trims others", () => {
   const empty = Object.fromEntries(VARIABLE_NAMES.map((name) => [name, " "]));
   expect(load(empty)).toEqual(load());
   expect(load({ PORT: " 8080\n" }).port).toBe(8080);
 });
 
-it("takes the alerts' address and secret together only, and a secret that can sign", () => {
+it("accepts the alerts' address and secret only together, and only a secret that can sign", () => {
   const url = "https://alerts.example/hook?team=ops";
   const secret = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
   expect(load({ ALERT_WEBHOOK_URL: url, ALERT_WEBHOOK_SECRET: secret }).alertWebhook).toEqual({
@@ -180,7 +180,7 @@ it.each([
   expect(problemsOf({ REDIS_URL: address })).toEqual(problems);
 });
 
-it("tells all problems at once, a line each, and no secret in any", () => {
+it("reports all problems together, one per line, without secrets", () => {
   const problems = problemsOf({
     PORT: "80a",
     LOG_LEVEL: "loud",
@@ -206,7 +206,7 @@ it("tells all problems at once, a line each, and no secret in any", () => {
   expect(problems.join()).not.toContain("canary");
 });
 
-describe("takes the edges of what is allowed and nothing beyond", () => {
+describe("accepts the limits of each range, and nothing beyond", () => {
   it.each<[string, string[], string[]]>([
     ["PORT", ["0", "1", "65535"], ["-1", "65536", "3000.5", "0x10", "http"]],
     ["SANDBOX_PORT", ["0", "65535"], ["65536"]],
@@ -277,7 +277,7 @@ describe("a key's mode", () => {
   it.each([
     ["dos_live_a", true, /never/],
     ["my_own_live_a", true, /never/],
-    // The first of the two counts: the rest is the secret, which may hold anything.
+    // The first of the two counts: the rest is the secret, which may contain anything.
     ["dos_live_test_a", true, /never/],
     ["dos_test_live_a", false, /belongs to live mode but holds a test key/],
     ["dos_test_a", false, /belongs to live mode but holds a test key/],
@@ -386,7 +386,7 @@ it.each<[string, Env, RegExp]>([
   expect(problemsOf(env)).toEqual([expect.stringMatching(message)]);
 });
 
-it("refuses one webhook secret on both modes, however it is listed", () => {
+it("refuses the same webhook secret for both modes, however it is listed", () => {
   const problems = problemsOf({
     ...LIVE,
     DELIVERY_TEST_API_KEY: "dos_test_key",
@@ -398,13 +398,13 @@ it("refuses one webhook secret on both modes, however it is listed", () => {
   ]);
 });
 
-it("polls a provider on this machine as often as wanted", () => {
+it("polls a provider on this machine as often as configured", () => {
   const env = { ...LIVE, DELIVERY_BASE_URL: "http://localhost:4010", POLL_INTERVAL_SECONDS: "0.5" };
   expect(load(env).pollIntervalSeconds).toBe(0.5);
   expect(load({ ...LIVE, POLL_INTERVAL_SECONDS: "30" }).pollIntervalSeconds).toBe(30);
 });
 
-it("gives a token to the source that it names, or to live", () => {
+it("assigns a token to the source that it names, or to live", () => {
   const env = { ...LIVE, DELIVERY_TEST_API_KEY: "dos_test_a", API_TOKENS: `${TOKEN}@test,${TOKEN}-2` };
   expect(load(env).apiTokens).toEqual([
     { token: TOKEN, sourceId: "test", mayWrite: false },
@@ -412,26 +412,26 @@ it("gives a token to the source that it names, or to live", () => {
   ]);
 });
 
-it("gives a token the right to write where that is said", () => {
+it("gives a token the right to write when it has +write", () => {
   const env = { ...LIVE, API_TOKENS: `${TOKEN}@live+write,${TOKEN}+write`, WRITE_THROUGH: "true" };
   expect(load(env)).toMatchObject({
     writeThrough: true,
     apiTokens: [
       { token: TOKEN, sourceId: "live", mayWrite: true },
-      // Without a source the plus belongs to the token.
+      // Without a source, the plus belongs to the token.
       { token: `${TOKEN}+write`, sourceId: "live", mayWrite: false },
     ],
   });
 });
 
-it("does not pass writes on for nobody", () => {
+it("refuses write-through without a token that may write", () => {
   expect(problemsOf({ ...LIVE, API_TOKENS: TOKEN, WRITE_THROUGH: "true" })).toEqual([
     expect.stringMatching(/^WRITE_THROUGH is on, but no token has write access\./),
   ]);
 });
 
 describe("secrets in files", () => {
-  it("are read, without the newline at the end", () => {
+  it("are read without the final newline", () => {
     const config = load({
       DELIVERY_BASE_URL: "https://api.example.com",
       DELIVERY_LIVE_API_KEY_FILE: write("dos_live_file\n"),
@@ -452,7 +452,7 @@ describe("secrets in files", () => {
     });
   });
 
-  it("are named when they cannot be read, and not told twice as a missing key", () => {
+  it("are reported when they cannot be read, and not again as a missing key", () => {
     const missing = path.join(folder, "missing");
     expect(
       problemsOf({ DELIVERY_LIVE_API_KEY_FILE: missing, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET }),
@@ -464,19 +464,19 @@ describe("secrets in files", () => {
     ]);
   });
 
-  it("are refused beside the same secret in the environment", () => {
+  it("are refused together with the same secret in the environment", () => {
     expect(problemsOf({ OPS_PASSWORD: "a", OPS_PASSWORD_FILE: write("b") })).toEqual([
       "OPS_PASSWORD and OPS_PASSWORD_FILE are both set. Keep one of them.",
     ]);
   });
 
-  it("are not looked for where there is no secret", () => {
+  it("are not read for variables that are not secrets", () => {
     expect(load({ PORT_FILE: write("99") }).port).toBe(3000);
   });
 });
 
 describe("the .env file", () => {
-  it("fills in what the environment leaves out, and loses against it, even against an empty value", () => {
+  it("adds what the environment lacks, and never overrides it, even an empty value", () => {
     const file = write("PORT=4000\nHOST=::1\nLOG_LEVEL=debug # loud\n");
     const config = load({ PORT: "5000", HOST: "" }, file);
     expect(config).toMatchObject({ port: 5000, host: "127.0.0.1", logLevel: "debug" });
@@ -487,14 +487,14 @@ describe("the .env file", () => {
     expect(problemsOf({}, folder)).toEqual([expect.stringMatching(/^The file .* is a folder/)]);
   });
 
-  it("leaves the environment of the process alone", () => {
+  it("does not change the process' environment", () => {
     load({}, write("ORDER_MIRROR_CANARY=1\n"));
     expect(process.env["ORDER_MIRROR_CANARY"]).toBeUndefined();
   });
 });
 
 describe("the file of sources", () => {
-  it("adds sources, with what it leaves out taken from the variables", () => {
+  it("adds sources, with missing values from the variables", () => {
     const scheme = { header: "x-sig" };
     const config = load({
       ...LIVE,
@@ -520,7 +520,7 @@ describe("the file of sources", () => {
     expect(config.sources[3]?.webhookScheme).toBe("stripe");
   });
 
-  it("finds the files that it names beside itself", () => {
+  it("resolves file names relative to its own folder", () => {
     const key = path.basename(write("dos_live_acme\n"));
     const secrets = path.basename(write(`${SECRET}\n${OTHER_SECRET}\n`));
     const { apiKey: _apiKey, ...rest } = listed;
@@ -560,17 +560,17 @@ describe("the file of sources", () => {
     expect(problemsOf(sourcesFile(...sources))).toEqual([expect.stringMatching(message)]);
   });
 
-  it("refuses a source that has the id of one made by a key variable", () => {
+  it("refuses a source with the id of one from a key variable", () => {
     expect(problemsOf({ ...LIVE, ...sourcesFile({ ...listed, sourceId: "live" }) })).toEqual([
       expect.stringContaining("two sources named live"),
     ]);
   });
 
-  it("takes a source id of 63 characters", () => {
+  it("accepts a source id of 63 characters", () => {
     expect(load(sourcesFile({ ...listed, sourceId: "a".repeat(63) })).sources).toHaveLength(1);
   });
 
-  it("says when it is missing, no JSON or no list, without quoting it", () => {
+  it("is reported when it is missing, not JSON or not a list, without quoting it", () => {
     expect(problemsOf({ SOURCES_FILE: path.join(folder, "missing") })).toEqual([
       expect.stringMatching(/^SOURCES_FILE names .*does not exist/),
     ]);
@@ -581,14 +581,14 @@ describe("the file of sources", () => {
   });
 });
 
-it("asks for a source only where one is needed, and says how to get one", () => {
+it("requires a source only where one is needed, and explains how to configure one", () => {
   for (const keysFor of ["reading", "writing", "nothing"] as const) {
     expect(() => requireSources(load(), keysFor)).toThrow("No source is configured");
     expect(() => requireSources(load(LIVE), keysFor)).not.toThrow();
   }
 });
 
-it("asks for a key only where it is used", () => {
+it("requires a key only where it is used", () => {
   const { DELIVERY_LIVE_API_KEY: _key, ...others } = LIVE;
   const keyless = load({ ...others, DELIVERY_LIVE_WEBHOOK_SECRETS: SECRET });
   expect(keyless.sources).toMatchObject([{ sourceId: "live", apiKey: null, webhookSecrets: [SECRET] }]);
@@ -611,7 +611,7 @@ describe("the description", () => {
     return Object.fromEntries(rows.map(({ name, value, source }) => [name, `${value} (${source})`]));
   };
 
-  it("names every variable, its value and where it comes from", () => {
+  it("lists every variable, its value and its origin", () => {
     const rows = describeWith({ PORT: "5000", OPS_PASSWORD_FILE: write("ops password") }, write("HOST=::1"));
     expect(Object.keys(rows)).toEqual(VARIABLE_NAMES);
     expect(rows).toMatchObject({
@@ -654,7 +654,7 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     OUTGOING_WEBHOOKS_FILE: write(JSON.stringify(endpoints)),
   });
 
-  it("lists endpoints that are notified of changes, of all kinds unless it says which", () => {
+  it("lists endpoints that are notified of changes, by default of all kinds", () => {
     const events = ["order.new", "order.status_changed"];
     const secretFile = path.basename(write(`${OTHER_SECRET}\n`));
     const env = outgoing(endpoint, {
@@ -723,13 +723,13 @@ describe("OUTGOING_WEBHOOKS_FILE", () => {
     expect(problems.join()).not.toContain(SECRET);
   });
 
-  it("refuses two endpoints of one name", () => {
+  it("refuses two endpoints with the same name", () => {
     expect(problemsOf(outgoing(endpoint, endpoint))).toEqual([expect.stringContaining("listed twice")]);
   });
 });
 
 describe("single sign-on", () => {
-  it("is what the variables say, and nothing where they say nothing", () => {
+  it("follows the variables, and is off without them", () => {
     const env = {
       ...LIVE,
       ...OIDC,

@@ -47,7 +47,7 @@ it.each([
   expect(since(text, now)).toBe(expected);
 });
 
-it("wants a time zone with an instant", () => {
+it("requires a time zone for an instant", () => {
   expect(() => resolveSince("2026-01-31", 0n)).toThrow("neither");
   expect(() => resolveSince("2026-01-31T00:00:00", 0n)).toThrow("neither");
 });

@@ -9,7 +9,7 @@ import { checkScheme } from "../../../src/signature/checkScheme.ts";
 const FILE = path.resolve(import.meta.dirname, "../../../.env.example");
 const text = readFileSync(FILE, "utf8");
 
-it("names every variable that the product reads, in the same order, and no other", () => {
+it("names exactly the variables that the product reads, in the same sequence", () => {
   expect(text.match(/^[A-Z_]+(?==)/gm)).toEqual(Object.keys(VARIABLES));
 });
 
@@ -21,7 +21,7 @@ it("gives each its default and, on the line before, its meaning", () => {
   }
 });
 
-it("changes nothing when it is copied as it is", () => {
+it("changes nothing when it is copied unchanged", () => {
   const load = (env: NodeJS.Dict<string>) => loadConfig(env, { checkScheme, envFile: null });
   expect(load(parseEnv(text))).toEqual(load({}));
 });

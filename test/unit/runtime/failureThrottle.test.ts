@@ -12,7 +12,7 @@ function makeThrottle(inAllMax?: number) {
 }
 
 describe("the throttle of wrong passwords and tokens", () => {
-  it("lets an address fail ten times, then makes it wait a minute", () => {
+  it("lets an address fail ten times, then blocks it for a minute", () => {
     const throttle = makeThrottle();
     throttle.fail("10.0.0.1", 9);
     expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
@@ -26,7 +26,7 @@ describe("the throttle of wrong passwords and tokens", () => {
     expect(throttle.waitSeconds("10.0.0.1")).toBe(0);
   });
 
-  it("takes the addresses of one IPv6 network for one", () => {
+  it("treats the addresses of one IPv6 network as one", () => {
     const throttle = makeThrottle();
     throttle.fail("2001:db8:1:2::1", 5);
     throttle.fail("2001:db8:1:2:ffff:1:2:3", 5);
@@ -37,7 +37,7 @@ describe("the throttle of wrong passwords and tokens", () => {
     expect(throttle.waitSeconds("::ffff:10.0.0.2")).toBe(0);
   });
 
-  it("lets only addresses try that were right before, when all together fail too often", () => {
+  it("admits only addresses that succeeded before when there are too many failures in total", () => {
     const throttle = makeThrottle();
     throttle.recordSuccess("10.0.0.1");
     for (let machine = 0; machine < 40; machine += 1) throttle.fail(`192.0.2.${machine}`, 5);

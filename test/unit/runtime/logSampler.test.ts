@@ -1,7 +1,7 @@
 import { expect, it } from "vitest";
 import { makeLogSampler } from "../../../src/runtime/telemetry/logSampler.ts";
 
-it("lets one line per key through in each interval, and counts what it held back", () => {
+it("lets one line per key through in each interval, and counts the suppressed ones", () => {
   let nowMs = 0;
   const sample = makeLogSampler({ clock: { monotonicMs: () => nowMs }, intervalMs: 100 });
   expect([sample("a"), sample("a"), sample("b"), sample("a")]).toEqual([0, undefined, 0, undefined]);

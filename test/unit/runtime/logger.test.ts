@@ -30,7 +30,7 @@ const poisoned = () => {
   });
 };
 
-/** What should not have come out; "nothing was logged" when there are no lines to look at. */
+/** The secrets found in the log; "nothing was logged" when there are no lines. */
 function listCanaries(lines: readonly string[]): string[] {
   if (lines.length === 0) return ["nothing was logged"];
   return CANARIES.filter((canary) => lines.join("").includes(canary));
@@ -49,7 +49,7 @@ it("writes the level as a word, the service, the version, and nothing about the 
   });
 });
 
-it("keeps of our own error its type, message, retry, stack frames and the kinds of its causes", () => {
+it("logs type, message, retry, stack frames and the kinds of the causes of our own errors", () => {
   const { logger, last } = capture();
   logger.error({ err: poisoned() }, "failed");
   const { err } = last();
@@ -63,7 +63,7 @@ it("keeps of our own error its type, message, retry, stack frames and the kinds 
   expect(err["stack"]).toMatch(/^ {4}at /);
 });
 
-it("keeps the code of a system error", () => {
+it("logs the code of a system error", () => {
   const { logger, last } = capture();
   logger.error({
     err: Object.assign(new Error("connect ECONNREFUSED 127.0.0.1:1"), { code: "ECONNREFUSED" }),
@@ -117,19 +117,19 @@ describe("personal data and secrets stay out of the log", () => {
   });
 });
 
-it("shows numbers whatever they are called, and lists of scalars", () => {
+it("logs numbers under any name, and lists of scalars", () => {
   const { logger, last } = capture();
   logger.info({ secret_index: 1, body_bytes: 20, seqs: [1n, 2n], capacity: "x", at: 5n }, "stored");
   expect(last()).toMatchObject({ secret_index: 1, body_bytes: 20, seqs: ["1", "2"], capacity: "x", at: "5" });
 });
 
-it("cuts a text that is far too long", () => {
+it("truncates a text that is far too long", () => {
   const { logger, last } = capture();
   logger.info({ event_type: "x".repeat(5_000) }, "long");
   expect(last()["event_type"]).toHaveLength(1_001);
 });
 
-it("logs something thrown that is no error, without its content", () => {
+it("logs a thrown value that is not an error, without its content", () => {
   const { logger, lines } = capture();
   logger.error({ err: { phone: CANARIES[0] } }, "odd");
   logger.error({ err: new ConfigurationError("PORT is not a number.") }, "bad");
@@ -137,7 +137,7 @@ it("logs something thrown that is no error, without its content", () => {
   expect(lines.at(-1)).toContain("PORT is not a number.");
 });
 
-it("writes readable lines at once in the pretty format", () => {
+it("writes readable lines immediately in the pretty format", () => {
   const { logger, lines } = capture("pretty");
   logger.warn({ event_id: "evt_1" }, "event stored");
   expect(lines).toHaveLength(1);

@@ -4,7 +4,7 @@ import { makeLoop } from "../../../src/runtime/lifecycle/loop.ts";
 import type { LoopOptions } from "../../../src/runtime/lifecycle/loop.ts";
 import type { Clock } from "../../../src/runtime/lifecycle/clock.ts";
 
-/** A clock that a test moves; it knows who sleeps for how long. */
+/** A clock that a test moves, with a list of sleepers. */
 function makeManualClock() {
   let nowMs = 0;
   const sleepers = new Set<{ untilMs: number; ms: number; wake: () => void }>();
@@ -32,7 +32,7 @@ function makeManualClock() {
   return { clock, pass, sleeps: () => [...sleepers].map(({ ms }) => ms) };
 }
 
-/** Lets all that can go on without a timer go on. */
+/** Lets everything continue that needs no timer. */
 const calm = () => new Promise<void>((resolve) => setImmediate(resolve));
 
 /** A loop whose runs last until the test ends them. */
@@ -93,7 +93,7 @@ describe("a loop", () => {
     }
   });
 
-  it("never runs twice at once and never after its stop, in any order of calls and failures", async () => {
+  it("never runs concurrently or after its stop, in any sequence of calls and failures", async () => {
     await fc.assert(
       fc.asyncProperty(fc.array(fc.constantFrom(...STEPS), { maxLength: 40 }), async (steps) => {
         const { loop, scene, under, pass, sleeps } = makeScene();
@@ -101,7 +101,7 @@ describe("a loop", () => {
         let expected = 0;
         let started = false;
         const stops: Promise<void>[] = [];
-        /** Runs that each pause led to, and that any call after the stop did. */
+        /** The runs after each pause, and after any call following the stop. */
         const passed: number[] = [];
         const afterStop = new Set([0]);
         for (const step of steps) {
@@ -138,7 +138,7 @@ describe("a loop", () => {
     );
   });
 
-  it("does nothing on a start after a stop, and stops twice, and before it began", async () => {
+  it("ignores a start after a stop, and can stop twice or before it started", async () => {
     const { loop, scene } = makeScene();
     await loop.stop();
     loop.start();
@@ -146,7 +146,7 @@ describe("a loop", () => {
     expect(scene.begun).toBe(0);
   });
 
-  it("waits on stop for the run under way, which learns of it", async () => {
+  it("waits on stop for the current run, whose signal is aborted", async () => {
     const { loop, under } = makeScene();
     loop.start();
     let stopped = false;
@@ -158,7 +158,7 @@ describe("a loop", () => {
     await stop;
   });
 
-  it("doubles its pause with each error up to the longest, and forgets them after a success", async () => {
+  it("doubles its pause with each error up to a limit, and resets it after a success", async () => {
     const { loop, scene, under, pass, sleeps } = makeScene({ backoff: { minMs: 10, maxMs: 35 } });
     loop.start();
     const pauses: number[] = [];
@@ -174,7 +174,7 @@ describe("a loop", () => {
     expect(scene.errors).toEqual([1, 2, 3, 4, 1]);
   });
 
-  it("is woken from a pause, and by a wake during a run, but not from the pause after an error", async () => {
+  it("wakes from a pause, and after a wake during a run, but not from the pause after an error", async () => {
     const { loop, scene, under, sleeps } = makeScene();
     loop.start();
     under[0]?.end(Infinity);
@@ -194,7 +194,7 @@ describe("a loop", () => {
     expect([scene.begun, sleeps()]).toEqual([3, [100]]);
   });
 
-  it("pauses first where it is told to", async () => {
+  it("pauses first if configured to", async () => {
     const { loop, scene, pass } = makeScene({ pausesFirst: true });
     loop.start();
     await calm();

@@ -47,7 +47,7 @@ describe("a local request", () => {
     expect(isLocalRequest(request({}))).toBe(false);
   });
 
-  it("is not one from another address, whatever it says of itself", () => {
+  it("is not one from another address, whatever its headers", () => {
     const claims = { host: "localhost", "x-forwarded-for": "127.0.0.1" };
     expect(isLocalRequest(request(claims, "10.0.0.1"))).toBe(false);
     expect(isLocalRequest(request({ host: "localhost" }, "10.0.0.1"))).toBe(false);

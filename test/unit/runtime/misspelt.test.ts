@@ -4,7 +4,7 @@ import { readEnvironment } from "../../../src/runtime/config/environment.ts";
 const remarksOn = (...names: string[]) =>
   readEnvironment(Object.fromEntries(names.map((name) => [name, "secret-text"])), null).remarks;
 
-describe("a variable that nothing reads is named with the one that was meant", () => {
+describe("an unknown variable is reported with a suggestion", () => {
   it.each([
     ["OPS_PASWORD", "OPS_PASSWORD"],
     ["OPS_PASSWROD", "OPS_PASSWORD"],
@@ -18,7 +18,7 @@ describe("a variable that nothing reads is named with the one that was meant", (
   });
 });
 
-it("leaves our own and other programs' variables alone", () => {
+it("ignores our own and other programs' variables", () => {
   const others = [
     "PATH",
     "HOME",

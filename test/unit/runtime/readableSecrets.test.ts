@@ -15,7 +15,7 @@ function write(name: string, text: string, mode: number): string {
   return file;
 }
 
-it("names the files with secrets that every account can read, and no other", () => {
+it("lists exactly the files with secrets that every account can read", () => {
   const password = write("password", "the operator's", 0o644);
   const token = write("token", "a-token-of-the-metrics", 0o640);
   const sources = write("sources.json", "[]", 0o604);
@@ -28,7 +28,7 @@ it("names the files with secrets that every account can read, and no other", () 
   expect(listReadableSecrets({}, path.join(folder, "missing"))).toEqual([]);
 });
 
-it("leaves alone what Kubernetes mounts", () => {
+it("ignores files that Kubernetes mounts", () => {
   mkdirSync(path.join(folder, "..data"));
   expect(listReadableSecrets({ OPS_PASSWORD_FILE: write("password", "a word", 0o644) }, null)).toEqual([]);
 });

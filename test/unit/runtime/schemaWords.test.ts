@@ -5,7 +5,7 @@ import { expect, it, onTestFinished } from "vitest";
 import { loadConfig } from "../../../src/runtime/config/config.ts";
 import { checkScheme } from "../../../src/signature/checkScheme.ts";
 
-/** Words of the schema library, which mean nothing to whoever writes a configuration. */
+/** Words of the schema library, which mean nothing to the author of a configuration. */
 const ITS_WORDS = /Invalid|expected|received|undefined|Unrecognized|Too (?:small|big)/;
 
 function problemsOf(env: Record<string, string>): string {
@@ -48,7 +48,7 @@ it.each([
   expect(problems).not.toMatch(ITS_WORDS);
 });
 
-it("an address of Postgres that says how the server is verified warns of nothing", () => {
+it("an address of Postgres with sslmode becomes one that causes no warning", () => {
   const addressOf = (databaseUrl: string) =>
     loadConfig({ DATABASE_URL: databaseUrl }, { checkScheme, envFile: null }).databaseUrl;
   expect(addressOf("postgres://me:p%40ss@db.example/mirror?sslmode=require&connect_timeout=3")).toBe(

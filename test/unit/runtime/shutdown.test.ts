@@ -27,14 +27,14 @@ function makeTime() {
   };
 }
 
-/** A close that ends when told to. */
+/** A close that ends on demand. */
 function makeGate() {
   let open = () => {};
   const passed = new Promise<void>((resolve) => (open = resolve));
   return { close: () => passed, open: () => open() };
 }
 
-it("closes one after another, the last added first", async () => {
+it("closes in sequence, the last added first", async () => {
   const order: string[] = [];
   const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
   for (const name of ["pool", "queue", "server"]) {
@@ -48,7 +48,7 @@ it("closes one after another, the last added first", async () => {
   expect(order).toEqual(["server", "queue", "pool"].flatMap((name) => [`${name} begins`, `${name} ends`]));
 });
 
-it("goes on after a close that fails, and after one that throws at once", async () => {
+it("continues after a close that fails, and after one that throws synchronously", async () => {
   const closed: string[] = [];
   const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
   onShutdown("pool", async () => void closed.push("pool"));
@@ -60,7 +60,7 @@ it("goes on after a close that fails, and after one that throws at once", async 
   expect(closed).toEqual(["pool"]);
 });
 
-it("aborts its signal before the first close, and runs once however often it is asked", async () => {
+it("aborts its signal before the first close, and runs once however often it is called", async () => {
   const { onShutdown, run, signal } = makeShutdown({ logger: silentLogger, host: makeHost().host });
   const seen: boolean[] = [];
   onShutdown("pool", async () => void seen.push(signal.aborted));
@@ -70,7 +70,7 @@ it("aborts its signal before the first close, and runs once however often it is 
   expect((signal.reason as Error).message).toBe("shutting down: one");
 });
 
-it("closes what is added during a shutdown before what is older, and what is added later at once", async () => {
+it("closes additions during a shutdown before older ones, and later additions immediately", async () => {
   const order: string[] = [];
   const { onShutdown, run } = makeShutdown({ logger: silentLogger, host: makeHost().host });
   onShutdown("pool", async () => void order.push("pool"));
@@ -84,7 +84,7 @@ it("closes what is added during a shutdown before what is older, and what is add
   await vi.waitFor(() => expect(order).toContain("later"), 60_000);
 });
 
-it("ends the process with 1 when a close hangs beyond the deadline, and names it", async () => {
+it("exits with 1 when a close exceeds the deadline, and names it", async () => {
   const lines: string[] = [];
   const logger = makeLogger({
     level: "info",
@@ -103,7 +103,7 @@ it("ends the process with 1 when a close hangs beyond the deadline, and names it
   await running;
 });
 
-it("does not end the process when everything closed within the deadline", async () => {
+it("does not exit when everything closed within the deadline", async () => {
   const { host, ended } = makeHost();
   vi.useFakeTimers();
   try {
@@ -115,7 +115,7 @@ it("does not end the process when everything closed within the deadline", async 
   expect(ended).toEqual([]);
 });
 
-it("ends by the signal it got, after everything closed", async () => {
+it("exits by the received signal after everything closed", async () => {
   for (const signal of ["SIGINT", "SIGTERM"]) {
     const { host, ended, send, listeners } = makeHost();
     const gate = makeGate();
@@ -127,19 +127,19 @@ it("ends by the signal it got, after everything closed", async () => {
     expect(ended).toEqual([]);
     gate.open();
     await vi.waitFor(() => expect(ended).toEqual([`killed by ${signal}`]), 60_000);
-    // Else the signal would come back to us and the process would never end.
+    // Otherwise the signal would reach our handler again and the process would never exit.
     expect([listeners.has("SIGINT"), listeners.has("SIGTERM")]).toEqual([false, false]);
   }
 });
 
-it("exits with the shell's code where a signal to oneself does nothing", async () => {
+it("exits with the shell's code when a signal to itself has no effect", async () => {
   const { host, ended, send } = makeHost();
   makeShutdown({ logger: silentLogger, host }).listen();
   send("SIGTERM");
   await vi.waitFor(() => expect(ended).toEqual(["killed by SIGTERM", "exit 143"]), 60_000);
 });
 
-it("ends at once at a second signal", () => {
+it("exits immediately at a second signal", () => {
   const { host, ended, send } = makeHost();
   const { clock, pass } = makeTime();
   const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
@@ -151,7 +151,7 @@ it("ends at once at a second signal", () => {
   expect(ended).toEqual(["killed by SIGINT"]);
 });
 
-it("takes the Ctrl-C that npm and pnpm forward a moment after the terminal's own for the same one", () => {
+it("treats the Ctrl-C that npm and pnpm forward shortly after the terminal's as the same one", () => {
   const { host, ended, send } = makeHost();
   const { clock, pass } = makeTime();
   const { onShutdown, listen } = makeShutdown({ logger: silentLogger, host, clock, deadlineMs: 60_000 });
@@ -164,7 +164,7 @@ it("takes the Ctrl-C that npm and pnpm forward a moment after the terminal's own
   expect(ended).toEqual([]);
 });
 
-it("logs an error that nobody caught and ends with 1", () => {
+it("logs an uncaught error and exits with 1", () => {
   for (const event of ["uncaughtException", "unhandledRejection"]) {
     const { host, ended, send } = makeHost();
     makeShutdown({ logger: silentLogger, host }).listen();
@@ -173,7 +173,7 @@ it("logs an error that nobody caught and ends with 1", () => {
   }
 });
 
-it("shows the parent of a real process the signal that ended it, after the closes", async () => {
+it("exits a real process by the signal, after the closes", async () => {
   const runtime = path.resolve(import.meta.dirname, "../../../src/runtime");
   const program = `
     import { makeShutdown } from ${JSON.stringify(path.join(runtime, "lifecycle/shutdown.ts"))};

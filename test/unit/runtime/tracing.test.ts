@@ -18,7 +18,7 @@ it.each([
   expect(isTracingWanted(env)).toBe(wanted);
 });
 
-it("loads nothing of it where it is off: its packages hang on two imports that run only when it is on", () => {
+it("loads no tracing package while it is off: only two imports need them, which run when it is on", () => {
   const source = path.resolve(import.meta.dirname, "../../../src");
   const importers = (pattern: RegExp) =>
     readdirSync(source, { recursive: true, encoding: "utf8" })

@@ -3,14 +3,14 @@ import { expect, it } from "vitest";
 import { chance, choose, makeCode, makeUuid } from "../../../src/sandbox/world/chance.ts";
 import { isUuid } from "../../../src/sandbox/world/directory.ts";
 
-it("depends on the seed and the names, and on nothing else", () => {
+it("depends only on the seed and the names", () => {
   expect(chance(1, "lose", "evt_1")).toBe(chance(1, "lose", "evt_1"));
   expect(chance(1, "lose", "evt_1")).not.toBe(chance(2, "lose", "evt_1"));
   expect(chance(1, "lose", "evt_1")).not.toBe(chance(1, "delay", "evt_1"));
   expect(chance(1, "a", "bc")).not.toBe(chance(1, "ab", "c"));
 });
 
-it("hits about the share that is asked for", () => {
+it("hits about the requested share", () => {
   const hits = Array.from({ length: 10_000 }, (_, number) => chance(1, "x", number)).filter(
     (draw) => draw < 0.1,
   );
@@ -18,7 +18,7 @@ it("hits about the share that is asked for", () => {
   expect(hits.length).toBeLessThan(1_100);
 });
 
-it("lies in [0, 1), chooses what is there, and makes codes and UUIDs of their form", () => {
+it("lies in [0, 1), chooses existing elements, and creates valid codes and UUIDs", () => {
   fc.assert(
     fc.property(fc.nat(), fc.string(), fc.array(fc.nat(), { minLength: 1 }), (seed, name, choices) => {
       const draw = chance(seed, name);

@@ -7,7 +7,7 @@ import { geocode, searchKey } from "../../../src/sandbox/places/geocode.ts";
 const at = (street: string, city = "Amsterdam", postcode = "1054 HN") => geocode({ street, city, postcode });
 
 describe("an address", () => {
-  it("is found however it is written, and comes back in its proper form", () => {
+  it("is found however it is written, and is returned in its normalized form", () => {
     for (const [street, city, postcode] of [
       ["Overtoom 12", "Amsterdam", "1054 HN"],
       ["  overtoom   12", "AMSTERDAM", "1054hn"],
@@ -22,7 +22,7 @@ describe("an address", () => {
     expect(at("Overtoom 12-a")).toMatchObject({ normalized: { street: "Overtoom 12-A" } });
   });
 
-  it("of a street that exists once is found with a wrong postcode, which is corrected", () => {
+  it("of a unique street is found with a wrong postcode, which is corrected", () => {
     expect(at("Overtoom 12", "Amsterdam", "9999 ZZ")).toMatchObject({
       valid: true,
       normalized: { postcode: "1054 HN" },
@@ -46,7 +46,7 @@ describe("an address", () => {
     expect(at("Overtom 12")).toEqual({ valid: false, reason });
   });
 
-  it("is not found when neither street nor postcode is known there", () => {
+  it("is not found when neither street nor postcode is known", () => {
     const reason = "address_not_found";
     expect(at("Overtoom 12", "Utrecht")).toEqual({ valid: false, reason });
     expect(at("Nowhere 1", "Amsterdam", "0000 XX")).toEqual({ valid: false, reason });
@@ -54,7 +54,7 @@ describe("an address", () => {
   });
 });
 
-it("finds every house of the gazetteer at a place of its own, and its normalized form again", () => {
+it("has a separate place for every house of the gazetteer, and finds its normalized form again", () => {
   fc.assert(
     fc.property(fc.constantFrom(...GAZETTEER), fc.nat(), (street, draw) => {
       const house = 1 + (draw % street.houses);

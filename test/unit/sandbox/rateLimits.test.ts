@@ -18,13 +18,13 @@ function makeAt(kind: WindowKind, enforced = true) {
 }
 
 describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
-  it("let pass exactly the quota at one moment", () => {
+  it("allow exactly the quota at one instant", () => {
     const { take } = makeAt(kind);
     const passed = Array.from({ length: 25 }, () => take().refusal === undefined);
     expect(passed.filter(Boolean)).toHaveLength(POLICY_QUOTAS["order-list"]);
   });
 
-  it("let pass the request that waits exactly Retry-After, and refuse the one a millisecond early", () => {
+  it("allow a request after exactly Retry-After, and refuse one a millisecond early", () => {
     for (const early of [0, 1]) {
       const { take, wait } = makeAt(kind);
       for (let count = 0; count < 20; count += 1) take();
@@ -35,13 +35,13 @@ describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
     }
   });
 
-  it("keep accounts apart", () => {
+  it("keep accounts separate", () => {
     const { take } = makeAt(kind);
     for (let count = 0; count < 30; count += 1) take("sandbox live");
     expect(take("sandbox test").refusal).toBeUndefined();
   });
 
-  it("always say truly when to come back, however a client behaves", () => {
+  it("always return a correct Retry-After, however a client behaves", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(15_000), { minLength: 30, maxLength: 120 }), (waits) => {
         const { take, wait } = makeAt(kind);
@@ -59,7 +59,7 @@ describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
     );
   });
 
-  it("never show more than the quota or less than nothing", () => {
+  it("never show more than the quota or less than zero", () => {
     fc.assert(
       fc.property(fc.array(fc.nat(3_000), { maxLength: 80 }), (waits) => {
         const { take, wait } = makeAt(kind);
@@ -75,7 +75,7 @@ describe.each(["fixed", "sliding"] as const)("%s windows", (kind) => {
   });
 });
 
-it("sliding windows never let more than the quota pass within ten seconds", () => {
+it("sliding windows never allow more than the quota within ten seconds", () => {
   fc.assert(
     fc.property(fc.array(fc.nat(2_000), { minLength: 50, maxLength: 200 }), (waits) => {
       const { take, wait } = makeAt("sliding");
@@ -94,7 +94,7 @@ it("sliding windows never let more than the quota pass within ten seconds", () =
   );
 });
 
-it("names the policy that makes wait longest", () => {
+it("names the policy with the longest wait", () => {
   const { limiter } = makeAt("fixed");
   for (let count = 0; count < 200; count += 1) limiter.take("a", ["sustained"]);
   expect(limiter.take("a", ["sustained", "order-list"]).refusal?.policy).toBe("sustained");
@@ -103,7 +103,7 @@ it("names the policy that makes wait longest", () => {
   );
 });
 
-it("counts nothing when it is not enforced, and starts afresh after a reset", () => {
+it("counts nothing when it is not enforced, and starts again after a reset", () => {
   const free = makeAt("fixed", false);
   for (let count = 0; count < 50; count += 1) expect(free.take().refusal).toBeUndefined();
   const bound = makeAt("fixed");

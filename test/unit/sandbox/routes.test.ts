@@ -7,7 +7,7 @@ import { makeEndpoints } from "../../../src/sandbox/events/endpoints.ts";
 import type { SandboxState } from "../../../src/sandbox/world/sandboxState.ts";
 
 describe("paths", () => {
-  it("match segment by segment and decode what they name", () => {
+  it("match segment by segment and decode parameters", () => {
     expect(matchPath("/v1/orders/:reference", "/v1/orders/a%2Fb%20c")).toEqual({ reference: "a/b c" });
     expect(matchPath("/v1/orders", "/v1/orders")).toEqual({});
     for (const path of ["/v1/orders/", "/v1/orders/a/b", "/v1/order/a", "/v1/orders/%E0%A4%A"]) {
@@ -15,7 +15,7 @@ describe("paths", () => {
     }
   });
 
-  it("lead to every endpoint by its method, and tell which methods a path has", () => {
+  it("route every endpoint by method, and list the methods of a path", () => {
     const endpoints = makeEndpoints({} as SandboxState);
     expect(endpoints.map(({ name }) => name).toSorted()).toEqual([...ENDPOINT_NAMES].toSorted());
     const name = (method: string, path: string) => matchEndpoint(endpoints, method, path).endpoint?.name;
@@ -29,7 +29,7 @@ describe("paths", () => {
 });
 
 describe("HTML", () => {
-  it("escapes text in content and attributes, keeps HTML, joins lists and leaves nothing for null", () => {
+  it("escapes text in content and attributes, keeps HTML, joins lists and omits null", () => {
     const text = `<a href="x" title='y'>&`;
     expect(html`<p title="${text}">${text}${null}${[html`<b>${1}</b>`, "&"]}</p>`.markup).toBe(
       '<p title="&lt;a href=&quot;x&quot; title=&#39;y&#39;&gt;&amp;">' +
@@ -39,7 +39,7 @@ describe("HTML", () => {
 });
 
 describe("fault switches", () => {
-  it("take numbers and flags also as the text of a form, and refuse what they do not know", () => {
+  it("accept numbers and flags as form text, too, and refuse unknown names", () => {
     const switches = makeFaultSwitches({ loseShare: 0.5 });
     expect(switches.current()).toEqual({ ...NO_FAULTS, loseShare: 0.5 });
     const form = { delayMs: "10", versionsMayDecrease: "true" } as unknown as Parameters<
@@ -60,7 +60,7 @@ describe("fault switches", () => {
 });
 
 describe("scenarios", () => {
-  it("have names of their own and do something with their defaults", () => {
+  it("have unique names and do something with their defaults", () => {
     expect(new Set(SCENARIOS.map(({ name }) => name)).size).toBe(SCENARIOS.length);
     for (const { steps, options } of SCENARIOS) expect(steps(options).length).toBeGreaterThan(0);
   });

@@ -51,7 +51,7 @@ describe("resolved times", () => {
     expect(busy - calm).toBe(15n * 60_000_000_000n);
   });
 
-  it("shrink with a fleet that is faster than life", () => {
+  it("shrink with a fleet that is faster than in reality", () => {
     const now = "2026-01-05T09:00:00Z";
     const wait = (fleetSpeed: number) => Number(resolve(now, { fleetSpeed }).pickupTime - parseInstant(now));
     expect(wait(60)).toBeLessThan(wait(1) / 50);
@@ -63,7 +63,7 @@ describe("shifts", () => {
   const covered = (from: number, until: number, now: string) =>
     isCovered([{ fromMinute: from * 60, untilMinute: until * 60 }], parseInstant(now), 60);
 
-  it("cover from their start until before their end, in local time", () => {
+  it("include their start and exclude their end, in local time", () => {
     expect(covered(17, 22, "2026-01-05T15:59:59Z")).toBe(false);
     expect(covered(17, 22, "2026-01-05T16:00:00Z")).toBe(true);
     expect(covered(17, 22, "2026-01-05T20:59:59Z")).toBe(true);
@@ -79,7 +79,7 @@ describe("shifts", () => {
   });
 });
 
-it("measures kilometres with two decimals, the same both ways", () => {
+it("measures kilometres with two decimals, the same in both directions", () => {
   const amsterdam = { latitude: 52.3731, longitude: 4.8867 };
   const utrecht = { latitude: 52.0908, longitude: 5.1199 };
   expect(measureDistance(amsterdam, amsterdam)).toBe(0);
@@ -87,8 +87,8 @@ it("measures kilometres with two decimals, the same both ways", () => {
   expect(measureDistance(amsterdam, utrecht)).toBeCloseTo(45.7, 0);
 });
 
-describe("written times", () => {
-  it("have the offset and the digits that are asked for", () => {
+describe("formatted times", () => {
+  it("have the requested offset and digits", () => {
     const instant = parseInstant("2026-01-05T23:30:00.123456789Z");
     expect(formatTime(instant, "s", 60)).toBe("2026-01-06T00:30:00+01:00");
     expect(formatTime(instant, "ms", 0)).toBe("2026-01-05T23:30:00.123+00:00");
@@ -96,7 +96,7 @@ describe("written times", () => {
     expect(formatTime(instant, "ns", 330)).toBe("2026-01-06T05:00:00.123456789+05:30");
   });
 
-  it("name the instant that was cut to their granularity", () => {
+  it("state the instant truncated to their granularity", () => {
     const granularity = fc.constantFrom("s", "ms", "us", "ns");
     fc.assert(
       fc.property(

@@ -5,7 +5,7 @@ import type { CapturedRequest } from "../../../src/signature/identify/candidates
 import { arbitraryTrial, NOW, sign, verifierOf } from "../../support/signing/schemeTrials.ts";
 import type { Trial } from "../../support/signing/schemeTrials.ts";
 
-/** The request with one character or byte changed in what the scheme signs, one for each place. */
+/** The request with one character or byte changed in a signed part, once for each place. */
 function changeEach({ scheme }: Trial, request: CapturedRequest): CapturedRequest[] {
   const bodies = [0, request.body.length - 1].map((at) => {
     const body = Buffer.from(request.body);
@@ -22,7 +22,7 @@ function changeEach({ scheme }: Trial, request: CapturedRequest): CapturedReques
   return [...bodies, { ...request, body: Buffer.concat([request.body, Buffer.from(" ")]) }, ...headers];
 }
 
-it("any scheme of the model signs what it verifies, and no change of what is signed verifies", () => {
+it("any scheme of the model verifies what it signs, and no change of a signed part verifies", () => {
   fc.assert(
     fc.property(arbitraryTrial(ALGORITHM_NAMES), (trial) => {
       const request = sign(trial);

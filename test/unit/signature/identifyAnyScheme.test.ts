@@ -7,7 +7,7 @@ import { arbitraryTrial, KEY, NOW, sign, verifierOf } from "../../support/signin
 import type { Trial } from "../../support/signing/schemeTrials.ts";
 import { ENDPOINT_URL, makeSecrets } from "../../support/signing/signing.ts";
 
-/** A time with colons and a point beside the signature, which can be cut in many ways. */
+/** A time with colons and a point next to the signature, which can be split in many ways. */
 const DATED: Trial = {
   scheme: loadScheme(
     JSON.stringify({
@@ -24,7 +24,7 @@ const DATED: Trial = {
   body: Buffer.from('{"value":[]}'),
 };
 
-it("any scheme of the model is found from two requests, by a scheme that verifies a third", () => {
+it("any scheme of the model is identified from two requests, as one that verifies a third", () => {
   fc.assert(
     fc.property(arbitraryTrial(["hmac-sha256", "hmac-sha512", "hmac-sha1"]), (trial) => {
       const others = ['{"second":2}', '{"third":3}'].map((text) => ({ ...trial, body: Buffer.from(text) }));

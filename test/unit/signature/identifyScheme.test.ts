@@ -16,7 +16,7 @@ function capture(scheme: Scheme, options: { signedAt?: number; body?: Buffer; id
   const { signing, verifying } = makeSecrets(scheme, KEY);
   const { body = BODY, signedAt = NOW, id = "evt_1" } = options;
   const request = captureSigned(scheme, signing, { id, body, nowSeconds: signedAt });
-  // The address that is signed is the one that is called.
+  // The signed address is the called one.
   const signsQuery = scheme.form === "template" && scheme.signed.includes("?bodySHA256=");
   const target = signsQuery ? `${request.target}?bodySHA256=${hash("sha256", body)}` : request.target;
   return { request: { ...request, target }, secret: verifying };
@@ -38,7 +38,7 @@ describe("identifying a scheme", () => {
     expect(found.matches.map(({ setting }) => setting)).toEqual([preset]);
   });
 
-  it.each(Object.keys(PRESETS))("describes %s under headers of another name", (preset) => {
+  it.each(Object.keys(PRESETS))("identifies %s under headers with other names", (preset) => {
     const known = templateScheme(preset);
     const renamed: Scheme = {
       ...known,
@@ -56,13 +56,13 @@ describe("identifying a scheme", () => {
     expect(verifies(best?.setting ?? "", later)).toBe(true);
   });
 
-  it("finds another digest and another format of the secret than the preset's", () => {
+  it("finds a digest and a secret format that differ from the preset's", () => {
     const scheme = { ...templateScheme("github"), algorithm: "hmac-sha512", secretFormat: "hex" } as const;
     const [best] = identify(capture(scheme)).matches;
     expect(loadScheme(best?.setting ?? "")).toEqual(scheme);
   });
 
-  it("tells the age of a request however old it is, on both sides of the tolerance", () => {
+  it("reports the age of a request however old it is, within and beyond the tolerance", () => {
     const scheme = loadScheme("stripe");
     for (const ageSeconds of [0, 299, 301, 86_400 * 30, -40]) {
       const [best] = identify(capture(scheme, { signedAt: NOW - ageSeconds })).matches;
@@ -70,7 +70,7 @@ describe("identifying a scheme", () => {
     }
   });
 
-  it("reads the unit of a signed time from its text", () => {
+  it("infers the unit of a signed time from its text", () => {
     for (const unit of ["s", "ms", "iso", "http"] as const) {
       const scheme: Scheme = { ...templateScheme("slack"), timestamp: { header: "x-sent-time", unit } };
       const [best] = identify(capture(scheme, { signedAt: NOW - 90 })).matches;
@@ -79,7 +79,7 @@ describe("identifying a scheme", () => {
     }
   });
 
-  it("proves on a second request what the first one shows, and drops what does not hold", () => {
+  it("verifies the first request's candidates on a second one, and drops those that fail", () => {
     const scheme = templateScheme({
       header: "x-sig",
       encoding: "base64",
@@ -97,10 +97,10 @@ describe("identifying a scheme", () => {
     expect(prove(stranger).matches).toEqual([]);
   });
 
-  it("names the fields it looked at when nothing fits", () => {
+  it("names the fields that it searched when nothing fits", () => {
     const noisy = capture(loadScheme("github"));
     const { host, "x-hub-signature-256": signature } = noisy.request.headersDistinct;
-    // With few headers the search ends soon.
+    // With few headers, the search is short.
     const headersDistinct = { host, "x-hub-signature-256": signature };
     const taken = { ...noisy, request: { ...noisy.request, headersDistinct } };
     expect(identify({ ...taken, secret: "another secret" })).toMatchObject({
@@ -111,7 +111,7 @@ describe("identifying a scheme", () => {
     expect(identify({ ...taken, request: changed }).matches).toEqual([]);
   });
 
-  it("finds what signs the endpoint's address only when the address is given", () => {
+  it("finds a scheme that signs the endpoint's address only when the address is given", () => {
     const taken = capture(loadScheme("square"));
     expect(
       identifyScheme({ requests: [taken.request], secret: taken.secret, nowSeconds: NOW }).matches,
@@ -119,7 +119,7 @@ describe("identifying a scheme", () => {
     expect(identify(taken).matches).toMatchObject([{ setting: "square", signsUrl: true }]);
   });
 
-  it("never says yes to an unsigned request or an empty secret", () => {
+  it("never accepts an unsigned request or an empty secret", () => {
     const unsigned = {
       target: undefined,
       headersDistinct: { host: ["shop.example"], "x-request-id": ["r-1"] },

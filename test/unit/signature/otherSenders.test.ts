@@ -44,7 +44,7 @@ describe("SendGrid, ECDSA", () => {
   const publicKey = pair.publicKey.export({ format: "der", type: "spki" }).toString("base64");
   const privateKey = pair.privateKey.export({ format: "der", type: "pkcs8" }).toString("base64");
 
-  it("has its published event accepted", () => {
+  it("verifies its published event", () => {
     const event = {
       email: "hello@world.com",
       event: "dropped",
@@ -72,7 +72,7 @@ describe("SendGrid, ECDSA", () => {
     );
   });
 
-  it("and its own library accepts what is signed here", () => {
+  it("signs so that its own library verifies", () => {
     const headers = makeSigner({ scheme: loadScheme("sendgrid"), secret: privateKey })({
       id: "",
       body: BODY,
@@ -102,7 +102,7 @@ describe("Twilio, the address with a hash of the body", () => {
     url,
   };
 
-  it("verifies, and not with another body, address or digest", () => {
+  it("verifies, but not with another body, address or digest", () => {
     const headers = makeSigner({ scheme: loadScheme("twilio"), secret: sent.secret, url })({
       id: "",
       body,
@@ -113,7 +113,7 @@ describe("Twilio, the address with a hash of the body", () => {
     expect(verdictOn({ ...sent, headers, url: `${url}?foo=1` })).toEqual(refused("signature_mismatch"));
   });
 
-  it("has the published signature of an address with parameters accepted", () => {
+  it("verifies the published signature of an address with parameters", () => {
     const published = {
       ...sent,
       secret: "12345",
@@ -125,7 +125,7 @@ describe("Twilio, the address with a hash of the body", () => {
   });
 });
 
-describe("JSON Web Tokens with a hash of the body, made by jose", () => {
+describe("JSON Web Tokens with a hash of the body, created by jose", () => {
   const secret = "a shared secret of many bytes, 42";
   const scheme = {
     form: "jwt",
@@ -141,7 +141,7 @@ describe("JSON Web Tokens with a hash of the body, made by jose", () => {
   const verdict = async (made: Promise<string>, fields: object = {}, body = BODY) =>
     verdictOn({ scheme: { ...scheme, ...fields }, secret, headers: { "X-Signature-JWT": await made }, body });
 
-  it("verify, and not with another body, time, algorithm or key", async () => {
+  it("verify, but not with another body, time, algorithm or key", async () => {
     expect(await verdict(token({}))).toEqual(accepted);
     expect(await verdict(token({}), {}, Buffer.from("{}"))).toEqual(refused("body_mismatch"));
     expect(await verdict(token({ request_body_sha256: 7 }))).toEqual(refused("body_mismatch"));
@@ -155,7 +155,7 @@ describe("JSON Web Tokens with a hash of the body, made by jose", () => {
     );
   });
 
-  it("are refused that name no algorithm, or take a public key for a shared secret", () => {
+  it("are refused when they name no algorithm, or use a public key as a shared secret", () => {
     const claims = Buffer.from(
       JSON.stringify({ iat: NOW, request_body_sha256: hash("sha256", BODY, "base64") }),
     ).toString("base64url");
@@ -186,7 +186,7 @@ describe("JSON Web Tokens with a hash of the body, made by jose", () => {
 });
 
 describe("HTTP Message Signatures, RFC 9421", () => {
-  it("has the example of appendix B.2.6 accepted, whose body it does not cover, only where that is asked for", () => {
+  it("verifies the example of appendix B.2.6, which does not cover the body, only if that is allowed", () => {
     // The key of appendix B.1.4, and the signature of the request of B.2; the covered components lack Content-Digest.
     const key = "MCowBQYDK2VwAyEAJrQLj5P/89iXES9+vFgrIy29clF9CC/oPPsw3c5D0bs=";
     const headers = {
@@ -210,7 +210,7 @@ describe("HTTP Message Signatures, RFC 9421", () => {
       query: "param=Value&Pet=dog",
       now: 1_618_884_475,
     };
-    // Nothing but the content digest keeps a body from being exchanged, so the scheme cannot do without it.
+    // Only the content digest prevents an exchange of the body, so the scheme requires it.
     expect(verdictOn(sent)).toEqual(refused("signature_malformed"));
   });
 
@@ -251,7 +251,7 @@ describe("HTTP Message Signatures, RFC 9421", () => {
   };
   const all = ["@method", "@target-uri", "content-type", "content-digest"];
 
-  it("verify when the library has made them, and not with anything changed", async () => {
+  it("verify when the library created them, but not after any change", async () => {
     const headers = await signTheirs(all);
     const sent = { scheme, secret, headers, query: "a=1" };
     expect(verdictOn(sent)).toEqual(accepted);
@@ -269,7 +269,7 @@ describe("HTTP Message Signatures, RFC 9421", () => {
     }
   });
 
-  it("must cover what the scheme asks for, and not be over", async () => {
+  it("must cover what the scheme requires, and not be expired", async () => {
     const sent = { scheme, secret, query: "a=1" };
     expect(verdictOn({ ...sent, headers: await signTheirs(["@method", "content-digest"]) })).toEqual(
       refused("signature_malformed"),
@@ -314,7 +314,7 @@ describe("secrets without a signature", () => {
     acceptUnsignedBodies: true,
   };
 
-  it("are compared, behind a warning", () => {
+  it("are compared, with a warning", () => {
     const verifier = loadVerifier({ scheme: loadScheme(JSON.stringify(scheme)), secrets: [secret] });
     expect(verifier.warnings.join()).toMatch(/does not sign the body/);
     expect(verdictOn({ scheme, secret, headers: { Authorization: basic } })).toEqual(accepted);
@@ -335,7 +335,7 @@ describe("secrets without a signature", () => {
   });
 });
 
-describe("keys of a pair", () => {
+describe("public keys", () => {
   const kinds = ["ecdsa-p256-sha256", "ecdsa-p384-sha384", "ed25519", "rsa-sha256"] as const;
   it.each(kinds)("of another kind than %s, private or too short ones are refused", (algorithm) => {
     const scheme = loadScheme(JSON.stringify({ header: "x-sig", algorithm, secretFormat: "spki" }));

@@ -24,9 +24,9 @@ interface Vector {
   readonly valid: boolean;
 }
 
-/** Suites beside the checkout, not in it. */
+/** Suites next to the checkout, not in it. */
 const FOLDER = path.resolve(import.meta.dirname, "../../../../shared/vectors/signatures");
-/** Suites that were counted once and can be put there: of several senders, and of C2SP/wycheproof. */
+/** Suites that were counted once and can be put there: of several senders and of C2SP/wycheproof. */
 const ABSENT = ["providers.json", "wycheproof.json"].filter((name) => !existsSync(path.join(FOLDER, name)));
 /** The share of the requests that must be identified. */
 const GOAL = 0.95;
@@ -167,7 +167,7 @@ describe("valid requests of public suites", () => {
         secret,
       })),
     );
-    // Whatever is found verifies the request; how often something is found is counted below.
+    // Every scheme found verifies the request; the test below counts how often one is found.
     for (const { setting, secret } of found) {
       const { verify } = loadVerifier({ scheme: loadScheme(setting), secrets: [secret] });
       expect(verify({ ...request, nowSeconds: now })).toMatchObject({ valid: true });

@@ -67,7 +67,7 @@ const EXTRA = [
   '{"header":"x-sig","signed":"{body}|{url}|{timestamp}|{id}","timestamp":{"header":"x-at","unit":"ms"},"idHeader":"x-id"}',
 ];
 
-describe.each([...Object.keys(PRESETS), ...EXTRA])("what is signed by %s", (preset) => {
+describe.each([...Object.keys(PRESETS), ...EXTRA])("a request signed by %s", (preset) => {
   const scheme = templateScheme(preset.startsWith("{") ? (JSON.parse(preset) as object) : preset);
   const field = scheme.header ?? "";
   const anything = fc.record({

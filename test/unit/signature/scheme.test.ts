@@ -10,7 +10,7 @@ const load = (fields: object) => loadScheme(JSON.stringify(fields));
 const timestamped = { header: "x-sig", signed: "{timestamp}.{body}", timestamp: { header: "x-time" } };
 const listed = { header: "x-sig", separator: ",", signed: "{timestamp}.{body}" };
 
-it("fills in what a scheme leaves out", () => {
+it("adds the defaults of a scheme", () => {
   expect(load({ header: "X-Sig" })).toEqual({
     form: "template",
     algorithm: "hmac-sha256",
@@ -29,11 +29,11 @@ it("fills in what a scheme leaves out", () => {
   });
 });
 
-it("reads every preset by its name, spaces around it ignored", () => {
+it("accepts every preset by its name, ignoring spaces around it", () => {
   for (const name of Object.keys(PRESETS)) expect(loadScheme(` ${name}\n`)).toHaveProperty("header");
 });
 
-it("names the presets when a name is unknown, even one that every object has", () => {
+it("lists the presets when a name is unknown, even a name that every object has", () => {
   for (const name of ["strip", "constructor", "__proto__", ""]) {
     expect(() => loadScheme(name)).toThrow(ConfigurationError);
   }
@@ -168,16 +168,16 @@ describe("refuses a scheme", () => {
     expect(() => load(fields)).toThrow(message);
   });
 
-  it("that starts like JSON but is none", () => {
+  it("that starts like JSON but is not", () => {
     expect(() => loadScheme("{header: x-sig}")).toThrow("starts like JSON");
   });
 
-  it("and names all its problems at once", () => {
+  it("and lists all its problems together", () => {
     expect(checkScheme('{"header":"x-sig","signed":"{id}{timestamp}"}', [])).toHaveLength(3);
   });
 });
 
-it("takes a tolerance of a second and of a day", () => {
+it("accepts a tolerance of a second and of a day", () => {
   for (const toleranceSeconds of [1, 86_400]) {
     expect(load({ ...timestamped, toleranceSeconds })).toMatchObject({ toleranceSeconds });
   }
@@ -218,15 +218,15 @@ describe("secrets", () => {
     expect(problemsOf(scheme, secrets).join("\n")).toMatch(message);
   });
 
-  it("refuses to verify without any", () => {
+  it("are required to verify", () => {
     expect(() => loadVerifier({ scheme: loadScheme("github"), secrets: [] })).toThrow("there is no secret");
   });
 
-  it("never shows one in a problem", () => {
+  it("are never shown in a problem", () => {
     expect(problemsOf(hexScheme, ["canary!", "canary!"]).join("\n")).not.toContain("canary");
   });
 
-  it("warns of a key under 16 bytes, counted after decoding", () => {
+  it("cause a warning under 16 bytes, counted after decoding", () => {
     const warningsOf = (scheme: string, secret: string) =>
       loadVerifier({ scheme: loadScheme(scheme), secrets: [secret] }).warnings;
     expect(warningsOf("github", SECRET.slice(0, 16))).toEqual([]);
@@ -238,7 +238,7 @@ describe("secrets", () => {
     expect(warningsOf("svix", "whsec_plJ3nmyCDGBKInavdOK15jsl")).toEqual([]);
   });
 
-  it("takes the reference libraries' own secrets, which lack padding and hold stray bits", () => {
+  it("may lack padding and have stray bits, like those of the reference libraries", () => {
     for (const secret of ["MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaS", "MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSwBr"]) {
       for (const scheme of ["standard-webhooks", "svix"]) {
         expect(problemsOf(scheme, [secret, `whsec_${secret}`.slice(0, -1)])).toEqual([]);
@@ -246,7 +246,7 @@ describe("secrets", () => {
     }
   });
 
-  it("takes a secret in its compatibility form where the sender does so", () => {
+  it("are accepted in their compatibility form if the sender does so", () => {
     const twin = (text: string) => ["sécret ﬁ, long enough", text.normalize("NFKD")];
     expect(problemsOf("easypost", twin("sécret ﬁ, long enough")).join()).toMatch(
       /secret 2 is the same as secret 1/,
@@ -254,13 +254,13 @@ describe("secrets", () => {
     expect(problemsOf("github", twin("sécret ﬁ, long enough"))).toEqual([]);
   });
 
-  it("are distinguished from the scheme: without any, only the scheme is checked", () => {
+  it("are optional: without any, only the scheme is checked", () => {
     expect(checkScheme("github", [])).toEqual([]);
     expect(checkScheme("github", [SECRET])).toEqual([]);
   });
 });
 
-it("refuses a scheme that signs the address when none is configured, or it is none", () => {
+it("refuses a scheme that signs the address when none is configured, or an invalid one", () => {
   const scheme = loadScheme("square");
   expect(() => loadVerifier({ scheme, secrets: [SECRET] })).toThrow("no public address is configured");
   expect(() => loadVerifier({ scheme, secrets: [SECRET], url: "https://é" })).toThrow("is not an address");

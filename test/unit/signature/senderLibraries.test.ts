@@ -13,7 +13,7 @@ import { loadVerifier } from "../../../src/signature/verifier.ts";
 import { ENDPOINT_URL } from "../../support/signing/signing.ts";
 
 const NOW = 1_790_000_000;
-/** Draws of secret and requests for each sender. */
+/** Random secrets and requests for each sender. */
 const DRAWS = 20;
 
 interface Letter {
@@ -23,7 +23,7 @@ interface Letter {
 }
 
 interface Sender {
-  /** The preset that must be found; null where no preset is it, and its fields must be. */
+  /** The preset to identify; null when there is none, and its fields must be identified. */
   readonly preset: string | null;
   readonly secretOf: (bytes: Uint8Array) => string;
   readonly sign: (letter: Letter, secret: string) => Promise<Record<string, string>> | Record<string, string>;
@@ -33,7 +33,7 @@ const base64 = (bytes: Uint8Array) => Buffer.from(bytes).toString("base64");
 const secretText = (bytes: Uint8Array) => `secret ${base64(bytes)}`;
 const sha256 = (text: string) => createHash("sha256").update(text);
 
-/** Requests as the senders' own libraries sign them. */
+/** Requests signed by the senders' own libraries. */
 const SENDERS: Readonly<Record<string, Sender>> = {
   standardwebhooks: {
     preset: "standard-webhooks",

@@ -9,7 +9,7 @@ const makeSecret = () => `whsec_${randomBytes(24).toString("base64")}`;
 const { d = "", x = "" } = generateKeyPairSync("ed25519").privateKey.export({ format: "jwk" });
 const toBase64 = (base64url: string) => Buffer.from(base64url, "base64url").toString("base64");
 
-it("signs with each secret, so that whoever holds one of them accepts the message", () => {
+it("signs with each secret, so that a receiver with one of them accepts the message", () => {
   const [older, newer] = [makeSecret(), makeSecret()];
   const sign = makeStandardSigner([newer, `whsk_${toBase64(d)}`, older]);
   const body = Buffer.from('{"type":"order.changed"}');

@@ -28,7 +28,7 @@ const mac = (
 ) => createHmac(algorithm, secret).update(text).digest(encoding);
 const upper = (text: string) => text.toUpperCase();
 
-/** How senders write requests, in headers that no preset has. Signed by hand: none of our own code is in here. */
+/** Requests of senders, with headers that no preset has. Signed by hand, without our own code. */
 const SENDERS: Record<string, (letter: Letter) => Written> = {
   "t and v0": ({ body, at }) => ({ headers: { "x-courier-proof": `t=${at},v0=${mac(`${at}.${body}`)}` } }),
   "sha1 in X-Hub-Signature": ({ body }) => ({

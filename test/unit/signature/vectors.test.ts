@@ -22,7 +22,7 @@ interface Vector {
   configError?: boolean;
 }
 
-/** Public test vectors of Standard Webhooks, Svix and Convoy; they lie beside the checkout, not in it. */
+/** Public test vectors of Standard Webhooks, Svix and Convoy, which are next to the checkout, not in it. */
 const FOLDER = path.resolve(import.meta.dirname, "../../../../shared/vectors");
 const FILES = { "standard-webhooks.json": 28, "convoy-shared.json": 17 };
 const present = existsSync(FOLDER);
@@ -32,7 +32,7 @@ const readJson = (...names: string[]) =>
 
 const ABSENT = `The public signature vectors DID NOT RUN: there is no folder ${FOLDER}.\n`;
 
-it("finds the public vectors, or says on stderr that they did not run", () => {
+it("finds the public vectors, or reports on stderr that they did not run", () => {
   if (!present) process.stderr.write(ABSENT);
   expect(present ? readdirSync(path.join(FOLDER, "signatures")) : Object.keys(FILES)).toEqual(
     expect.arrayContaining(Object.keys(FILES)),
@@ -72,7 +72,7 @@ function outcomeOf(load: () => Verifier, request: SignedRequest): object {
 }
 
 describe.runIf(present)("the presets", () => {
-  it("are those that were drawn up from the senders' own documents, and some more", () => {
+  it("include those written from the senders' own documents", () => {
     const drafted = present ? (readJson("presets.json") as Record<string, object>) : {};
     const expected = Object.entries(drafted).map(
       ([name, fields]) => [name, loadScheme(JSON.stringify(fields))] as const,
@@ -81,7 +81,7 @@ describe.runIf(present)("the presets", () => {
     const { outpost, easypost, "hmac-hex": plain, sendgrid, twilio, ...others } = ours;
     const { outpost: outpostBefore, easypost: easypostBefore, ...drawnUp } = Object.fromEntries(expected);
     expect(others).toEqual(drawnUp);
-    // The document draws up one signature; the sender lists several behind one prefix.
+    // The document describes one signature; the sender lists several after one prefix.
     expect(outpost).toEqual({ ...outpostBefore, prefixOn: "first" });
     expect(easypost).toEqual({ ...easypostBefore, secretFormat: "utf8-nfkd" });
     expect(plain).toEqual(loadScheme('{"header":"X-Signature"}'));

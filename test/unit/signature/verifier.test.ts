@@ -44,17 +44,17 @@ const good = hex(SECRETS[0]!, BODY);
 const accepted = (secretIndex = 0, id: string | null = null) => ({ valid: true, secretIndex, id });
 const refused = (reason: string) => ({ valid: false, reason });
 
-it("tells which secret it was", () => {
+it("returns the secret that matched", () => {
   expect(verifyWith(plain, { "x-sig": good })).toEqual(accepted(0));
   expect(verifyWith(plain, { "x-sig": hex(SECRETS[1]!, BODY) })).toEqual(accepted(1));
   expect(verifyWith(plain, { "x-sig": hex("another secret", BODY) })).toEqual(refused("signature_mismatch"));
 });
 
-it("tells the signed id", () => {
+it("returns the signed id", () => {
   expect(verifyWith(full, signFull("evt_1", String(NOW)))).toEqual(accepted(0, "evt_1"));
 });
 
-describe("takes a signature for exactly what it says", () => {
+describe("decodes a signature strictly", () => {
   it.each([
     ["hex in capitals", plain, good.toUpperCase(), true],
     ["hex and junk behind it", plain, `${good}zz`, false],
@@ -86,7 +86,7 @@ describe("takes a signature for exactly what it says", () => {
     expect(verifyWith(scheme, { "x-sig": signature }).valid).toBe(valid);
   });
 
-  it("the base64 of the other alphabet, wherever the two differ", () => {
+  it("refuses the other base64 alphabet, wherever the two differ", () => {
     let differing = 0;
     for (let count = 0; differing < 3; count += 1) {
       const body = Buffer.from(`body ${count}`);
@@ -99,7 +99,7 @@ describe("takes a signature for exactly what it says", () => {
     }
   });
 
-  it("base64 whose last character carries bits that decoding drops", () => {
+  it("refuses base64 whose last character has bits that decoding drops", () => {
     const signature = hmac(SECRETS[0]!, BODY).toString("base64");
     const alphabet = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const last = alphabet.indexOf(signature[42]!);
@@ -109,7 +109,7 @@ describe("takes a signature for exactly what it says", () => {
   });
 });
 
-describe("looks for the prefix before each signature", () => {
+describe("requires the prefix before each signature", () => {
   const wrong = hex("another secret", BODY);
   it.each([
     ["the good one first", `v0=${good},v0=${wrong}`, true],
@@ -124,7 +124,7 @@ describe("looks for the prefix before each signature", () => {
   });
 });
 
-it("looks at eight signatures and refuses more", () => {
+it("checks eight signatures and refuses more", () => {
   const wrong = Array.from({ length: 7 }, (_, index) => `v0=${hex(`secret ${index}`, BODY)}`);
   expect(verifyWith(list, { "x-sig": [...wrong, `v0=${good}`].join(",") })).toEqual(accepted());
   expect(verifyWith(list, { "x-sig": [...wrong, `v0=${good}`, `v0=${good}`].join(",") })).toEqual(
@@ -132,7 +132,7 @@ it("looks at eight signatures and refuses more", () => {
   );
 });
 
-describe("with public keys, whose every check takes milliseconds of a long body", () => {
+describe("with public keys, whose checks take milliseconds for a long body", () => {
   const { publicKey, privateKey } = generateKeyPairSync("ed25519");
   const base64 = (key: KeyObject, part: "x" | "d") =>
     Buffer.from(key.export({ format: "jwk" })[part]!, "base64url").toString("base64");
@@ -151,19 +151,19 @@ describe("with public keys, whose every check takes milliseconds of a long body"
     return verifier.verify({ headersDistinct, body: BODY, nowSeconds: NOW });
   };
 
-  it("looks at two signatures and refuses more", () => {
+  it("checks two signatures and refuses more", () => {
     expect(verify(1)).toEqual({ valid: true, secretIndex: 0, id: "evt_1" });
     expect(verify(2)).toEqual(refused("too_many_signatures"));
   });
 
-  it("says that long bodies are not for it; an HMAC has no such limit", () => {
+  it("refuses long bodies; an HMAC has no such limit", () => {
     expect(verifier.bodyBytesMax).toBe(131_072);
     const github = loadVerifier({ scheme: loadScheme("github"), secrets: SECRETS });
     expect(github.bodyBytesMax).toBe(Infinity);
   });
 });
 
-it("takes four secrets and refuses more: each costs a hash of the body", () => {
+it("accepts four secrets and refuses more: each costs a hash of the body", () => {
   const secrets = Array.from({ length: 5 }, (_, index) => `a secret that is number ${index}`);
   const load = (count: number) =>
     loadVerifier({ scheme: loadScheme("github"), secrets: secrets.slice(0, count) });
@@ -177,7 +177,7 @@ it("refuses a signature's header beyond 4096 characters", () => {
   expect(verifyWith(list, { "x-sig": header.padEnd(4_097, ",") })).toEqual(refused("signature_malformed"));
 });
 
-describe("wants each header exactly once", () => {
+describe("requires each header exactly once", () => {
   const headers = signFull("evt_1", String(NOW));
   it.each([
     ["signature", "x-sig"],
@@ -192,7 +192,7 @@ describe("wants each header exactly once", () => {
     expect(verifyWith(full, { ...others, [name]: "" })).toEqual(refused(`${role}_malformed`));
   });
 
-  it("and a timestamp within the signature's header too", () => {
+  it("and a timestamp within the signature's header, too", () => {
     const scheme = { ...list, signed: "{timestamp}.{body}", timestamp: { part: "t=" } };
     const signature = `v0=${hex(SECRETS[0]!, `${NOW}.${BODY.toString()}`)}`;
     expect(verifyWith(scheme, { "x-sig": `t=${NOW},${signature}` })).toEqual(accepted());
@@ -203,7 +203,7 @@ describe("wants each header exactly once", () => {
   });
 });
 
-describe("holds the time of signing against the clock", () => {
+describe("compares the signing time with the clock", () => {
   it.each([
     [300, true],
     [301, false],
@@ -241,7 +241,7 @@ describe("holds the time of signing against the clock", () => {
     expect(verifyWith(scheme, signFull("e", String(NOW)))).toEqual(refused("timestamp_outside_tolerance"));
   });
 
-  it("in ISO 8601, whose text is signed as it came", () => {
+  it("in ISO 8601, whose text is signed unchanged", () => {
     const scheme = { ...full, timestamp: { header: "x-time", unit: "iso" } };
     for (const time of ["2023-11-14T22:13:20Z", "2023-11-14T23:13:20.000+01:00"]) {
       expect(verifyWith(scheme, signFull("e", time), NOW + 300)).toEqual(accepted(0, "e"));
@@ -255,7 +255,7 @@ describe("holds the time of signing against the clock", () => {
   });
 });
 
-describe("refuses an id that could be cut elsewhere in the signed bytes", () => {
+describe("refuses an id that makes the signed bytes ambiguous", () => {
   it.each([
     ["evt.1", "id_malformed"],
     [".", "id_malformed"],
@@ -266,13 +266,13 @@ describe("refuses an id that could be cut elsewhere in the signed bytes", () => 
     expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(refused(reason));
   });
 
-  it("but takes one of 256 characters, and one in UTF-8 as Node hands it over", () => {
+  it("but accepts one of 256 characters, and one in UTF-8 as Node delivers it", () => {
     for (const id of ["e".repeat(256), Buffer.from("évt", "utf8").toString("latin1")]) {
       expect(verifyWith(full, signFull(id, String(NOW)))).toEqual(accepted(0, id));
     }
   });
 
-  it("where another character joins, only that one counts", () => {
+  it("where another character is the separator, only that one counts", () => {
     const scheme = loadScheme(JSON.stringify({ ...full, signed: "{id}:{timestamp}:{body}" }));
     const sign = makeSigner({ scheme, secret: SECRETS[0]! });
     const verify = (id: string) => verifyWith(scheme, sign({ id, body: BODY, nowSeconds: NOW }));
@@ -281,7 +281,7 @@ describe("refuses an id that could be cut elsewhere in the signed bytes", () => 
   });
 });
 
-it("signs bytes, not text: an invalid UTF-8 body and a byte order mark count as they are", () => {
+it("signs bytes, not text: an invalid UTF-8 body and a byte order mark are kept", () => {
   for (const body of [Buffer.from([0xff, 0xfe, 0x00]), Buffer.from("\uFEFF{}"), Buffer.alloc(0)]) {
     expect(verifyWith(plain, { "x-sig": hex(SECRETS[0]!, body) }, NOW, body)).toEqual(accepted());
   }
@@ -291,7 +291,7 @@ it("signs bytes, not text: an invalid UTF-8 body and a byte order mark count as 
   );
 });
 
-it("puts what the template holds behind the body behind the body", () => {
+it("appends what the template has after the body", () => {
   const scheme = { header: "x-sig", signed: "a{body}b{timestamp}", timestamp: { header: "x-time" } };
   const signature = hex(SECRETS[0]!, `a${BODY.toString()}b${NOW}`);
   expect(verifyWith(scheme, { "x-sig": signature, "x-time": String(NOW) })).toEqual(accepted());

@@ -13,7 +13,7 @@ const spaced = fc
   .map(([value, indent]) => JSON.stringify(value, null, indent));
 
 describe("the raw scan", () => {
-  it("cuts an object into members that parse to what the whole parses to", () => {
+  it("splits an object into members that parse to the same values", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), json), fc.constantFrom("", " ", "\t", 2), (value, indent) => {
         const text = JSON.stringify(value, null, indent);
@@ -23,7 +23,7 @@ describe("the raw scan", () => {
     );
   });
 
-  it("cuts an array into elements whose texts stand in it as they are", () => {
+  it("splits an array into elements with unchanged texts", () => {
     fc.assert(
       fc.property(fc.array(spaced), (texts) => {
         expect(rawElements(` [${texts.join(" , ")}] `)).toEqual(texts);
@@ -31,7 +31,7 @@ describe("the raw scan", () => {
     );
   });
 
-  it("takes the last of a repeated key, as JSON.parse does", () => {
+  it("uses the last of a repeated key, as JSON.parse does", () => {
     const text = '{"a":1, "b":2, "a" : 3}';
     expect(rawMember(text, "a")).toBe("3");
     expect(JSON.parse(text)).toMatchObject({ a: 3 });
@@ -44,19 +44,19 @@ describe("the raw scan", () => {
     expect(rawElements(rawMember(text, "data")!)).toEqual(['{"x":"]"}', "2"]);
   });
 
-  it("keeps long numbers and drops one member when asked", () => {
+  it("keeps long numbers and drops one member on request", () => {
     const text = '{ "request_id" : "req_1", "big": 12345678901234567890, "x":1.50 }';
     expect(withoutMember(text, "request_id")).toBe('{"big":12345678901234567890,"x":1.50}');
   });
 
-  it("throws instead of running on when the text is not JSON", () => {
+  it("throws when the text is not JSON", () => {
     expect(() => rawMembers('{"a":"')).toThrow(TypeError);
     expect(() => rawElements('[{"a":')).toThrow(TypeError);
   });
 });
 
 describe("canonicalJson", () => {
-  it("is the same for any order of keys and any white space, and parses to the same value", () => {
+  it("is the same for any key sequence and white space, and parses to the same value", () => {
     fc.assert(
       fc.property(fc.dictionary(fc.string(), json), (value) => {
         const reversed = Object.fromEntries(Object.entries(value).reverse());
@@ -66,7 +66,7 @@ describe("canonicalJson", () => {
     );
   });
 
-  it("tells different values apart", () => {
+  it("distinguishes different values", () => {
     fc.assert(
       fc.property(json, json, (left, right) => {
         const same =
@@ -77,7 +77,7 @@ describe("canonicalJson", () => {
     );
   });
 
-  it("gives up at its depth, not at the end of the stack", () => {
+  it("fails at its depth limit, not at the end of the stack", () => {
     const nested = (depth: number) => JSON.parse("[".repeat(depth) + "]".repeat(depth)) as unknown;
     expect(canonicalJson(nested(JSON_DEPTH_MAX))).toBeDefined();
     expect(canonicalJson(nested(JSON_DEPTH_MAX + 2))).toBeUndefined();
@@ -88,7 +88,7 @@ describe("canonicalJson", () => {
 describe("readSnapshot", () => {
   const read = (order: object) => readSnapshot(JSON.stringify(order), order);
 
-  it("reads the fields of the spec, whatever else is there", () => {
+  it("reads the fields of the spec and ignores others", () => {
     const order = makeOrder({
       reference: "R1",
       updatedAt: at(1),
@@ -101,7 +101,7 @@ describe("readSnapshot", () => {
     });
   });
 
-  it("needs only reference and updatedAt, and reads null for what is missing or of another type", () => {
+  it("requires only reference and updatedAt, and reads null for a missing or wrongly typed field", () => {
     const { fields } = read({
       reference: "R1",
       updatedAt: at(1),
@@ -141,7 +141,7 @@ describe("readSnapshot", () => {
     expect(() => read(order)).not.toThrow(/5550100/);
   });
 
-  it("gives the same hash for a single order as for the same order in a list", () => {
+  it("computes the same hash for an order alone and in a list", () => {
     const order = makeOrder({ reference: "R1", updatedAt: at(1) });
     const single = readOrderResponse(JSON.stringify({ request_id: "req_1", ...order }));
     expect(single.hash).toBe(read(order).hash);
@@ -150,7 +150,7 @@ describe("readSnapshot", () => {
 });
 
 describe("readPage", () => {
-  it("keeps each element's text and value side by side", () => {
+  it("keeps each element's text and value", () => {
     const text =
       '{"data":[ {"reference":"A", "n": 1.0}, null ],"hasMore":false,"limit":50,"offset":0,"request_id":"r"}';
     expect(readPage(text)).toEqual({
