@@ -10,7 +10,7 @@ export async function buildProgram(): Promise<void> {
   await promisify(execFile)("npm", ["run", "--silent", "build"], { cwd: ROOT });
 }
 
-/** What the Procfile starts a web process with. */
+/** The Procfile's options for a web process. */
 export async function readNodeOptions(): Promise<string[]> {
   const procfile = await readFile(path.join(ROOT, "Procfile"), "utf8");
   const [, options] = /^web: .*node (.+) dist\/cli\/main\.js web$/m.exec(procfile) ?? [];

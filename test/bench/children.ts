@@ -4,7 +4,7 @@ import path from "node:path";
 /** A process of the bench that answers one order at a time. */
 export interface Child {
   readonly pid: number;
-  /** What the process says of itself once it is ready. */
+  /** The message that the process sends once it is ready. */
   readonly greeting: unknown;
   readonly ask: <Answer>(order: object) => Promise<Answer>;
   readonly stop: () => Promise<void>;
@@ -14,22 +14,22 @@ interface ChildOptions {
   readonly args?: readonly string[];
   readonly env?: Record<string, string>;
   /**
-   * By default those of the script in package.json: what the roles are started with, and a loader that leaves the code
-   * as the build does. tsx wraps every inner function to keep its name, which costs a receiver a quarter of its speed.
+   * By default those of the script in package.json: the options of the roles, and a loader that leaves the code like the
+   * build. tsx wraps every inner function to keep its name, which costs a receiver a quarter of its speed.
    */
   readonly nodeOptions?: readonly string[];
 }
 
 /**
- * Starts a generator of load, with room for all that it has prepared: a pause of its own would end in a burst, and be
- * taken for one of who receives it.
+ * Starts a load generator with memory for everything that it prepares: its own pauses would cause bursts and look like
+ * pauses of the receiver.
  */
 export function startLoad(): Promise<Child> {
   const nodeOptions = ["--max-semi-space-size=64", "--expose-gc", "--import", "ts-blank-space/register"];
   return startChild("load.ts", { nodeOptions });
 }
 
-/** Starts a script of this folder as a process of its own; resolves when it has sent its first message. */
+/** Starts a script of this folder as a separate process; resolves when it has sent its first message. */
 export async function startChild(
   script: string,
   { args = [], env = {}, nodeOptions = process.execArgv }: ChildOptions = {},
@@ -37,7 +37,7 @@ export async function startChild(
   const { PATH = "", HOME = "", TMPDIR = "/tmp" } = process.env;
   const child = fork(path.join(import.meta.dirname, "processes", script), [...args], {
     execArgv: [...nodeOptions],
-    // None of the machine's own settings.
+    // Without the machine's own settings.
     env: { PATH, HOME, TMPDIR, ...env },
     serialization: "advanced",
     stdio: ["ignore", "ignore", "inherit", "ipc"],

@@ -19,7 +19,7 @@ export interface ComparedFigure {
   /** Medians over the rounds. */
   readonly before: number;
   readonly now: number;
-  /** `now` to `before`, round by round. */
+  /** `now` divided by `before`, round by round. */
   readonly ratio: { readonly min: number; readonly median: number; readonly max: number };
 }
 
@@ -31,7 +31,7 @@ export interface ComparedFigure {
  */
 export async function compareVersions(ref: string, sections: readonly string[]): Promise<ComparedFigure[]> {
   const folder = await mkdtemp(path.join(tmpdir(), "order-mirror-compare-"));
-  // An older program's embedded Postgres runs under an account that must reach the modules below it.
+  // An older program's embedded Postgres runs under an account that must be able to read its modules.
   await chmod(folder, 0o755);
   const former = path.join(folder, "former");
   try {

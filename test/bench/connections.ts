@@ -1,11 +1,11 @@
 import { connect } from "node:net";
 import type { Socket } from "node:net";
 
-/** Keep-alive connections that carry one request at a time each. */
+/** Keep-alive connections, each with one request at a time. */
 export interface Connections {
   /**
-   * Sends a whole request on the next free connection; resolves with the answer's status, and rejects when the
-   * connection ends before the answer does, or all are closed.
+   * Sends a complete request on the next free connection. Resolves with the answer's status; rejects when the connection
+   * ends before the answer, or when all are closed.
    */
   readonly send: (request: Buffer) => Promise<number>;
   readonly close: () => void;
@@ -18,8 +18,8 @@ interface Waiting {
 }
 
 /**
- * A client that costs a tenth of `node:http`'s, which takes a core for some 15,000 requests per second: it would be the
- * limit of what it measures. It knows what a Node server answers, and no more of HTTP.
+ * A client that costs a tenth of `node:http`, which uses a core for some 15,000 requests per second and would limit the
+ * measurement. It supports only what a Node server answers.
  */
 export function openConnections({ url, count }: { url: string; count: number }): Connections {
   const { hostname, port } = new URL(url);
@@ -47,7 +47,7 @@ export function openConnections({ url, count }: { url: string; count: number }):
       if (at !== -1) idle.splice(at, 1);
       sendNext();
     });
-    // What comes of it is told by "close", which follows.
+    // The event "close" follows and reports the outcome.
     socket.on("error", () => undefined);
     return socket;
   }

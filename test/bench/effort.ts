@@ -3,10 +3,10 @@ const QUICK = process.argv.includes("--quick");
 
 const ASKED = process.argv.find((argument) => argument.startsWith("--runs="))?.slice("--runs=".length);
 
-/** Runs that count, in addition to the one that warms up. */
+/** Counted runs, in addition to the warm-up run. */
 export const RUNS = QUICK ? 1 : Number(ASKED ?? 5);
 
-/** An amount of work, or the part of it that --quick does. */
+/** An amount of work, or its part with --quick. */
 export function amount(units: number): number {
   return QUICK ? Math.ceil(units / 10) : units;
 }

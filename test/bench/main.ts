@@ -28,8 +28,8 @@ import { SERVER_SETTINGS, warmServer } from "./warmServer.ts";
 import { writeFigures } from "./writeFigures.ts";
 
 /**
- * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write]`: each figure as a ratio to its limit,
- * measured in the same run. --write puts them into docs/performance.md.
+ * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write]`: each figure as a ratio to its limit, measured in
+ * the same run. --write puts the figures into docs/performance.md.
  *
  * `npm run bench -- --compare REF [--section NAME]… [--runs=N] [--json] [--quick]`: the figures of this checkout and those of
  * the commit REF, measured in turn.

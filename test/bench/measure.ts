@@ -12,9 +12,9 @@ export interface Sample {
 
 export interface Subject {
   readonly name: string;
-  /** What is asked of it, in words; shown beside the figure. */
+  /** The target, in words; shown next to the figure. */
   readonly goal?: string;
-  /** Where it is not that of the comparison: then there is no ratio to the limit. */
+  /** Set if it differs from that of the comparison; then there is no ratio to the limit. */
   readonly unit?: string;
   readonly run: () => Promise<Sample>;
 }
@@ -26,23 +26,23 @@ export interface Figure {
   readonly value: { readonly min: number; readonly median: number; readonly max: number };
   readonly p50Ms: number | null;
   readonly p99Ms: number | null;
-  /** Median of the ratios to the limit, pair by pair; null for the limit itself, and where there is none. */
+  /** Median of the ratios to the limit, pair by pair; null for the limit itself, and without one. */
   readonly ofLimit: number | null;
   readonly goal: string | null;
 }
 
 export interface Comparison {
   readonly section: string;
-  /** Of the values, as `/s` or `ms`. */
+  /** Unit of the values, such as `/s` or `ms`. */
   readonly unit: string;
   readonly subjects: readonly Subject[];
-  /** What they are compared with; it runs in turn with them. */
+  /** The limit that they are compared with; it runs alternately with them. */
   readonly limit?: Subject;
 }
 
 /**
- * Runs the subjects and the limit in turn, once to warm up and then RUNS times, so that drift of the machine meets
- * all alike. Throws when a run had errors: such runs cannot be compared.
+ * Runs the subjects and the limit alternately, once to warm up and then RUNS times, so that drift of the machine affects
+ * all equally. Throws when a run had errors, because such runs cannot be compared.
  */
 export async function compare({ section, unit, subjects, limit }: Comparison): Promise<Figure[]> {
   const all = limit ? [...subjects, limit] : subjects;
@@ -90,13 +90,13 @@ export function median(values: readonly number[]): number {
   return quantile(values, 0.5);
 }
 
-/** The value that a share of `at` lies below; NaN for none. */
+/** The quantile at `at`, from 0 to 1; NaN without values. */
 export function quantile(values: readonly number[], at: number): number {
   const sorted = [...values].sort((left, right) => left - right);
   return sorted[Math.floor(sorted.length * at)] ?? Number.NaN;
 }
 
-/** Whole numbers from a hundred on, two digits behind the point below. */
+/** Whole numbers from a hundred on, two decimals below. */
 export function formatValue(value: number): string {
   return value >= 100 ? String(Math.round(value)) : String(Math.round(value * 100) / 100);
 }

@@ -5,12 +5,12 @@ export const ORDERS = amount(1_000_000);
 
 const FIRST_AT_SECONDS = 1_700_000_000;
 
-/** When the order of this number was last changed, in seconds since 1970; its pickup is ten minutes later. */
+/** When the order with this number last changed, in seconds since 1970; its pickup is ten minutes later. */
 export function timeOfOrder(number: number): number {
   return FIRST_AT_SECONDS + number;
 }
 
-/** Orders as a business has them: most delivered, the others spread; some 700 bytes each. */
+/** Orders as in a business: most delivered, the others in all statuses; some 700 bytes each. */
 export async function fillOrders(pool: Pool): Promise<void> {
   const batch = amount(100_000);
   for (let first = 1; first <= ORDERS; first += batch) {
@@ -28,6 +28,6 @@ export async function fillOrders(pool: Pool): Promise<void> {
     );
   }
   await pool.query("vacuum analyze mirror.orders");
-  // What is still to be written would else be written while others measure.
+  // Otherwise pending writes would happen during the measurement.
   await pool.query("checkpoint");
 }

@@ -3,7 +3,7 @@ import { promisify } from "node:util";
 
 const KILOBYTES_PER_MEGABYTE = 1_024;
 
-/** Resident memory of a process at this moment. Rejects when there is no such process. */
+/** Current resident memory of a process. Rejects when there is no such process. */
 export async function readMegabytes(pid: number): Promise<number> {
   const { stdout } = await promisify(execFile)("ps", ["-o", "rss=", "-p", String(pid)]);
   return Number(stdout.trim()) / KILOBYTES_PER_MEGABYTE;

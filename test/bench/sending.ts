@@ -1,4 +1,4 @@
-/** Timers are no finer; between two events of a slower pace there is one wake-up, and not one for each millisecond. */
+/** The resolution of timers. Between two events at a slower pace there is one wake-up, not one per millisecond. */
 const TICK_MS = 1;
 
 /** Each connection sends its next request when it has its answer. */
@@ -14,7 +14,7 @@ export async function sendInTurn(
   await Promise.all(Array.from({ length: connections }, connection));
 }
 
-/** Sends on time, whatever the answers do. */
+/** Sends on schedule, independent of the answers. */
 export async function sendAtPace(
   count: number,
   perSecond: number,

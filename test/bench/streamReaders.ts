@@ -1,7 +1,7 @@
 import { request } from "node:http";
 import type { IncomingMessage } from "node:http";
 
-/** Follows /v1/changes/stream with many readers, in a process of its own so that they do not take the server's time. */
+/** Follows /v1/changes/stream with many readers, in a separate process so that they do not use the server's time. */
 export type StreamOrder = OpenOrder | CountOrder;
 
 interface OpenOrder {
@@ -15,7 +15,7 @@ interface CountOrder {
   readonly count: number;
 }
 
-/** For each reader, when it had each change of the round, in milliseconds since 1970; 0 for one that never came. */
+/** For each reader, when it received each change of the round, in milliseconds since 1970; 0 for one that never arrived. */
 export interface StreamAnswer {
   readonly atMs: readonly Float64Array[];
 }
@@ -24,11 +24,11 @@ const PATIENCE_MS = 60_000;
 const LOOK_MS = 20;
 const EVENT_ID = /"eventId":"(evt_\d+_\d+)"/g;
 
-/** For each reader, when it had each event. */
+/** For each reader, when it received each event. */
 const seen: Map<string, number>[] = [];
 let closeAll: () => void = () => undefined;
 
-/** Opens the streams anew; resolves when every reader has the first bytes of its own. */
+/** Reopens the streams; resolves when every reader has its first bytes. */
 async function open({ base, readers }: OpenOrder): Promise<void> {
   closeAll();
   const requests = Array.from({ length: readers }, () =>

@@ -16,13 +16,13 @@ export interface UnderLoad {
 
 let rounds = 0;
 
-/** A number that no other round of this run has. */
+/** A number unique to this round of the run. */
 export function nextRound(): number {
   rounds += 1;
   return rounds;
 }
 
-/** Sends events and waits until each is in the mirror; one that never came counts as an error. */
+/** Sends events and waits until each is in the mirror; one that never arrives counts as an error. */
 export async function sendAndAwait(
   { load, web, worker }: UnderLoad,
   order: Pick<LoadOrder, "requests" | "perSecond" | "sources" | "eventsPerOrder">,

@@ -1,15 +1,15 @@
 import pg from "pg";
 import { amount } from "./effort.ts";
 
-/** 1.6 GB, for what is written between two checkpoints: 6.5 kB for an event from its first byte to the mirror. */
+/** 1.6 GB, for the writes between two checkpoints: 6.5 kB per event on its way to the mirror. */
 const FILES = amount(100);
 
-/** Settings of a server that has work to do; see docs/scaling.md. */
+/** Settings of a busy server; see docs/scaling.md. */
 export const SERVER_SETTINGS = ["min_wal_size=1024MB", "max_wal_size=8GB"] as const;
 
 /**
- * Brings a new server to where one is that has run for a while: its files of write-ahead log are there to be written
- * anew. A file that has yet to be made holds up all commits for some 50 ms, every 1.5 s at 2,000 events per second.
+ * Brings a new server to the state after running for a while, with write-ahead log files that can be reused. Creating such
+ * a file delays all commits for some 50 ms, every 1.5 s at 2,000 events per second.
  */
 export async function warmServer(url: string): Promise<void> {
   const client = new pg.Client({ connectionString: url });

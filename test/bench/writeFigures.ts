@@ -7,8 +7,8 @@ import type { Figure } from "./measure.ts";
 const FILE = path.resolve(import.meta.dirname, "../../docs/performance.md");
 
 /**
- * Puts the figures into docs/performance.md, in place of those between the marks of their section; sections that were
- * not measured keep what they have. Throws when a section has no marks there.
+ * Replaces the figures between the marks of their sections in docs/performance.md; sections that were not measured keep
+ * theirs. Throws when a section has no marks there.
  */
 export async function writeFigures(figures: readonly Figure[]): Promise<void> {
   let text = await readFile(FILE, "utf8");

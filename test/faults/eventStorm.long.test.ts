@@ -3,7 +3,7 @@ import { noteFigures, seed } from "../support/faults/extent.ts";
 import { startFaultWorld } from "../support/faults/faultWorld.ts";
 import type { FaultWorld } from "../support/faults/faultWorld.ts";
 import { at, makeEventBody } from "../support/mirror/orders.ts";
-import { makeRandom } from "../support/faults/random.ts";
+import { makeRandom, shuffle } from "../support/faults/random.ts";
 import { sendEvent } from "../support/signing/webhooks.ts";
 
 const EVENTS = 50_000;
@@ -32,10 +32,7 @@ it("50,000 shuffled events, 30 % of them twice, a fifth of one order, produce th
     deliveries.push(delivery);
     if (random() < DUPLICATES) deliveries.push(delivery);
   }
-  for (let last = deliveries.length - 1; last > 0; last -= 1) {
-    const other = Math.floor(random() * (last + 1));
-    [deliveries[last], deliveries[other]] = [deliveries[other]!, deliveries[last]!];
-  }
+  shuffle(deliveries, random);
   const acknowledged = new Set<string>();
   const startedMs = performance.now();
   let place = 0;

@@ -5,28 +5,29 @@ import { at, makeEventBody } from "../support/mirror/orders.ts";
 import { makeHead, openRaw } from "../support/http/rawHttp.ts";
 import { post, signHeaders, startReceiving } from "../support/signing/receiving.ts";
 import type { Receiving } from "../support/signing/receiving.ts";
-import { makeRandom, mutateBytes, mutateJson } from "./mutate.ts";
+import { makeRandom } from "../support/faults/random.ts";
+import { mutateBytes, mutateJson } from "./mutate.ts";
 import type { Random } from "./mutate.ts";
 
 const SENDERS = 16;
-/** Shots between two looks at the database. */
+/** Shots between two checks of the database. */
 const ROUND_SHOTS = 400;
-/** Stands in every body and header of an attack, so that a log line that repeats either is found. */
+/** Part of every body and header of an attack, so that a log line that repeats either is found. */
 const CANARY = "canary7f3a";
-/** Ends a head and fills a body that announce more than was sent: else most shots would wait for a time-out. */
+/** Ends a head and fills a body that announced more than was sent; otherwise most shots would wait for a time-out. */
 const FILLER = "\r\n".repeat(1_024);
-/** What an endpoint may say to nonsense; null is a connection closed without a word. */
+/** The allowed answers to invalid requests; null is a connection closed without an answer. */
 const ANSWERS_TO_NONSENSE = new Set([200, 400, 401, 404, 405, 408, 413, 415, 431, null]);
 
 export interface FuzzReport {
   readonly shots: number;
-  /** How many requests were answered with which status; `closed` without any. */
+  /** The number of requests by the status of the answer; `closed` for none. */
   readonly answers: Readonly<Record<string, number>>;
-  /** How many events were decided in which way. */
+  /** The number of events by decision. */
   readonly verdicts: Readonly<Record<string, number>>;
 }
 
-/** What a fuzzing run found wrong: the same seed finds it again. */
+/** A problem found by a fuzzing run; the same seed finds it again. */
 export class FuzzFinding extends Error {
   override readonly name = "FuzzFinding";
 }
@@ -47,9 +48,9 @@ export async function fuzzReceiver(options: {
   const receiving = await startReceiving({
     url,
     mount: "by http.createServer",
-    // Some mutations announce more bytes than they send: those need not wait for as long as in production.
+    // Some mutations announce more bytes than they send, and need not wait as long as in production.
     serverLimits: { headersTimeout: 2_000, requestTimeout: 3_000, connectionsCheckingInterval: 100 },
-    // This flood wants its answers.
+    // This flood needs its answers.
     limits: { promptRefusals: 1_000_000 },
   });
   const random = makeRandom(seed);
@@ -78,17 +79,17 @@ interface Run {
   readonly verdicts: Record<string, number>;
   /** Hashes of all bodies that were signed. */
   readonly signed: Set<string>;
-  /** How many of the notified positions have been applied. */
+  /** The number of notified positions that have been applied. */
   applied: number;
 }
 
-/** `body` is what was signed; `raw` the request that is sent instead of a good one. */
+/** `body` is the signed body; `raw` the request that is sent instead of a good one. */
 interface Shot {
   readonly body: Buffer;
   readonly raw?: Buffer;
 }
 
-/** One in two is authentic with a mutated body, the others are mutated after they were signed. */
+/** Every second one is authentic with a mutated body; the others are mutated after signing. */
 function makeShot(random: Random, place: number): Shot {
   const order = { reference: `R${place % 50}`, updatedAt: at(place % 1_000), more: { note: CANARY } };
   let text = makeEventBody({ id: `evt_${CANARY}_${place}`, order }).toString();
@@ -141,7 +142,7 @@ async function sendBytes({ port }: Receiving, bytes: Buffer): Promise<number | n
   }
 }
 
-/** Nothing unsigned is stored; everything stored is decided; no log line says what was sent. */
+/** Nothing unsigned is stored; everything stored is decided; no log line repeats what was sent. */
 async function checkRound(run: Run): Promise<void> {
   const { receiving, pool, signed, verdicts } = run;
   const stored = await pool.query<{ body_hash: Buffer }>("select body_hash from mirror.inbox");

@@ -1,21 +1,10 @@
-/** Numbers in [0, 1) of a seed: mulberry32, small and good enough to choose with. */
-export function makeRandom(seed: number): () => number {
-  let state = seed >>> 0;
-  return () => {
-    state = (state + 0x6d2b79f5) >>> 0;
-    let mixed = Math.imul(state ^ (state >>> 15), state | 1);
-    mixed ^= mixed + Math.imul(mixed ^ (mixed >>> 7), mixed | 61);
-    return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
-
 export type Random = () => number;
 
 function pick<Value>(random: Random, values: readonly [Value, ...Value[]]): Value {
   return values[Math.floor(random() * values.length)] ?? values[0];
 }
 
-/** JSON texts that have broken somebody's program before. */
+/** JSON texts that have broken programs before. */
 const NASTY_TEXTS: readonly [string, ...string[]] = [
   "null",
   "true",
@@ -84,7 +73,7 @@ const KEYS: readonly [string, ...string[]] = [
   "",
 ];
 
-/** The bytes with one to three places changed, cut out, doubled, or filled with something nasty. */
+/** The bytes with one to three places changed, removed, doubled or replaced by a harmful value. */
 export function mutateBytes(random: Random, bytes: Buffer): Buffer {
   let result = bytes;
   for (let left = 1 + Math.floor(random() * 3); left > 0; left -= 1) result = mutateOnce(random, result);

@@ -1,7 +1,7 @@
 /**
- * `npm run test:variants [name …]`: does the suite notice? Builds each flawed variant in a copy of the sources, runs
- * the test that must fail on it, and says which one did. The tests are first run on the sources as they are.
- * Ends with code 1 when a variant goes unnoticed.
+ * `npm run test:variants [name …]`: checks that the suite detects flaws. Builds each flawed variant in a copy of
+ * the sources, runs the test that must fail on it, and reports the result. First runs the tests on the unchanged sources.
+ * Exits with 1 when a variant is not detected.
  */
 import { spawn } from "node:child_process";
 import { cp, mkdtemp, readFile, rm, symlink, writeFile } from "node:fs/promises";
@@ -27,13 +27,13 @@ interface Assertion {
   readonly status: string;
 }
 
-/** The tests of the run that have an outcome; rejects when a file could not even be loaded. */
+/** The tests of the run that have an outcome; rejects when a file could not be loaded. */
 async function runTest(tree: string, { file, test }: Variant["caughtBy"]): Promise<Assertion[]> {
   const report = path.join(tree, "report.json");
   await rm(report, { force: true });
   const pattern = test.replaceAll(/[.*+?^${}()|[\]\\]/g, String.raw`\$&`);
   const args = ["run", file, "-t", pattern, "--reporter=json", `--outputFile=${report}`];
-  // So many schedules are enough to find every flaw of the list.
+  // This many schedules are enough to find every flaw of the list.
   const env = { PROOF_SCHEDULES: "600", ...process.env };
   const vitest = path.join(ROOT, "node_modules/vitest/vitest.mjs");
   await new Promise((resolve) => {

@@ -1,4 +1,4 @@
-/** A deliberate flaw: pieces of src replaced, and the test that must notice. */
+/** A deliberate flaw: replaced parts of src, and the test that must fail. */
 export interface Variant {
   readonly name: string;
   readonly edits: readonly Edit[];
@@ -11,12 +11,12 @@ export interface Variant {
 interface Edit {
   /** Below src. */
   readonly file: string;
-  /** Occurs exactly once; otherwise the variant is refused, as it would no longer be the flaw that it says. */
+  /** Occurs exactly once; otherwise the variant is refused, because it would no longer be the named flaw. */
   readonly find: string;
   readonly replace: string;
 }
 
-/** The flaws that a mirror of this kind is most likely to have; each is in a product that people use today. */
+/** The most likely flaws of such a mirror; each exists in a product in use today. */
 export const VARIANTS: readonly Variant[] = [
   {
     name: "no dedupe: every delivery is an event of its own",
@@ -95,7 +95,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "progress of a walk that is kept in memory",
+    name: "progress of a walk kept in memory",
     edits: [
       {
         file: "poll/ledger/walks.sql.ts",
@@ -114,7 +114,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "what a concurrent writer contradicts goes unnoticed",
+    name: "a contradiction by a concurrent writer goes unnoticed",
     edits: [
       {
         file: "apply/applyBatch.sql.ts",
@@ -143,7 +143,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a key of another organization that goes unnoticed",
+    name: "a key of another organization goes unnoticed",
     edits: [
       {
         file: "apply/recordBranches.sql.ts",
@@ -171,7 +171,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "takes a commit that failed for one that stored",
+    name: "treats a failed commit as stored",
     edits: [
       {
         file: "receive/commit/groupCommit.ts",
@@ -204,7 +204,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a few rows that a page shares with the one before it are enough",
+    name: "a few shared rows with the previous page are enough",
     edits: [
       {
         file: "domain/window/scan.ts",
@@ -218,7 +218,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "one shared row is anchor enough among equal timestamps",
+    name: "one shared row is enough as an anchor among equal timestamps",
     edits: [
       {
         file: "domain/window/ties.ts",
@@ -232,7 +232,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "believes that a list is sorted without looking",
+    name: "assumes that a list is sorted without a check",
     edits: [
       {
         file: "domain/window/scan.ts",
@@ -313,7 +313,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a signature over the body parsed and written again",
+    name: "a signature over the parsed and rewritten body",
     edits: [
       {
         file: "receive/endpoint/admit.ts",
@@ -359,7 +359,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a read stamped with the time of its writing",
+    name: "a read stamped with the time of its write",
     edits: [
       {
         file: "poll/cycle/readWindow.ts",
@@ -373,7 +373,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a lease that is trusted from the answer on",
+    name: "a lease trusted from its answer on",
     edits: [
       {
         file: "poll/leader/leadership.ts",
@@ -387,7 +387,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a value of the signature's header in the log",
+    name: "a signature header's value in the log",
     edits: [
       {
         file: "receive/endpoint/refusalLog.ts",
@@ -401,7 +401,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "retention tells readers of the first change that it removed in a step, not of the last",
+    name: "retention reports the first change that it removed in a step, not the last",
     edits: [
       {
         file: "retention/retention.sql.ts",
@@ -415,7 +415,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "lost events that are looked for beyond the fence",
+    name: "a search for lost events beyond the fence",
     edits: [{ file: "poll/ledger/lostEvents.sql.ts", find: " and c.position <= $4::bigint", replace: "" }],
     caughtBy: {
       file: "test/integration/apply/lostEvents.test.ts",
@@ -423,7 +423,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "planners of outgoing webhooks that do not take turns",
+    name: "concurrent planners of outgoing webhooks",
     edits: [
       {
         file: "outgoing/outgoingPlan.sql.ts",
@@ -451,7 +451,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "retention never looks again for what was replaced",
+    name: "retention never checks replaced rows again",
     edits: [
       {
         file: "retention/retention.sql.ts",
@@ -466,7 +466,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "an erasure that does not look at what was decided while it searched",
+    name: "an erasure that ignores decisions made during its search",
     edits: [
       {
         file: "retention/erase.ts",
@@ -480,7 +480,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "what a client gave up goes on waiting on the server",
+    name: "an abandoned statement keeps waiting on the server",
     edits: [
       {
         file: "database/database.ts",
@@ -494,7 +494,7 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
-    name: "a duplicate is acknowledged that no standby has",
+    name: "a duplicate that no standby has is acknowledged",
     edits: [
       {
         file: "receive/commit/inbox.sql.ts",

@@ -5,8 +5,8 @@ import { selectOrder, selectOrders } from "../../../src/orders/orderReads.sql.ts
 import { parseOrderQuery } from "../../../src/orders/orderQuery.ts";
 
 /**
- * What reading costs at least: the product's statements in a bare handler, which knows no tokens, headers or errors.
- * Greets with its address.
+ * The minimum cost of reading: the product's statements in a bare handler without tokens, headers or errors. Sends its
+ * address first.
  */
 const pool = makePool({
   url: String(process.env["DATABASE_URL"]),

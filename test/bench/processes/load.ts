@@ -6,18 +6,18 @@ import { openConnections } from "../connections.ts";
 import { quantile } from "../measure.ts";
 import { sendAtPace, sendInTurn } from "../sending.ts";
 
-/** What the load generator is asked for. */
+/** A request to the load generator. */
 export interface LoadOrder {
   readonly url: string;
   readonly requests: number;
   readonly connections: number;
   /** Makes the events of this round differ from those of every other. */
   readonly round: number;
-  /** Sends at this pace, whatever the answers do; without it, each connection sends when it has its answer. */
+  /** Sends at this pace, independent of the answers; without it, each connection sends when it has its answer. */
   readonly perSecond?: number;
-  /** Spreads the events over so many sources: `url` is that of the folder above theirs, org-0 and so on. */
+  /** Spreads the events over this many sources: `url` is the parent of their addresses, which end in org-0 and so on. */
   readonly sources?: number;
-  /** Changes of one order, spread over the round so that few meet in one batch; 4 by default. */
+  /** Changes per order, spread over the round so that few are in one batch; 4 by default. */
   readonly eventsPerOrder?: number;
 }
 
@@ -26,7 +26,7 @@ export interface LoadAnswer {
   readonly p50Ms: number;
   readonly p99Ms: number;
   readonly errors: number;
-  /** When each event began to be sent, in milliseconds since 1970, in the order of the events. */
+  /** When the sending of each event began, in milliseconds since 1970, in the sequence of the events. */
   readonly sentAtMs: Float64Array;
 }
 
@@ -35,7 +35,7 @@ const EVENTS_PER_ORDER = 4;
 const scheme = loadScheme("standard-webhooks");
 const sign = makeSigner({ scheme, secret: WEBHOOK_SECRET });
 
-/** The id of an event: which of which round it is. */
+/** The id of an event: its round and number. */
 function makeEventId(round: number, index: number): string {
   return `evt_${round}_${index}`;
 }

@@ -4,15 +4,15 @@ import { openConnections } from "../connections.ts";
 import { quantile } from "../measure.ts";
 import type { Sample } from "../measure.ts";
 
-/** Reads the paths again and again, from a process of its own so that it does not take the server's time. */
+/** Reads the paths repeatedly, in a separate process so that it does not use the server's time. */
 export interface ReadOrder {
   readonly base: string;
   readonly paths: readonly string[];
   readonly requests: number;
   readonly readers: number;
   /**
-   * Of all readers together: each has a connection of its own and thinks for a random time, so that now and then
-   * several ask at once. Without it, each reads again when it has its answer.
+   * The total of all readers: each has its own connection and waits for a random time, so that sometimes several read at
+   * once. Without it, each reads again when it has its answer.
    */
   readonly perSecond?: number;
 }

@@ -6,16 +6,16 @@ import { readConfig, runService } from "../../../src/cli/input/session.ts";
 import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
 
 /**
- * One role of the product as a process of its own, as its command would start it. Argument: `web`, `worker`, or
- * `receiver`, which is a web process that wakes nobody. Greets with its address; a worker answers when the events
- * of a round are in the mirror.
+ * One role of the product as a separate process, started as by its command. Argument: `web`, `worker`, or `receiver`,
+ * which is a web process that notifies no worker. Sends its address first; a worker answers when the events of a round are
+ * in the mirror.
  */
 export interface RoundOrder {
   readonly round: number;
   readonly count: number;
 }
 
-/** When each event of the round was in the mirror, in milliseconds since 1970; 0 for one that never was. */
+/** When each event of the round was in the mirror, in milliseconds since 1970; 0 for one that never arrived. */
 export type RoundAnswer = Float64Array;
 
 const PATIENCE_MS = 60_000;
@@ -23,7 +23,7 @@ const LOOK_MS = 5;
 const EVENT_ID = /^evt_(\d+)_(\d+)$/;
 const decided = new Map<number, Map<number, number>>();
 
-/** Called once the batch is committed: from then on everybody sees it. */
+/** Called once the batch is committed and visible. */
 function noteDecisions(decisions: readonly Decision[]): void {
   const nowMs = performance.timeOrigin + performance.now();
   for (const { eventId } of decisions) {

@@ -1,7 +1,7 @@
 import { readConfig, runService } from "../../../src/cli/input/session.ts";
 import { startSandbox } from "../../../src/sandbox/startSandbox.ts";
 
-/** The provider as a process of its own, with its real rate limits, at rest. Greets with its address. */
+/** The provider as a separate process, with its real rate limits, at rest. Sends its address first. */
 await runService({
   service: "bench sandbox",
   config: readConfig(),

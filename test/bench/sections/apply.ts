@@ -33,8 +33,8 @@ function timeOf(column: string): string {
 }
 
 /**
- * The limit: the same rows into the same kinds of tables, each with all of its indexes, as one plain statement that
- * claims nothing, compares versions only, and decides nothing.
+ * The limit: the same rows into the same kinds of tables, each with all of its indexes, with one plain statement that only
+ * compares versions.
  */
 const PLAIN = `
 with rows as materialized (
@@ -66,7 +66,7 @@ select source_id, reference, 1, history_id, history_id, status, status, via, ver
 /** Returns how many rows were written. */
 type Write = (rows: readonly BatchRow[]) => Promise<number>;
 
-/** Applying: our one statement per batch, against a plain one that writes the same rows, and single events. */
+/** Applying: our single statement per batch, compared with a plain one that writes the same rows, and single events. */
 export const benchApply: Bench = async ({ pool }) => {
   await prepare(pool);
   let step = 0;
@@ -111,7 +111,7 @@ export const benchApply: Bench = async ({ pool }) => {
   });
 };
 
-/** Newer states of `count` orders, from the one numbered `first` on. */
+/** Newer states of `count` orders, starting with number `first`. */
 function makeRows({ step, first, count }: { step: number; first: number; count: number }): BatchRow[] {
   const updatedAt = at(step * 100);
   const requestedAt = parseInstant(updatedAt);
@@ -173,7 +173,7 @@ async function measureWork(pool: Pool, rows: readonly BatchRow[], size: number):
   }
 }
 
-/** The same orders in both sets of tables: what is measured are changes of known orders, four events of five. */
+/** The same orders in both sets of tables, because four of five events are changes of known orders. */
 async function prepare(pool: Pool): Promise<void> {
   for (let first = 0; first < ORDERS; first += PRELOAD_BATCH) {
     await applyBatch(pool, makeRows({ step: 0, first, count: PRELOAD_BATCH }));

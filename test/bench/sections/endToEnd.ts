@@ -15,7 +15,7 @@ import { nextRound, sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
 
 const CONNECTIONS = 64;
-/** For some five seconds: what begins and ends a run must not count. */
+/** About five seconds, so that the start and end of a run do not matter. */
 const SUSTAINED_EVENTS = amount(30_000);
 const WARM_UP_ROUNDS = 3;
 const DIRECT_EVENTS = amount(1_000);
@@ -37,8 +37,8 @@ const QUEUES = [
 ] as const;
 
 /**
- * From the first byte of an event to its commit in the mirror, with receiver, queue, worker and Postgres as processes
- * of their own on this machine, and the load generator beside them.
+ * From the first byte of an event to its commit in the mirror, with receiver, queue, worker, Postgres and the load
+ * generator as separate processes on this machine.
  */
 export const benchEndToEnd: Bench = async (deps) => {
   const load = await startLoad();
@@ -49,14 +49,14 @@ export const benchEndToEnd: Bench = async (deps) => {
       process.stderr.write("NOT MEASURED: the queue in Redis. There is no redis-server.\n");
       continue;
     }
-    // What was written so far becomes files of log for what comes.
+    // Recycles the log files written so far.
     await deps.pool.query("checkpoint");
     const redis = queue === "Redis" ? await startRedis() : undefined;
     const env = makeEnvironment({ databaseUrl: deps.databaseUrl, redisUrl: redis?.url });
     const [web, worker] = [await startRole("web", env), await startRole("worker", env)];
     const receiver = await startReceiverAlone(deps, env);
     const under = { load, web, worker };
-    // As they are after a minute of work: until then Node compiles, on the cores that are measured.
+    // The state after a minute of work: until then Node compiles on the measured cores.
     for (let round = 0; round < WARM_UP_ROUNDS; round += 1) await countEvents(under);
     const latency = await compare({
       section: "end-to-end",
@@ -68,7 +68,7 @@ export const benchEndToEnd: Bench = async (deps) => {
       })),
       limit: makeDirect(deps),
     });
-    // As at the start, so that no new file is made meanwhile; the run that warms up writes the full pages.
+    // As at the start, so that no new file is created meanwhile; the warm-up run writes the full pages.
     await deps.pool.query("checkpoint");
     const sustained = await compare({
       section: "end-to-end",
@@ -106,7 +106,7 @@ function sendEvents(load: Child, web: Child): Promise<Sample> {
   });
 }
 
-/** From the first event sent to the last one applied: no backlog is left over that would flatter the figure. */
+/** From the first event sent to the last one applied, so that no remaining backlog improves the figure. */
 async function countEvents(under: UnderLoad): Promise<Sample> {
   const { sent, spansMs, lastAtMs, errors } = await sendAndAwait(under, { requests: SUSTAINED_EVENTS });
   const seconds = (lastAtMs - (sent.sentAtMs[0] ?? 0)) / 1_000;
@@ -114,7 +114,7 @@ async function countEvents(under: UnderLoad): Promise<Sample> {
   return { value: SUSTAINED_EVENTS / seconds, p50Ms, p99Ms, errors };
 }
 
-/** The two commits that an event cannot do without, one event at a time, with no network, queue or process between. */
+/** The two commits that every event needs, one event at a time, without network, queue or processes between. */
 function makeDirect({ pool }: BenchDeps): Subject {
   const apply = makeLiveApply(pool);
   return {

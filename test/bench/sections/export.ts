@@ -19,7 +19,7 @@ const FORMATS = {
 } as const;
 type Format = keyof typeof FORMATS;
 
-/** Exporting a million orders by the built program: how fast, and in how much memory. */
+/** Exports a million orders with the built program: speed and memory. */
 export const benchExport: Bench = async ({ pool, databaseUrl, onEnd }) => {
   await buildProgram();
   await fillOrders(pool);
@@ -45,7 +45,7 @@ export const benchExport: Bench = async ({ pool, databaseUrl, onEnd }) => {
   return figures;
 };
 
-/** Speed by what the program says of itself, without its start. */
+/** Speed as reported by the program, without its start. */
 async function exportOrders(asked: {
   databaseUrl: string;
   format: Format;

@@ -14,7 +14,7 @@ const ORDERS = amount(5_000);
 const CHANGES_PER_ORDER = 4;
 const PAGE = 500;
 
-/** Reading the whole change feed page by page through the read API, against its bare statement. */
+/** Reading the whole change feed page by page through the read API, compared with its bare statement. */
 export const benchFeed: Bench = async ({ pool, databaseUrl, onEnd }) => {
   await makeChanges(pool);
   const web = await startRole("web", makeEnvironment({ databaseUrl }));
@@ -69,7 +69,7 @@ async function readStatement(pool: Pool): Promise<Sample> {
   return toSample(changes, startedMs);
 }
 
-/** A change that was left out is an error. */
+/** A missing change is an error. */
 function toSample(changes: number, startedMs: number): Sample {
   const errors = ORDERS * CHANGES_PER_ORDER - changes;
   return { value: changes / ((performance.now() - startedMs) / 1_000), errors };

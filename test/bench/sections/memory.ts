@@ -18,7 +18,7 @@ const LOOK_MS = 500;
 const ROLES = ["web", "worker", "poller"] as const;
 type Role = (typeof ROLES)[number];
 
-/** Resident memory of the built program, role by role, while 1,000 events per second come in. */
+/** Resident memory of the built program, role by role, at 1,000 events per second. */
 export const benchMemory: Bench = async ({ databaseUrl, onEnd }) => {
   await buildProgram();
   const nodeOptions = await readNodeOptions();

@@ -15,13 +15,12 @@ const ORDERS_PER_DAY = 10_000_000;
 const EVENTS_PER_ORDER = 5;
 const DAY_SECONDS = 86_400;
 const MEAN_PER_SECOND = Math.round((ORDERS_PER_DAY * EVENTS_PER_ORDER) / DAY_SECONDS);
-/** Of the busiest hour, when people eat. */
+/** The busiest hour, at mealtime. */
 const PEAK_PER_SECOND = 3 * MEAN_PER_SECOND;
 const RUN_SECONDS = 5;
 
 /**
- * A day of 1,000 organizations with ten million orders, at its mean and at its peak, on one web, one worker and one
- * Redis.
+ * A day of 1,000 organizations with ten million orders, at its mean and its peak, on one web, one worker and one Redis.
  */
 export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
   const load = await startLoad();
@@ -30,7 +29,7 @@ export const benchOrganizations: Bench = async ({ databaseUrl, onEnd }) => {
   onEnd(() => rm(folder, { recursive: true, force: true }));
   const file = path.join(folder, "sources.json");
   await writeFile(file, JSON.stringify(Array.from({ length: ORGANIZATIONS }, (_, n) => makeSource(n))));
-  // What docs/scaling.md adds at this size; its figures are not those of the queue in Postgres.
+  // docs/scaling.md recommends it at this size; its figures differ from those of the queue in Postgres.
   const redis = canStartRedis ? await startRedis() : undefined;
   if (redis === undefined) process.stderr.write("There is no redis-server: the queue is in Postgres.\n");
   onEnd(async () => redis?.stop());

@@ -18,17 +18,17 @@ import { makeEnvironment } from "../roles.ts";
 
 const ORDERS = amount(6_000);
 const PAGE = 200;
-/** Of the order-list policy (spec, "Limits"): two a second. */
+/** The rate of the order-list policy (spec, "Limits"): two per second. */
 const REQUEST_EVERY_MS = 500;
-/** The provider counts what arrives, and one request may be under way for longer than the next. */
+/** The provider counts arrivals, and one request may take longer than the next. */
 const JITTER_MS = 5;
 const RATE_WINDOW_MS = 10_000;
 const QUIET_CYCLES = amount(8);
 const LOOK_MS = 50;
-/** The changes to catch up with lie between these ages at first, in seconds; at the end they still fit in one window. */
+/** The changes to catch up with initially have ages between these, in seconds; at the end they still fit in one window. */
 const [OLDEST_SECONDS, YOUNGEST_SECONDS] = [2_700, 1_200];
 
-/** Polling against the sandbox with its real limits: what a quiet cycle costs, and how fast it catches up. */
+/** Polling the sandbox with its real limits: the cost of a quiet cycle, and the speed of catching up. */
 export const benchPoll: Bench = async ({ pool, databaseUrl, onEnd }) => {
   const child = await startChild("sandboxProcess.ts", { env: makeEnvironment({ databaseUrl }) });
   onEnd(child.stop);
@@ -41,7 +41,7 @@ export const benchPoll: Bench = async ({ pool, databaseUrl, onEnd }) => {
 interface World {
   readonly pool: Pool;
   readonly url: string;
-  /** No change that is to be caught up with is older. */
+  /** No change to catch up with is older. */
   readonly backlogSince: Instant;
 }
 
@@ -97,7 +97,7 @@ async function benchQuiet(world: World): Promise<Figure[]> {
 
 async function catchUp(world: World): Promise<Sample> {
   const { pool } = world;
-  // What came before has used up the rate.
+  // Earlier requests have used up the rate.
   await systemClock.sleep(RATE_WINDOW_MS);
   await pool.query("delete from mirror.orders");
   await pool.query("delete from mirror.coverage");
@@ -124,26 +124,26 @@ async function catchUp(world: World): Promise<Sample> {
   return { value: ORDERS / seconds, errors: refused + missing };
 }
 
-/** All that the rate allows, by plain offsets: what nobody could read faster. */
+/** Everything that the rate allows, with plain offsets: the upper limit of the speed. */
 async function readPages({ url }: World): Promise<Sample> {
   await systemClock.sleep(RATE_WINDOW_MS);
   const startedMs = performance.now();
   let errors = 0;
   let lastMs = Number.NEGATIVE_INFINITY;
   for (let offset = 0; offset < ORDERS; offset += PAGE) {
-    // After the last request and not by a timetable: one that comes after a late one would be refused.
+    // Timed from the last request and not by a schedule: a request after a late one would be refused.
     await systemClock.sleep(Math.max(0, lastMs + REQUEST_EVERY_MS + JITTER_MS - performance.now()));
     lastMs = performance.now();
     const answer = await askForOrders(url, `limit=${PAGE}&offset=${offset}`);
     if (answer.status !== 200) errors += 1;
     await answer.json();
   }
-  // A page is paid for by the time until the next one may be asked for.
+  // A page costs the time until the next one may be requested.
   await systemClock.sleep(Math.max(0, lastMs + REQUEST_EVERY_MS + JITTER_MS - performance.now()));
   return { value: ORDERS / ((performance.now() - startedMs) / 1_000), errors };
 }
 
-/** Cycles in which nothing happened, once the mirror has come to rest; CPU of this process for one of them. */
+/** Cycles without changes, once the mirror is at rest; CPU time of this process per cycle. */
 async function pollQuietly(world: World): Promise<{ sample: Sample; requests: number }> {
   const { pool } = world;
   await pool.query("delete from mirror.coverage");
@@ -195,7 +195,7 @@ function makeBenchPoller(
     client: makeProviderClient({
       baseUrl: url,
       apiKey: LIVE,
-      // RATE_SHARE_PERCENT=100; by default a tenth is left to others.
+      // RATE_SHARE_PERCENT=100; by default a tenth is left to other clients.
       budget: makeBudget({ clock: systemClock, share: 1 }),
       clock: systemClock,
       logger: silentLogger,
@@ -210,7 +210,7 @@ function makeBenchPoller(
     backfillSince,
     pace: "cycle",
     holder: "bench",
-    // The run before has waited for it.
+    // The previous run has waited for it.
     rateWindowMs: 0,
   });
 }
@@ -219,7 +219,7 @@ function askForOrders(url: string, query: string): Promise<Response> {
   return fetch(`${url}/v1/orders?${query}`, { headers: { authorization: `Bearer ${LIVE}` } });
 }
 
-/** Orders whose last changes are spread over a period that the delayed sweep does not read; returns where it begins. */
+/** Orders whose last changes are spread over a period that the delayed sweep does not read. Returns its start. */
 async function makeBacklog(pool: Pool, url: string): Promise<Instant> {
   const made = await fetch(`${url}/_sandbox/seed`, {
     method: "POST",

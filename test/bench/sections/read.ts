@@ -17,7 +17,7 @@ import { deliveryEvents } from "../../../src/wire/events.ts";
 const READERS = 50;
 const SINGLE_READS = amount(3_000);
 const PAGES = amount(300);
-/** Fifty people and programs, each of which reads four orders a second, or a page every two or three. */
+/** Fifty people and programs, each of which reads four orders a second, or a page every two or three seconds. */
 const SINGLE_READS_PER_SECOND = 200;
 const PAGES_PER_SECOND = 20;
 
@@ -71,12 +71,12 @@ const PAGE = {
   requests: PAGES,
 };
 
-/** One place of many, all over the table: by a step that has no factor in common with its size. */
+/** Places all over the table, by a step that has no common factor with its size. */
 function spread(index: number, places: number): number {
   return (index * 7_919_993) % places;
 }
 
-/** What back offices ask for: a status, a period that holds a day's orders of a year, a fleet. */
+/** Queries of back offices: a status, one day's orders of a year, a fleet. */
 function writeFilter(index: number): string {
   const from = spread(index, ORDERS - PERIOD_ORDERS);
   const [since, until] = [timeOfOrder(from), timeOfOrder(from + PERIOD_ORDERS)].map(formatTime);
@@ -134,7 +134,7 @@ function keepWriting(pool: Pool) {
     }
   })();
   return {
-    /** Measures, and says so when fewer changes were applied meanwhile than there should be. */
+    /** Measures, and reports when fewer changes than intended were applied meanwhile. */
     async check(measure: () => Promise<Sample>): Promise<Sample> {
       const [before, startedMs] = [applied, performance.now()];
       const sample = await measure();

@@ -21,7 +21,7 @@ import { deliveryEvents } from "../../../src/wire/events.ts";
 const REQUESTS = amount(30_000);
 const CONNECTIONS = 64;
 
-/** Receiving: our endpoint with its durable commit, against a bare handler that only verifies and parses. */
+/** Receiving: our endpoint with its durable commit, compared with a bare handler that only verifies and parses. */
 export const benchReceive: Bench = async ({ pool, onEnd }) => {
   const load = await startLoad();
   onEnd(load.stop);

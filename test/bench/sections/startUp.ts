@@ -13,7 +13,7 @@ import { makeEnvironment } from "../roles.ts";
 const LOOK_MS = 20;
 const PATIENCE_MS = 180_000;
 
-/** How long it takes until the program does what it is there for. */
+/** The time from the start until the program works. */
 export const benchStartUp: Bench = async ({ databaseUrl }) => {
   await buildProgram();
   return compare({
@@ -54,7 +54,7 @@ async function startDemo(): Promise<Sample> {
     );
     return { value: seconds, errors: 0 };
   } finally {
-    // The whole group: a signal to npm alone would leave the program behind.
+    // The whole group: a signal to npm alone would leave the program running.
     if (npm.pid !== undefined) process.kill(-npm.pid, "SIGINT");
     await ended;
     await rm(dataDir, { recursive: true, force: true });
@@ -71,7 +71,7 @@ async function startBare(): Promise<Sample> {
   return { value: seconds, errors: 0 };
 }
 
-/** Seconds from `startedMs` until the condition held. Throws after three minutes. */
+/** Seconds from `startedMs` until the condition is true. Throws after three minutes. */
 async function secondsUntil(startedMs: number, isSo: () => Promise<boolean>): Promise<number> {
   while (!(await isSo())) {
     if (performance.now() - startedMs > PATIENCE_MS) throw new Error("it never came up");

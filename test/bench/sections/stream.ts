@@ -11,10 +11,10 @@ import { sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
 
 const READERS = 200;
-/** One event an order: of several in one batch, only the newest is a change that readers see. */
+/** One event per order: of several in one batch, readers see only the newest. */
 const PACE = { requests: amount(500), perSecond: 50, eventsPerOrder: 1 };
 
-/** From the first byte of an event to each of many readers of the stream, compared with the way into the mirror. */
+/** From the first byte of an event to each of many readers of the stream, compared with the time to the mirror. */
 export const benchStream: Bench = async ({ databaseUrl, onEnd }) => {
   const load = await startLoad();
   onEnd(load.stop);

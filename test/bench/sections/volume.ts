@@ -19,13 +19,13 @@ interface Volume {
 
 let round = 0;
 
-/** What an order of five events costs: write-ahead log, and room in the tables with all their indexes. */
+/** The cost of an order with five events: write-ahead log, and space in the tables with all their indexes. */
 export const benchVolume: Bench = async ({ pool }) => {
   let latest: Volume = { walBytes: 0, diskBytes: 0, rawBytes: 0 };
   const subject = (name: string, read: (volume: Volume) => number, isFirst = false) => ({
     name,
     run: async () => {
-      // One load shows all three.
+      // One load measures all three.
       if (isFirst) latest = await writeOrders(pool);
       return { value: read(latest) / 1_000 / ORDERS, errors: 0 };
     },
@@ -68,7 +68,7 @@ async function writeOrders(pool: Pool): Promise<Volume> {
   return { walBytes: after.wal - before.wal, diskBytes: after.disk - before.disk, rawBytes };
 }
 
-/** After a vacuum, which makes room that is free be used again before more is taken. */
+/** After a vacuum, so that free space is reused before more is allocated. */
 async function measure(pool: Pool): Promise<{ wal: number; disk: number }> {
   const wal = await pool.query<{ bytes: string }>(
     "select pg_wal_lsn_diff(pg_current_wal_lsn(), '0/0') as bytes",

@@ -20,6 +20,7 @@ import {
   putIntoInbox,
   readAt,
 } from "../../support/mirror/orders.ts";
+import { makeRandom, shuffle } from "../../support/faults/random.ts";
 import { deliveryEvents } from "../../../src/wire/events.ts";
 
 let database: TestDatabase;
@@ -520,7 +521,8 @@ it("four workers end at the mirror of a sorted replay after 10,000 shuffled even
     return { eventId: `evt_${index}`, body: makeEventBody({ id: `evt_${index}`, order }) };
   });
   const repeated = events.slice(0, 3_000).map((event, index) => ({ ...event, eventId: `again_${index}` }));
-  const shuffled = shuffle([...events, ...repeated], 7);
+  const shuffled = [...events, ...repeated];
+  shuffle(shuffled, makeRandom(7));
   const seqs = await putIntoInbox(pool, shuffled);
   const batches = Array.from({ length: 100 }, (_, index) => seqs.slice(index * 100, index * 100 + 100));
   const worker = async () => {
@@ -548,15 +550,3 @@ it("four workers end at the mirror of a sorted replay after 10,000 shuffled even
   );
   expect(deadlocks.rows[0]!.deadlocks).toBe("0");
 });
-
-/** Fisher-Yates shuffle with a seeded linear congruential generator, so that a failure can be reproduced. */
-function shuffle<Element>(elements: Element[], seed: number): Element[] {
-  const shuffled = [...elements];
-  let state = seed;
-  for (let index = shuffled.length - 1; index > 0; index -= 1) {
-    state = (state * 1_103_515_245 + 12_345) % 2_147_483_648;
-    const other = state % (index + 1);
-    [shuffled[index], shuffled[other]] = [shuffled[other]!, shuffled[index]!];
-  }
-  return shuffled;
-}

@@ -8,3 +8,11 @@ export function makeRandom(seed: number): () => number {
     return ((mixed ^ (mixed >>> 14)) >>> 0) / 2 ** 32;
   };
 }
+
+/** Shuffles the elements in place (Fisher-Yates). */
+export function shuffle(elements: unknown[], random: () => number): void {
+  for (let last = elements.length - 1; last > 0; last -= 1) {
+    const other = Math.floor(random() * (last + 1));
+    [elements[last], elements[other]] = [elements[other], elements[last]];
+  }
+}

@@ -1,6 +1,6 @@
 import { floorTo } from "../../../src/domain/order/instant.ts";
 import type { Instant } from "../../../src/domain/order/instant.ts";
-import { makeRandom } from "../faults/random.ts";
+import { makeRandom, shuffle } from "../faults/random.ts";
 
 /** How this provider differs from an ideal one. Times in seconds of its own clock. */
 export interface NastyBehaviour {
@@ -216,11 +216,4 @@ export class NastyProvider {
 
 export function seconds(count: number): bigint {
   return BigInt(Math.round(count * 1e6)) * MICRO;
-}
-
-function shuffle(rows: unknown[], random: () => number): void {
-  for (let last = rows.length - 1; last > 0; last -= 1) {
-    const other = Math.floor(random() * (last + 1));
-    [rows[last], rows[other]] = [rows[other], rows[last]];
-  }
 }

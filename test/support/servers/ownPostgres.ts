@@ -11,6 +11,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
 import { TEMPLATE_DATABASE } from "./database.ts";
+import { sendSignal } from "./processes.ts";
 
 /** A migrated server for one test, to stop, kill and freeze. */
 export interface OwnPostgres {
@@ -65,7 +66,7 @@ export async function openOwnPostgres({
     return [Number(file.split("\n")[0]), ...rows.map((row) => row.pid)];
   }
   const thaw = () => {
-    for (const pid of frozen.splice(0)) signal(pid, "SIGCONT");
+    for (const pid of frozen.splice(0)) sendSignal(pid, "SIGCONT");
   };
   return {
     url,
@@ -77,13 +78,13 @@ export async function openOwnPostgres({
     },
     async kill() {
       const pids = await listPids();
-      for (const pid of pids) signal(pid, "SIGKILL");
+      for (const pid of pids) sendSignal(pid, "SIGKILL");
       while (pids.some(isAlive)) await systemClock.sleep(20);
       await server.stop();
     },
     async freeze() {
       frozen = await listPids();
-      for (const pid of frozen) signal(pid, "SIGSTOP");
+      for (const pid of frozen) sendSignal(pid, "SIGSTOP");
     },
     thaw,
     async remove() {
@@ -104,14 +105,5 @@ function isAlive(pid: number): boolean {
     return process.kill(pid, 0);
   } catch {
     return false;
-  }
-}
-
-/** A backend may have ended since it was listed. */
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
   }
 }

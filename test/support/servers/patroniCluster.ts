@@ -9,6 +9,7 @@ import { parse } from "yaml";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { debianPostgresAccount, debianPostgresPrograms, hasDebianPostgres } from "./debianPostgres.ts";
 import { readProductionPage } from "./productionPage.ts";
+import { sendSignal } from "./processes.ts";
 
 /** Debian installs some of them in a folder that only root's PATH has. */
 const PATH = `${process.env["PATH"] ?? ""}:/usr/sbin`;
@@ -119,21 +120,21 @@ export async function startPatroniCluster(): Promise<PatroniCluster> {
       const node = nodeOf(name);
       // Patroni first, so that it does not notice.
       const pids = [...(what === "host killed" ? [node.patroni.pid ?? 0] : []), ...processesOf(node)];
-      for (const pid of pids) signal(pid, "SIGKILL");
+      for (const pid of pids) sendSignal(pid, "SIGKILL");
     },
     freeze(name) {
       const node = nodeOf(name);
       node.frozen = [node.patroni.pid ?? 0, ...processesOf(node)];
-      for (const pid of node.frozen) signal(pid, "SIGSTOP");
+      for (const pid of node.frozen) sendSignal(pid, "SIGSTOP");
     },
     restore(name) {
       const node = nodeOf(name);
-      for (const pid of node.frozen.splice(0)) signal(pid, "SIGCONT");
+      for (const pid of node.frozen.splice(0)) sendSignal(pid, "SIGCONT");
       if (node.patroni.signalCode !== null) node.patroni = node.launch();
     },
     async remove() {
       for (const node of nodes.values())
-        for (const pid of [node.patroni.pid ?? 0, ...processesOf(node)]) signal(pid, "SIGKILL");
+        for (const pid of [node.patroni.pid ?? 0, ...processesOf(node)]) sendSignal(pid, "SIGKILL");
       for (const child of [haproxy, etcd]) child.kill("SIGKILL");
       await rm(home, { recursive: true, force: true, maxRetries: 10, retryDelay: 100 });
     },
@@ -223,15 +224,6 @@ function listPostgres(dataDir: string): number[] {
     return Number(parent) === main;
   });
   return [main, ...children.map(Number)];
-}
-
-/** A process may have ended since it was listed. */
-function signal(pid: number, name: NodeJS.Signals): void {
-  try {
-    process.kill(pid, name);
-  } catch (error) {
-    if ((error as NodeJS.ErrnoException).code !== "ESRCH") throw error;
-  }
 }
 
 function isInstalled(program: string): boolean {

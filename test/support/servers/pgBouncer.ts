@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import { chmod, mkdtemp, rm, writeFile } from "node:fs/promises";
 import { tmpdir } from "node:os";
 import path from "node:path";
@@ -6,11 +6,12 @@ import pg from "pg";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { withDatabase } from "./createDatabase.ts";
+import { canRun } from "./processes.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 20;
 /** Debian installs it in a folder that only root's PATH has. */
-const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(runs);
+const BINARY = process.env["PGBOUNCER"] ?? ["pgbouncer", "/usr/sbin/pgbouncer"].find(canRun);
 
 export const canStartPgBouncer = BINARY !== undefined;
 
@@ -84,14 +85,5 @@ async function ask(url: string, command: string): Promise<Record<string, string>
     return (await client.query<Record<string, string>>(command)).rows;
   } finally {
     await client.end().catch(() => undefined);
-  }
-}
-
-function runs(binary: string): boolean {
-  try {
-    execFileSync(binary, ["--version"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
   }
 }

@@ -1,4 +1,4 @@
-import { execFileSync, spawn } from "node:child_process";
+import { spawn } from "node:child_process";
 import type { ChildProcess } from "node:child_process";
 import { mkdtemp, rm } from "node:fs/promises";
 import { createConnection } from "node:net";
@@ -7,13 +7,14 @@ import path from "node:path";
 import { Redis } from "ioredis";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
+import { canRun } from "./processes.ts";
 
 const START_TIMEOUT_MS = 60_000;
 const START_POLL_MS = 10;
 export const REDIS_BINARY = process.env["REDIS_SERVER"] ?? "redis-server";
 
 /** Whether tests can start their own Redis: needed to kill, freeze and restart it. */
-export const canStartRedis = runs(REDIS_BINARY);
+export const canStartRedis = canRun(REDIS_BINARY);
 /** Whether tests have any Redis: their own, or one at TEST_REDIS_URL whose data they may destroy. */
 export const redisAvailable = canStartRedis || process.env["TEST_REDIS_URL"] !== undefined;
 
@@ -124,13 +125,4 @@ function answers(port: number): Promise<boolean> {
     socket.once("error", () => finish(false));
     socket.once("close", () => finish(false));
   });
-}
-
-function runs(binary: string): boolean {
-  try {
-    execFileSync(binary, ["--version"], { stdio: "ignore" });
-    return true;
-  } catch {
-    return false;
-  }
 }
