@@ -6,6 +6,7 @@ import { makeBudget } from "../../provider/rate/budget.ts";
 import { makeProviderClient } from "../../provider/client.ts";
 import type { ProviderClient } from "../../provider/client.ts";
 import { InvalidApiKeyError, OrderNotFoundError, ProviderError } from "../../provider/errors.ts";
+import { assertOurs } from "../../roles/start/recordSources.ts";
 import type { SourceConfig } from "../../runtime/config/config.ts";
 import { keyVariable } from "../../runtime/config/sources.ts";
 import { ok, problem, warning } from "./check.ts";
@@ -47,6 +48,7 @@ async function examineSource(
   if (apiKey === null) return [ok(`${sourceId}: no key is set here; only the poller needs one.`)];
   const client = makeProviderClient({ baseUrl, apiKey, budget: makeBudget({ clock }), clock, logger });
   try {
+    await assertOurs(pool, source);
     await checkOrganization({ pool, client, sourceId }, signal);
     const { data } = await client.listBranches({}, { signal });
     const single = await readNewestOrder(pool, { client, sourceId, signal });

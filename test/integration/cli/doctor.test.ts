@@ -178,6 +178,10 @@ describe("doctor", () => {
     ]);
   });
 
+  const assignTo = async (provider: string | null) => {
+    await pool.query("update mirror.sources set provider = $1", [provider]);
+  };
+
   it("reports an order that cannot be refetched with the provider's answer, not with the address", async () => {
     await pool.query(
       `insert into mirror.orders (source_id, reference, version, settled, observed_at, rank, hash, status, updated_at, raw, history_id, first_seen_via)
@@ -193,6 +197,8 @@ describe("doctor", () => {
       response.json({ data: [], hasMore: false, request_id: "req_1" });
     });
     onTestFinished(() => provider.close());
+    await assignTo(provider.url);
+    onTestFinished(() => assignTo(null));
     const { findings } = await run(makeEnv({ DELIVERY_BASE_URL: provider.url }));
     expect(troubles(findings)).toEqual([]);
     const warned = findings

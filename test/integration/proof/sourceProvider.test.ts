@@ -132,7 +132,7 @@ describe("a source", () => {
   });
 });
 
-it("is refused by every role before the first request", async () => {
+it("is refused by every role and by doctor before the first request", async () => {
   let requests = 0;
   const other = await serve((_request, response) => {
     requests += 1;
@@ -141,12 +141,15 @@ it("is refused by every role before the first request", async () => {
   cleanUps.push(() => other.close());
   await record(sourceAt(FORMER));
   await notePolled();
+  const env = { DELIVERY_BASE_URL: other.url, DELIVERY_LIVE_API_KEY: "dos_live_x", PORT: "0" };
+  const refusal = `Source live belongs to ${FORMER}, and the configuration names ${other.url}.`;
   for (const role of ["web", "worker", "poller", "up"]) {
-    const env = { DELIVERY_BASE_URL: other.url, DELIVERY_LIVE_API_KEY: "dos_live_x", PORT: "0" };
     const { code, stderr } = await runCommand([role], { databaseUrl: url, env });
-    expect(stderr).toContain(`Source live belongs to ${FORMER}, and the configuration names ${other.url}.`);
+    expect(stderr).toContain(refusal);
     expect(code).toBe(2);
   }
+  const { stdout } = await runCommand(["doctor"], { databaseUrl: url, env });
+  expect(stdout).toContain(refusal);
   expect(requests).toBe(0);
 });
 
