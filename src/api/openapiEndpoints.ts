@@ -19,7 +19,7 @@ export interface ApiEndpoint {
   readonly id: string;
   readonly method: "get" | "post" | "patch";
   readonly path: string;
-  readonly tag: "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks";
+  readonly tag: "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks" | "Provider" | "Events";
   readonly summary: string;
   readonly description?: string;
   readonly query?: z.ZodObject;
@@ -41,7 +41,6 @@ const READ_REFUSALS = {
   503: refusal("The mirror cannot be read at the moment; Retry-After says when to retry."),
 };
 const NO_ORDER = refusal("No such order: order_not_found.");
-const BAD_ADDRESS = refusal("The address cannot be decoded: invalid_request.");
 const UNCHANGED: ApiAnswer = { description: "Not changed since the ETag of If-None-Match." };
 const CACHE = { "If-None-Match": "The ETag of an earlier answer: 304 when nothing has changed." };
 
@@ -74,7 +73,6 @@ const READS: readonly ApiEndpoint[] = [
     answers: {
       200: { description: "The order.", schema: "OrderAnswer" },
       304: UNCHANGED,
-      400: BAD_ADDRESS,
       404: NO_ORDER,
       ...READ_REFUSALS,
       503: refusal(

@@ -9,6 +9,8 @@ import { makeControlServer } from "./control/controlServer.ts";
 import { holdWorld, makeSandboxPool, makeWriter } from "./world/database.ts";
 import type { Pool, Write } from "./world/database.ts";
 import { makeDeliverer } from "./events/deliverer.ts";
+import { decide } from "./world/decisions.ts";
+import type { Decisions } from "./world/decisions.ts";
 import { makeDirectory } from "./world/directory.ts";
 import { makeEndpoints } from "./events/endpoints.ts";
 import { makeFaultSwitches } from "./control/faults.ts";
@@ -54,6 +56,8 @@ export interface SandboxOptions {
   readonly clock?: "real" | "virtual";
   /** The start of a virtual clock in a new world; default 2026-01-05T08:00:00Z. */
   readonly clockStart?: Instant;
+  /** What the spec leaves open, where it is not to be as assumed. */
+  readonly decisions?: Partial<Decisions>;
   readonly faults?: FaultsPatch;
   /** The wait before the first retry of a delivery, in milliseconds; default 5,000. */
   readonly retryBaseMs?: number;
@@ -203,6 +207,7 @@ async function makeState(options: SandboxOptions, pool: Pool, wake: () => void):
     },
     utcOffsetMinutes: options.utcOffsetMinutes ?? UTC_OFFSET_MINUTES,
     promises: makePromises(),
+    decisions: decide(options.decisions),
     logger: options.logger ?? silentLogger,
     wake,
   };

@@ -40,12 +40,13 @@ export function makeApiServer(deps: ApiServerDeps): AnswerHttp {
     const requestNumber = journal.next();
     const startedMs = systemClock.monotonicMs();
     const requestId = makeRequestId();
-    const { endpoint } = matchEndpoint(endpoints, request.method ?? "GET", path);
+    const { endpoint, reference } = matchEndpoint(endpoints, request.method ?? "GET", path);
     const plan = planRequestFaults({
       faults: state.faults.current(),
       seed: state.dials.seed,
       requestNumber,
       endpoint: endpoint?.name ?? "unknown",
+      reference,
     });
     if (plan.latencyMs > 0) await systemClock.sleep(plan.latencyMs, signal);
     const outcome = plan.dropBefore ? undefined : await answerOrFail(deps, { request, plan });
@@ -82,12 +83,24 @@ const UNREADABLE = {
 export function makeUnreadableAnswer(state: SandboxState): (code: string | undefined) => string {
   return (code) => {
     const status = code === "HPE_HEADER_OVERFLOW" ? 431 : code === "ERR_HTTP_REQUEST_TIMEOUT" ? 408 : 400;
-    const { body } = refuse(refused(status, "invalid_request", UNREADABLE[status]));
-    const text = JSON.stringify({ ...body, request_id: makeRequestId() });
+    const answer = refuse(refused(status, "invalid_request", UNREADABLE[status]));
+    const text = writeBody(state, answer, makeRequestId());
     const headers = { ...makeHeaders(state, text), ...untouchedHeaders(["sustained"]), Connection: "close" };
     const lines = Object.entries(headers).map(([name, value]) => `${name}: ${value}\r\n`);
     return `HTTP/1.1 ${status} ${STATUS_CODES[status]}\r\n${lines.join("")}\r\n${text}`;
   };
+}
+
+/** The body as sent, with its `request_id`. */
+function writeBody({ decisions }: SandboxState, { body }: ApiAnswer, requestId: string): string {
+  const { error } = body as { error?: { code: string; message: string } };
+  const shapes = {
+    nested: () => body,
+    flat: () => ({ ...error }),
+    text: () => ({ error: error?.code, message: error?.message }),
+  };
+  const shaped = error === undefined ? body : shapes[decisions.errorShape]();
+  return JSON.stringify({ ...shaped, request_id: requestId });
 }
 
 function makeRequestId(): string {
@@ -142,7 +155,7 @@ function send(options: {
   truncate: boolean;
 }): void {
   const { state, request, response, answer, requestId, truncate } = options;
-  const whole = JSON.stringify({ ...answer.body, request_id: requestId });
+  const whole = writeBody(state, answer, requestId);
   const text = truncate ? whole.slice(0, Math.floor(whole.length / 2)) : whole;
   response.writeHead(answer.status, { ...makeHeaders(state, text), ...answer.headers });
   response.end(request.method === "HEAD" ? undefined : text);
@@ -177,8 +190,10 @@ function planRequestFaults(options: {
   seed: number;
   requestNumber: number;
   endpoint: string;
+  reference: string;
 }): RequestFaults {
-  const { faults, seed, requestNumber, endpoint } = options;
+  const { faults, seed, requestNumber, endpoint, reference } = options;
+  const isBroken = endpoint === "getOrder" && chance(seed, "broken", reference) < faults.brokenOrderShare;
   const spared = !hitsEndpoint(faults, endpoint);
   const draw = (fault: string) => chance(seed, fault, requestNumber);
   const isHit = (fault: string, share: number) => !spared && draw(fault) < share;
@@ -187,7 +202,7 @@ function planRequestFaults(options: {
     dropBefore: isHit("dropBefore", faults.dropBeforeShare),
     dropAfter: isHit("dropAfter", faults.dropAfterShare),
     truncate: isHit("truncate", faults.truncateShare),
-    forced: forceAnswer(faults, isHit),
+    forced: forceAnswer(faults, (fault, share) => (fault === "fail" && isBroken) || isHit(fault, share)),
   };
 }
 

@@ -5,6 +5,7 @@ import { showOrder } from "./orderRow.ts";
 import type { Status } from "./orderRow.ts";
 import {
   assertWholePeriod,
+  LIMIT_MAX,
   listParametersSchema,
   ORDER_STATUSES,
   parseParameters,
@@ -13,6 +14,8 @@ import {
 import { refuseBranch } from "../../wire/refusal.ts";
 import type { SandboxState } from "../world/sandboxState.ts";
 
+const BRANCHES_PER_PAGE = 2;
+
 /** GET /v1/orders. */
 export async function listOrders(state: SandboxState, request: ApiRequest): Promise<ApiAnswer> {
   const filter = readFilter(state, request);
@@ -20,8 +23,10 @@ export async function listOrders(state: SandboxState, request: ApiRequest): Prom
   const limit = Math.min(filter.limit, faults.listLimitMax);
   // Reads one row more than requested to see whether there are more.
   const rows = await readOrders(state.pool, { ...filter, limit: limit + 1 }, faults);
-  const { directory, utcOffsetMinutes } = state;
-  const data = rows.slice(0, limit).map((row) => showOrder(row, { directory, faults, utcOffsetMinutes }));
+  const { directory, utcOffsetMinutes, decisions } = state;
+  const data = rows
+    .slice(0, limit)
+    .map((row) => showOrder(row, { directory, faults, utcOffsetMinutes, decisions }));
   return { status: 200, body: { data, hasMore: rows.length > limit, limit, offset: filter.offset } };
 }
 
@@ -52,7 +57,11 @@ export async function listBranches(state: SandboxState, request: ApiRequest): Pr
       connectedZones: connected.map(({ code, name, isPrimary }) => ({ code, name, isPrimary })),
     };
   });
-  return Promise.resolve({ status: 200, body: { data, hasMore: false } });
+  if (state.decisions.branchPages === "one")
+    return Promise.resolve({ status: 200, body: { data, hasMore: false } });
+  const offset = Number(request.query.get("offset") ?? 0) || 0;
+  const page = data.slice(offset, offset + BRANCHES_PER_PAGE);
+  return Promise.resolve({ status: 200, body: { data: page, hasMore: offset + page.length < data.length } });
 }
 
 /** Reads the query. Throws RefusedRequestError. */
@@ -63,7 +72,10 @@ function readFilter(state: SandboxState, { caller, query }: ApiRequest): Sandbox
     sort = "updatedAt",
     offset = 0,
     ...asked
-  } = parseParameters(listParametersSchema, query);
+  } = parseParameters(
+    listParametersSchema,
+    state.decisions.largeLimit === "capped" ? capLimit(query) : query,
+  );
   assertWholePeriod(asked);
   const { organizationId } = caller.organization;
   return {
@@ -75,6 +87,13 @@ function readFilter(state: SandboxState, { caller, query }: ApiRequest): Sandbox
     sort,
     offset,
   };
+}
+
+function capLimit(query: URLSearchParams): URLSearchParams {
+  const capped = new URLSearchParams(query);
+  if (/^\d+$/.test(query.get("limit") ?? "") && Number(query.get("limit")) > LIMIT_MAX)
+    capped.set("limit", String(LIMIT_MAX));
+  return capped;
 }
 
 function readStatus(text: string): Status {

@@ -64,7 +64,7 @@ export type OrderPatch = Partial<
 >;
 
 /**
- * Stores new orders with their charges, in the caller's transaction. Sends no event: the spec lists none for creation.
+ * Stores new orders with their charges, in the caller's transaction.
  */
 export async function addOrders(
   state: SandboxState,
@@ -90,6 +90,11 @@ export async function addOrders(
   });
   await store(state, connection, rows, plan);
   await insertCharges(connection, rows);
+  await emitEvents(
+    state,
+    connection,
+    rows.map((row) => ({ row, at: row.createdAt, plan })),
+  );
   return rows;
 }
 
@@ -125,16 +130,17 @@ export async function moveOrders(
   return rows;
 }
 
-/** Changes fields of an order, in the caller's transaction. Sends no event. */
+/** Changes fields of an order, in the caller's transaction. */
 export async function patchOrder(
   state: SandboxState,
   connection: Connection,
   before: OrderRow,
   patch: OrderPatch,
 ): Promise<OrderRow> {
-  const { updatedAt } = stamp(state, { number: before.number, step: "patch", plan: {}, before });
+  const { at, updatedAt } = stamp(state, { number: before.number, step: "patch", plan: {}, before });
   const row = { ...before, ...patch, updatedAt };
   await store(state, connection, [row], {});
+  await emitEvents(state, connection, [{ row, at, plan: {}, isUpdate: true }]);
   return row;
 }
 

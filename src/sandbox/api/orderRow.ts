@@ -1,6 +1,7 @@
 import type { Instant } from "../../domain/order/instant.ts";
 import type { ORDER_STATUSES } from "../../wire/listParameters.ts";
 import type { WireOrder } from "../../wire/order.ts";
+import type { Decisions } from "../world/decisions.ts";
 import type { Directory } from "../world/directory.ts";
 import type { Faults, Granularity } from "../control/faults.ts";
 import { formatTime } from "../world/times.ts";
@@ -61,11 +62,12 @@ export interface Showing {
   readonly directory: Directory;
   readonly faults: Faults;
   readonly utcOffsetMinutes: number;
+  readonly decisions: Decisions;
 }
 
 /** The order object (spec, "Resources and their fields"), without request_id. */
 export function showOrder(row: OrderRow, showing: Showing, granularity?: Granularity): WireOrder {
-  const { directory, faults, utcOffsetMinutes } = showing;
+  const { directory, faults, utcOffsetMinutes, decisions } = showing;
   const branch = directory.branchById(row.branchId);
   const zone = directory.zoneByCode(row.zoneCode);
   const planned = (instant: Instant) => formatTime(instant, "s", utcOffsetMinutes);
@@ -77,15 +79,20 @@ export function showOrder(row: OrderRow, showing: Showing, granularity?: Granula
     status: row.status,
     livemode: row.livemode,
     fleet: { name: zone.fleetName },
-    // Assumed: zone, branch, customer and createdAt; the spec does not show the complete list of fields. Also assumed:
-    // externalOrderId is null if the caller sent none.
-    zone: { code: zone.code, name: zone.name },
-    branch: { id: branch.branchId, reference: branch.reference, name: branch.name },
-    customer: {
-      firstName: row.firstName,
-      phone: row.phone,
-      address: { street: row.street, city: row.city, postcode: row.postcode },
-    },
+    // Assumed: the spec does not show the complete list of fields. Also assumed: externalOrderId is null if the caller
+    // sent none.
+    ...(decisions.orderFields === "all" && {
+      zone: { code: zone.code, name: zone.name },
+      branch:
+        decisions.branchInOrder === "full"
+          ? { id: branch.branchId, reference: branch.reference, name: branch.name }
+          : { reference: branch.reference },
+      customer: {
+        firstName: row.firstName,
+        phone: row.phone,
+        address: { street: row.street, city: row.city, postcode: row.postcode },
+      },
+    }),
     schedule: {
       mode: row.scheduleMode,
       resolved: {
@@ -99,7 +106,7 @@ export function showOrder(row: OrderRow, showing: Showing, granularity?: Granula
     // Assumed: null until it has happened.
     realPickupTime: row.realPickup === null ? null : exact(row.realPickup),
     realDeliveryTime: row.realDelivery === null ? null : exact(row.realDelivery),
-    createdAt: exact(row.createdAt),
+    ...(decisions.orderFields === "all" && { createdAt: exact(row.createdAt) }),
     updatedAt: exact(row.updatedAt),
   };
 }

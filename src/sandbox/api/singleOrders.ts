@@ -151,8 +151,8 @@ export function describeRoute(route: Awaited<ReturnType<typeof routeOrder>>) {
 
 /** The order object as an answer; the caller adds request_id. */
 export function showAnswer(state: SandboxState, row: OrderRow, status = 200): ApiAnswer {
-  const { directory, utcOffsetMinutes } = state;
-  const body = showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes });
+  const { directory, utcOffsetMinutes, decisions } = state;
+  const body = showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes, decisions });
   return { status, body };
 }
 

@@ -137,6 +137,6 @@ async function changeStatus(
 }
 
 function show(state: SandboxState, row: OrderRow) {
-  const { directory, utcOffsetMinutes } = state;
-  return showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes });
+  const { directory, utcOffsetMinutes, decisions } = state;
+  return showOrder(row, { directory, faults: state.faults.current(), utcOffsetMinutes, decisions });
 }

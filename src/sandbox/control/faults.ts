@@ -53,6 +53,8 @@ export const faultsSchema = z.strictObject({
   refuseRetryAfterSeconds: z.coerce.number().int().min(0).max(3_600),
   /** Share of requests answered with `failStatus` before any work. */
   failShare: share,
+  /** Share of orders whose single read is always answered with `failStatus`; lists show them. */
+  brokenOrderShare: share,
   failStatus: z.coerce.number().int().min(500).max(599),
   latencyMs: delayMs,
   /** Additional random latency, at most this much. */
@@ -91,6 +93,7 @@ export const NO_FAULTS: Faults = Object.freeze({
   refuseShare: 0,
   refuseRetryAfterSeconds: 5,
   failShare: 0,
+  brokenOrderShare: 0,
   failStatus: 503,
   latencyMs: 0,
   latencyJitterMs: 0,

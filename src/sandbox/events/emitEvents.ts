@@ -12,7 +12,7 @@ import { formatTime } from "../world/times.ts";
 
 /**
  * The event of each status. Assumed: all names except order.picked_up and order.cancelled, which the spec shows; and
- * that creating or changing an order sends no event.
+ * that creating or changing an order sends no event: see decisions.ts.
  */
 const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
   arrived_for_pickup: "order.arrived_for_pickup",
@@ -21,6 +21,9 @@ const EVENT_TYPES: Readonly<Partial<Record<Status, string>>> = {
   delivered: "order.delivered",
   cancelled: "order.cancelled",
 };
+
+/** Those of the spec. */
+const SHOWN_TYPES: readonly string[] = ["order.picked_up", "order.cancelled"];
 
 /** Deliberate treatment of one event, regardless of the shares in force. */
 export interface DeliveryPlan {
@@ -35,6 +38,8 @@ export interface StatusStep {
   readonly row: OrderRow;
   readonly at: Instant;
   readonly plan: DeliveryPlan;
+  /** Of a change of other fields; its events are optional, like those of a creation. */
+  readonly isUpdate?: boolean;
 }
 
 /**
@@ -48,7 +53,7 @@ export async function emitEvents(
   connection: Connection,
   steps: readonly StatusStep[],
 ): Promise<void> {
-  const announced = steps.filter(({ row }) => EVENT_TYPES[row.status] !== undefined);
+  const announced = steps.filter((step) => nameEvent(state, step) !== undefined);
   if (announced.length === 0) return;
   const numbers = await takeEventNumbers(connection, announced.length);
   const endpoints = await readEndpoints(connection);
@@ -63,16 +68,26 @@ export async function emitEvents(
   );
 }
 
+/** The type of the event; undefined if the step has none. */
+function nameEvent({ decisions }: SandboxState, { row, isUpdate = false }: StatusStep): string | undefined {
+  if (isUpdate || row.status === "created") {
+    return decisions.changeEvents === "sent" ? `order.${isUpdate ? "updated" : "created"}` : undefined;
+  }
+  const type = EVENT_TYPES[row.status];
+  return decisions.announced === "all" || SHOWN_TYPES.includes(type ?? "") ? type : undefined;
+}
+
 function makeEvent(
   state: SandboxState,
-  { row, at, plan }: StatusStep,
+  step: StatusStep,
   eventNumber: bigint,
   endpoints: readonly WebhookEndpoint[],
 ): { event: EventRow; deliveries: NewDelivery[] } {
+  const { row, at, plan } = step;
   const { dials, directory } = state;
   const faults = state.faults.current();
   const eventId = `evt_${makeCode(20, dials.seed, "event", eventNumber)}`;
-  const type = EVENT_TYPES[row.status] ?? row.status;
+  const type = nameEvent(state, step) ?? "";
   const receivers = endpoints.filter(
     (endpoint) => endpoint.organizationId === row.organizationId && endpoint.livemode === row.livemode,
   );
@@ -131,7 +146,7 @@ function writeEnvelope(
   state: SandboxState,
   { eventId, type, row, at }: { eventId: string; type: string; row: OrderRow; at: Instant },
 ): string {
-  const { directory, utcOffsetMinutes } = state;
+  const { directory, utcOffsetMinutes, decisions } = state;
   const faults = state.faults.current();
   const own = faults.eventTimestampGranularity;
   const granularity = own === "same" ? faults.timestampGranularity : own;
@@ -140,6 +155,6 @@ function writeEnvelope(
     type,
     created: formatTime(at, granularity, utcOffsetMinutes),
     livemode: row.livemode,
-    data: showOrder(row, { directory, faults, utcOffsetMinutes }, granularity),
+    data: showOrder(row, { directory, faults, utcOffsetMinutes, decisions }, granularity),
   });
 }

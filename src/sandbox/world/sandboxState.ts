@@ -2,6 +2,7 @@ import type { Instant } from "../../domain/order/instant.ts";
 import { NANOS_PER_MILLI } from "../../domain/order/instant.ts";
 import type { Logger } from "../../runtime/telemetry/logger.ts";
 import type { Pool, Write } from "./database.ts";
+import type { Decisions } from "./decisions.ts";
 import type { Directory } from "./directory.ts";
 import type { Faults, FaultSwitches } from "../control/faults.ts";
 import type { Promises } from "../fleet/promises.ts";
@@ -28,6 +29,7 @@ export interface SandboxState {
   readonly dials: Dials;
   readonly utcOffsetMinutes: number;
   readonly promises: Promises;
+  readonly decisions: Decisions;
   readonly logger: Logger;
   /** Tells the task loop that something may be due. */
   readonly wake: () => void;

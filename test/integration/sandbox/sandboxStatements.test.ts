@@ -1,6 +1,14 @@
 import { randomBytes } from "node:crypto";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
-import { anAddress, LIVE, makeTestSandbox, orderBody, TEST } from "../../support/providers/testSandbox.ts";
+import {
+  anAddress,
+  LIVE,
+  makeTestSandbox,
+  orderBody,
+  receiveEvents,
+  SANDBOX_SECRET,
+  TEST,
+} from "../../support/providers/testSandbox.ts";
 import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
 
@@ -182,4 +190,41 @@ it("adds organizations, zones and branches, in which orders can then be made", a
     ["/branches", branch],
   ] as const)
     await expect(world.steer("POST", path, taken)).rejects.toThrow(/409/);
+});
+
+it("decides what the spec leaves open as it is told", async () => {
+  const hook = await receiveEvents();
+  const other = await makeTestSandbox({
+    decisions: {
+      errorShape: "flat",
+      largeLimit: "capped",
+      changeEvents: "sent",
+      announced: "shown",
+      orderFields: "shown",
+      branchPages: "several",
+    },
+    webhooks: { live: { url: hook.url, secret: SANDBOX_SECRET } },
+  });
+  const refusal = (await other.ask("GET", "/v1/orders/nobody")).json;
+  expect(Object.keys(refusal).toSorted()).toEqual(["code", "message", "request_id"]);
+  expect((await other.ask("GET", "/v1/orders?limit=500")).json.limit).toBe(200);
+  const { reference, ...order } = (await other.ask("POST", "/v1/orders", { body: orderBody() })).json;
+  expect(Object.keys(order)).not.toEqual(expect.arrayContaining(["branch"]));
+  await other.ask("PATCH", `/v1/orders/${reference}`, { body: { customer: { phone: "5" } } });
+  for (let step = 0; step < 3; step += 1) await other.steer("POST", `/orders/${reference}/step`);
+  await other.sandbox.idle();
+  await expect.poll(() => hook.received.length).toBe(3);
+  expect(hook.received.map(({ event }) => String(event.type)).toSorted()).toEqual([
+    "order.created",
+    "order.picked_up",
+    "order.updated",
+  ]);
+  const first = (await other.ask("GET", "/v1/branches")).json;
+  const second = (await other.ask("GET", "/v1/branches?offset=2")).json;
+  expect([first.data.length, first.hasMore, second.data[0].id === first.data[0].id]).toEqual([
+    2,
+    true,
+    false,
+  ]);
+  await other.close();
 });

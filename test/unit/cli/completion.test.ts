@@ -100,6 +100,6 @@ it("every command with output for programs can print JSON", async () => {
   );
   // They run until they are stopped, or their output already has a format for one kind of program.
   expect(without.map((command) => command.name()).sort()).toEqual(
-    ["completion", "demo", "openapi", "poller", "psql", "sandbox", "up", "web", "worker"].sort(),
+    ["completion", "demo", "openapi", "openapi", "poller", "psql", "up", "web", "worker"].sort(),
   );
 });

@@ -1,0 +1,144 @@
+import { expect, it } from "vitest";
+import { formatInstant } from "../../../src/domain/order/instant.ts";
+import { readRequest, requestPeriod } from "../../../src/poll/ledger/periodRequests.sql.ts";
+import type { SandboxOptions } from "../../../src/sandbox/startSandbox.ts";
+import { decide, DECISIONS } from "../../../src/sandbox/world/decisions.ts";
+import { putIntoInbox } from "../../support/mirror/orders.ts";
+import { makeTestReport } from "../../support/mirror/report.ts";
+import { serve } from "../../support/http/serve.ts";
+import { LIVE, readLiveOrders, receiveEvents, SANDBOX_SECRET } from "../../support/providers/testSandbox.ts";
+import { startVirtualWorld } from "../../support/virtual/virtualTime.ts";
+import type { VirtualWorld } from "../../support/virtual/virtualTime.ts";
+
+const MINUTE_MS = 60_000;
+const SLICE_MS = 10_000;
+const HOUR_NANOS = 3_600n * 10n ** 9n;
+const PAST_ORDERS = 250;
+
+type Member = Pick<SandboxOptions, "decisions" | "faults" | "rateWindow" | "utcOffsetMinutes">;
+
+/**
+ * The family: together the members have every value of every decision, and what the faults decide besides: how lists are
+ * sorted, bounded and cut, how exact times are, which orders can never be read singly.
+ */
+const FAMILY: readonly [string, Member][] = [
+  [
+    "decides as assumed, and lists pages of 20 with ties in any order, to the second",
+    { faults: { listLimitMax: 20, listTies: "random", timestampGranularity: "s" } },
+  ],
+  [
+    "decides everything otherwise, and lists descending",
+    {
+      decisions: Object.fromEntries(Object.entries(DECISIONS).map(([name, [, second]]) => [name, second])),
+      faults: { listOrder: "descending", eventTimestampGranularity: "s" },
+    },
+  ],
+  [
+    "names branches without an id, has inclusive bounds and nanoseconds, and shows text for errors",
+    {
+      decisions: {
+        errorShape: "text",
+        branchInOrder: "reference",
+        largeLimit: "capped",
+        changeEvents: "sent",
+      },
+      faults: { listBounds: "inclusive", timestampGranularity: "ns" },
+    },
+  ],
+  [
+    "cannot show some orders singly, has exclusive bounds, fixed rate windows and UTC",
+    {
+      faults: { brokenOrderShare: 0.3, failStatus: 500, listBounds: "exclusive" },
+      rateWindow: "fixed",
+      utcOffsetMinutes: 0,
+    },
+  ],
+];
+
+it("has every value of every decision in the family", () => {
+  const chosen = FAMILY.map(([, { decisions }]) => decide(decisions));
+  for (const [name, values] of Object.entries(DECISIONS))
+    expect(new Set(chosen.map((each) => each[name as keyof typeof each]))).toEqual(new Set(values));
+});
+
+it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
+  const receiver = await receiveEvents();
+  const world = await startVirtualWorld({
+    speed: 10,
+    trafficPerMinute: 6,
+    webhooks: { live: { url: receiver.url, secret: SANDBOX_SECRET } },
+    ...member,
+    faults: { loseShare: 0.2, duplicateShare: 0.1, ...member.faults },
+  });
+  const { clock, pool, sandbox, steer } = world;
+  await steer("POST", "/seed", {
+    orders: PAST_ORDERS,
+    since: formatInstant(sandbox.now() - 20n * HOUR_NANOS),
+    until: formatInstant(sandbox.now() - HOUR_NANOS),
+  });
+  world.startPoller("only", { webhooksConfigured: true, backfillSince: "P1D" });
+
+  async function run(ms: number): Promise<void> {
+    const end = clock.monotonicMs() + ms;
+    while (clock.monotonicMs() < end) {
+      await clock.runUntil(clock.monotonicMs() + SLICE_MS);
+      await sandbox.idle();
+      const bodies = receiver.received
+        .splice(0)
+        .map(({ body, event }) => ({ eventId: String(event.id), body }));
+      if (bodies.length > 0) await world.apply.applyEvents(await putIntoInbox(pool, bodies));
+    }
+  }
+  await run(3 * MINUTE_MS);
+  await steer("POST", "/dials", { speed: 0, ordersPerMinute: 0 });
+  const ended = sandbox.now();
+  await run(12 * MINUTE_MS);
+
+  const { rows } = await pool.query<{ safe_through: string; history_since: string; webhooks: number }>(
+    `select safe_through, history_since,
+       (select count(*)::int from mirror.history where via = 'webhook' and verdict = 'applied') as webhooks
+     from mirror.poll_state`,
+  );
+  const [told] = rows;
+  expect(BigInt(told!.safe_through)).toBeGreaterThan(ended);
+  expect(BigInt(told!.history_since)).toBeLessThan(ended - 20n * HOUR_NANOS);
+  expect(told!.webhooks).toBeGreaterThan(0);
+
+  const span = { since: ended - 22n * HOUR_NANOS, until: ended };
+  const requestId = await requestPeriod(pool, { kind: "verification", sourceId: "live", ...span });
+  for (let waited = 0; waited < 10 && (await readRequest(pool, requestId))?.state !== "done"; waited += 1)
+    await run(MINUTE_MS);
+  expect(await readRequest(pool, requestId)).toMatchObject({
+    state: "done",
+    missing: 0,
+    stale: 0,
+    contradicted: 0,
+    differing: 0,
+    extra: 0,
+  });
+  await expectEqualReads(world);
+});
+
+/** What the mirror lists is what the provider has, order by order, as text; and the branches. */
+async function expectEqualReads({ pool, sandbox, steer }: VirtualWorld): Promise<void> {
+  const mirror = await serve(makeTestReport({ pool }));
+  const readAll = async (baseUrl: string, path: string) => {
+    const found: Record<string, unknown>[] = [];
+    for (;;) {
+      const answer = await fetch(`${baseUrl}${path}?offset=${found.length}`, {
+        headers: { authorization: `Bearer ${LIVE}` },
+      });
+      expect(answer.status).toBe(200);
+      const page = (await answer.json()) as { data: Record<string, unknown>[]; hasMore: boolean };
+      found.push(...page.data);
+      if (!page.hasMore) return found;
+    }
+  };
+  const texts = (orders: Iterable<Record<string, unknown>>) =>
+    [...orders].map((order) => JSON.stringify(order)).toSorted();
+  const orders = texts(await readAll(mirror.url, "/v1/orders"));
+  expect(orders.length).toBeGreaterThan(PAST_ORDERS);
+  expect(orders).toEqual(texts((await readLiveOrders(steer)).values()));
+  expect(await readAll(mirror.url, "/v1/branches")).toEqual(await readAll(sandbox.url, "/v1/branches"));
+  await mirror.close();
+}
