@@ -124,7 +124,7 @@ export const VARIANTS: readonly Variant[] = [
     ],
     caughtBy: {
       file: "test/integration/apply/apply.test.ts",
-      test: "that contradict each other request a refetch even when they are decided at the same time",
+      test: "that contradict each other request a refetch even when they are decided concurrently",
     },
   },
   {

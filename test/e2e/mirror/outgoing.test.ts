@@ -114,7 +114,7 @@ it("the demo notifies an endpoint of its changes; dead and past messages can be 
   expect(ending.stderr).not.toMatch(/took too long/);
 });
 
-it("an endpoint is tried with a message of its own type, signed as all others", async () => {
+it("an endpoint can be tested with a signed message of type test", async () => {
   const keys = { DELIVERY_LIVE_API_KEY: "dos_live_outgoing", DELIVERY_TEST_API_KEY: "dos_test_outgoing" };
   const configured = { ...env, ...keys, DELIVERY_BASE_URL: "http://127.0.0.1:9" };
   const run = (...args: string[]) => runProgram(["outgoing", "test", ...args], configured);

@@ -75,7 +75,7 @@ describe.each(RETURNS)("the order object as %s returns it", (name, ask) => {
     }
   });
 
-  it(`has ${name === "list" ? "no request_id" : "request_id beside its fields"}`, () => {
+  it(`has ${name === "list" ? "no request_id" : "request_id next to its fields"}`, () => {
     expect(typeof order["request_id"]).toBe(name === "list" ? "undefined" : "string");
   });
 });

@@ -301,7 +301,7 @@ describe("reads", () => {
     expect(await count("refetches")).toBe(1);
   });
 
-  it("that contradict each other request a refetch even when they are decided at the same time", async () => {
+  it("that contradict each other request a refetch even when they are decided concurrently", async () => {
     const { applyEvents } = makeSut();
     const pairs = Array.from({ length: 80 }, (_, index) => {
       // Half of the orders are new, and half are known in an older state.
@@ -389,7 +389,7 @@ describe("the guard in SQL", () => {
     return { kind: "observation" as const, sourceId: "live", via: "poll" as const, event: null, observation };
   };
 
-  it("looks for follow-ups only when a decision has some", async () => {
+  it("records follow-ups only when a decision has some", async () => {
     await pool.query("truncate mirror.orders, mirror.history, mirror.changes, mirror.refetches");
     const part = {
       version: 1,

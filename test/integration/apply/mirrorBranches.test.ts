@@ -102,7 +102,7 @@ it("stores the branches of all pages, closes one that is no longer listed, and r
   expect((await readAll()).map(({ closed }) => closed)).toEqual([false, false, true]);
 });
 
-it("reads them again when an order names one that the list does not have, and every three minutes", async () => {
+it("reads branches again when an order names an unlisted one, and after three minutes", async () => {
   let asked = 0;
   const listBranches = () => {
     asked += 1;
@@ -115,7 +115,7 @@ it("reads them again when an order names one that the list does not have, and ev
     pool,
     logger: silentLogger,
   });
-  // The same term each time.
+  // Each run has the same term.
   const { term } = lead();
   const readsAgain = async (secondsLater: number) => {
     await pool.query(

@@ -73,7 +73,7 @@ describe("with --json", () => {
     },
   );
 
-  // Nobody listens there.
+  // Nothing listens there.
   const AWAY = "postgres://nobody@127.0.0.1:9/none";
   it.each(withJson.map((leaf) => [nameOf(leaf), leaf] as const))(
     "%s tells nothing but JSON when the database is away",

@@ -64,7 +64,7 @@ describe("a database problem is reported with its cause and a fix", () => {
       `create schema older; grant usage on schema older to ${ACCOUNT};
        create function older.current_setting(text) returns text return '130018'`,
     );
-    // The account finds this function before the server's own.
+    // The account's search path finds this function before the server's own.
     await setAccount("set search_path = older, pg_catalog, public");
     const told = await migrate(newcomerUrl);
     await setAccount("reset search_path");
@@ -89,7 +89,7 @@ describe("a database problem is reported with its cause and a fix", () => {
     expect(told.code).toBe(75);
   });
 
-  it("a server without encryption, where the address asks for it", TIMEOUT, async () => {
+  it("a server without encryption when the address requires it", TIMEOUT, async () => {
     const told = await migrate(`${database.url}?sslmode=require`);
     expect(told.sentence).toMatch(
       /does not encrypt connections, and the sslmode in DATABASE_URL asks for it\.$/,

@@ -49,7 +49,7 @@ interface Child {
   kill(): Promise<unknown>;
 }
 
-/** Starts in a process of its own. */
+/** Starts in a separate process. */
 async function startElsewhere(): Promise<Child> {
   const child = spawn(process.execPath, ["--import", "tsx", PROGRAM, dataDir], {
     stdio: ["pipe", "pipe", "inherit"],

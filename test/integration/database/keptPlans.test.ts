@@ -50,6 +50,6 @@ it("plans are renewed after 15 seconds on the same connection", async () => {
   expect(await findConnection()).toEqual(connection);
 });
 
-it("plans are never compiled, because that takes longer than running them", async () => {
+it("plans are never compiled (jit), which would take longer than running them", async () => {
   expect((await pool.query("show jit")).rows).toEqual([{ jit: "off" }]);
 });

@@ -11,7 +11,7 @@ const DESKTOP = { viewport: { width: 1280, height: 900 } };
 const PHONE = { viewport: { width: 360, height: 740 }, colorScheme: "dark" } as const;
 const ORDER = "/ops/orders/live/ORD-1001";
 const WIDTHS = [1440, 1024, 768, 360];
-/** Every page of ours behind the login: a new page costs one line. */
+/** All our pages behind the login; a new page adds one line. */
 const PAGES = [
   "/ops/orders",
   "/ops/orders?source=live&is=late&q=ord&sort=pickup&dir=up&within=7d&col=order&col=status",
@@ -118,7 +118,7 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
-  it("answer the four questions without scrolling, on a phone and on a small screen, and do not grow", async () => {
+  it("show the four tiles without scrolling on a phone and a small screen, and do not grow with new decisions", async () => {
     await withTab(PHONE, async ({ page }) => {
       await logIn(page, "operator");
       const bottom = async () => {

@@ -54,7 +54,7 @@ describe("an order's page", () => {
     expect(text).toMatch(/status : "created" → "assigned" updatedAt : [-\d]+ [:.\d]+ → [-\d]+ [:.\d]+ /);
   });
 
-  it("begins with the delivery: how far, planned and actual, by whom, and how sure", async () => {
+  it("begins with the delivery: its progress, planned and actual times, the fleet, and the certainty", async () => {
     await database.pool.query(`
       update mirror.orders set branch_reference = 'centre', fleet_name = 'Swift', status = 'picked_up',
         delivery_time = '2026-01-22T14:30Z', pickup_time = '2026-01-22T14:00Z', real_pickup_time = '2026-01-22T14:12:20Z',
@@ -128,7 +128,7 @@ describe("the search", () => {
     expect(await read("/ops/search?q=evt_bad")).toMatchObject({ status: 303, to: `/ops/quarantine/${id}` });
   });
 
-  it("lists all orders with part of the name, whatever its case", async () => {
+  it("lists all orders with part of the name, in any case", async () => {
     const { status, to } = await read("/ops/search?q=shop-ord-100");
     expect({ status, to }).toEqual({ status: 303, to: "/ops/orders?q=shop-ord-100" });
     expect((await read(to ?? "")).text).toContain("9 orders; 9 shown");

@@ -20,7 +20,7 @@ beforeAll(async () => {
   database = await makeTestDatabase();
   pool = makePool({ url: database.url, purpose: "ops", max: 3, statementTimeoutMs: 5_000 });
   await fillMirror(database.pool);
-  // 120 orders of another source, ten minutes apart, each second one late by an hour, each third one of branch b1.
+  // 120 orders of another source, ten minutes apart; every second one is an hour late, every third one is of branch b1.
   await database.pool.query(
     "insert into mirror.sources (source_id, mode, base_url) values ('test', 'test', '')",
   );
@@ -113,18 +113,18 @@ describe("the list of orders", () => {
     },
   );
 
-  it("gives the chosen columns as a file that no spreadsheet runs", async () => {
+  it("exports the chosen columns, with formulas disabled", async () => {
     const { headers, page } = await read("/ops/orders.csv?q=%3D1%2B1&col=order&col=external&col=punctual");
     expect(headers.get("content-type")).toContain("text/csv");
     expect(headers.get("content-disposition")).toMatch(/^attachment; filename=orders-\d{4}-\d\d-\d\d\.csv$/);
     expect(page).toBe("Order,External id,On time\r\nT-007,'=1+1,3600\r\n");
   });
 
-  it("names an event that belongs to no order", async () => {
+  it("finds an event that belongs to no order", async () => {
     expect((await read("/ops/orders?q=evt_bad")).page).toMatch(/Event[^]*evt_bad[^]*quarantine, number/);
   });
 
-  it("ends a statement that takes too long, and nothing else", async () => {
+  it("ends only a statement that takes too long, and allows only reads", async () => {
     const slow = (db: Pick<Pool, "query">) => db.query("select pg_sleep(20)");
     expect(await readWithin(pool, 50, slow)).toBeUndefined();
     await expect(readWithin(pool, 50, (db) => db.query("select 1/0"))).rejects.toThrow("division by zero");

@@ -145,7 +145,7 @@ describe.skipIf(chromium === undefined)("in a browser (not run: no chromium foun
         .poll(() => page.locator("#updates-word").textContent(), PATIENCE)
         .toContain("paused by you");
       await page.getByRole("button", { name: "Pause" }).click();
-      // A proxy in front is ill for a while, with any status.
+      // A proxy in front fails temporarily.
       await page.route("**/ops", (route) => route.fulfill({ status: 502, body: "Bad gateway" }));
       await expect
         .poll(() => page.locator("#updates-word").textContent(), PATIENCE)

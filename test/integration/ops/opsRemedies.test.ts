@@ -50,8 +50,8 @@ const post = async (path: string, role: "operator" | "viewer" = "operator") => {
   return { status: answer.status, to: answer.headers.get("location") };
 };
 
-describe("what can be done about a condition from the overview", () => {
-  it("reads the gaps: says which first, and afterwards that it did", async () => {
+describe("remedies on the overview", () => {
+  it("requests the gaps after listing them, and confirms it", async () => {
     const { page } = await read("/ops");
     expect(page).toMatch(/data-condition="OrderMirrorGaps"[^]*href="\/ops\/gap\?source=live"/);
     const { text } = await read("/ops/gap?source=live");
@@ -86,7 +86,7 @@ describe("what can be done about a condition from the overview", () => {
     expect((await post("/ops/gap", "viewer")).status).toBe(405);
   });
 
-  it("has nothing to do for a source that does not exist", async () => {
+  it("offers nothing for a source that does not exist", async () => {
     expect((await read("/ops/gap?source=nowhere")).text).toContain("There is nothing to do.");
   });
 });

@@ -121,7 +121,7 @@ describe("the list of orders", () => {
     expect(await references("?branch=centre&status=picked_up")).toEqual([]);
   });
 
-  it("finds a branch by its reference where orders do not have its id", async () => {
+  it("finds a branch by its reference when orders do not have its id", async () => {
     const { pool } = report.database;
     await addSource(pool, "live");
     await pool.query(
@@ -288,7 +288,7 @@ describe("a single order", () => {
     }
   });
 
-  it("answers an address that cannot be decoded as one that does not exist", async () => {
+  it("answers an address that cannot be decoded like an unknown one", async () => {
     expect(await refusal("/%E0%A4%A")).toMatchObject({ status: 404, code: "not_found" });
   });
 });

@@ -149,7 +149,7 @@ describe("GET /v1/branches", () => {
     );
   });
 
-  it("is empty when there are none, and unavailable while they were never read", async () => {
+  it("is empty when there are none, and unavailable before branches were read", async () => {
     const never = await get("/branches");
     expect(never.status).toBe(503);
     expect(never.headers.get("retry-after")).toBe("5");

@@ -154,7 +154,7 @@ it("refuses the key of another organization before its first list request, and n
   expect((await readSource()).refused).toBeNull();
 });
 
-/** The read API of a web process that forwards writes with this key. */
+/** Starts the read API of a web process that forwards writes with this key. */
 async function startForwarding(baseUrl: string, apiKey: string) {
   const shutdown = makeShutdown({ logger: silentLogger });
   const config = {
@@ -189,7 +189,7 @@ async function countOrders(baseUrl: string, apiKey: string): Promise<number> {
   return ((await response.json()) as { data: unknown[] }).data.length;
 }
 
-it("forwards no write with the key of another organization, and doctor says whose key it is", async () => {
+it("forwards no write with the key of another organization, and doctor reports the key", async () => {
   const sandbox = await makeTestSandbox();
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
@@ -220,12 +220,12 @@ it("forwards no write with the key of another organization, and doctor says whos
   expect(stdout).toMatch(/Source live belongs to the organization with the branches .* Keuken /);
 });
 
-it("forwards no more writes to a provider that the source was taken from", async () => {
+it("forwards no writes to the provider that a source belonged to before", async () => {
   const sandbox = await makeTestSandbox();
   cleanUps.push(() => sandbox.close());
   await recordConfiguredSources(pool, { sources: [configured(sandbox.url)] });
   const write = await startForwarding(sandbox.url, LIVE);
-  // Nobody knows the organization yet.
+  // The organization is not known yet.
   expect((await write("POST", "/v1/orders", orderBody())).status).toBe(201);
 
   await pool.query("update mirror.sources set provider = 'https://elsewhere.example'");

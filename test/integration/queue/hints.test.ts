@@ -147,7 +147,7 @@ it("in Postgres are received again after the listening connection was broken", a
   await expect.poll(notify, PATIENCE).toBe(true);
 });
 
-it("are no stranger's share, whatever it calls its connection, in Postgres", async () => {
+it("in Postgres are not shared with another login, even under the listener's connection name", async () => {
   const { pool, url } = servers.database;
   const login = `stranger_${randomUUID().replaceAll("-", "")}`;
   await pool.query(`create role ${login} login password 'x'`);

@@ -12,7 +12,7 @@ import {
 import type { TestSandbox } from "../../support/providers/testSandbox.ts";
 import { sendRaw } from "../../support/http/rawHttp.ts";
 
-/** Statements of the spec that the sandbox once broke. */
+/** Statements of the spec that the sandbox once violated. */
 let world: TestSandbox;
 beforeAll(async () => {
   world = await makeTestSandbox();
@@ -44,7 +44,7 @@ describe("an address that cannot be searched for", () => {
     },
   );
 
-  it("is answered the first time as later", async () => {
+  it("gets the same answer for the first and later requests", async () => {
     const body = anAddress({ street: "Overtoom 77" });
     const [first, second] = [
       await world.ask("POST", "/v1/addresses/validate", { body }),
@@ -71,7 +71,7 @@ describe("endpoints and keys", () => {
     });
   });
 
-  it("makes two unnamed keys that differ, and a revoked one never again", async () => {
+  it("creates a different key for each request without a name", async () => {
     const made = [];
     for (let count = 0; count < 3; count += 1)
       made.push((await world.steer("POST", "/keys", { mode: "test" })).apiKey);
@@ -80,7 +80,7 @@ describe("endpoints and keys", () => {
   });
 });
 
-it("quotes what a creation then gets, however fast the fleet works", async () => {
+it("quotes the times of the order created next, at any fleet speed", async () => {
   for (const speed of [1, 20, 30, 300]) {
     const fast = await makeTestSandbox({ speed, clock: "virtual" });
     for (let trial = 0; trial < 8; trial += 1) {
@@ -96,13 +96,13 @@ it("quotes what a creation then gets, however fast the fleet works", async () =>
   }
 });
 
-it("refuses identifiers that no path can name, and takes null for what may be absent", async () => {
+it("refuses identifiers that no path can contain, and accepts null for optional fields", async () => {
   for (const externalOrderId of [".", "..", ""])
     expect((await create({ externalOrderId })).error.code).toBe("invalid_request");
   expect(await create({ externalOrderId: null, zoneCode: null })).toMatchObject({ externalOrderId: null });
 });
 
-it("makes orders of its own beside a caller's identifiers of the same form", async () => {
+it("creates its own orders despite a caller's identifiers of the same form", async () => {
   const [first] = (await world.steer("POST", "/orders", {})).references;
   const { order } = await world.steer("GET", `/orders/${first}`);
   const number = Number(order.externalOrderId.slice(4));
@@ -112,7 +112,7 @@ it("makes orders of its own beside a caller's identifiers of the same form", asy
 });
 
 describe("changing an order", () => {
-  it("takes a part of the customer, and keeps the times when the place stays", async () => {
+  it("accepts part of the customer, and keeps the times when the place is unchanged", async () => {
     const before = await create({ customer: customer({ address: anAddress({ street: "overtoom  12" }) }) });
     const other = await patch(before.reference, { customer: { phone: "3" } });
     expect(other).toMatchObject({ status: 200, json: { customer: { firstName: "Anna", phone: "3" } } });
@@ -124,7 +124,7 @@ describe("changing an order", () => {
     expect(moved.json.customer.address).toEqual({ ...before.customer.address, street: "Overtoom 200" });
   });
 
-  it("takes new coordinates of the same address", async () => {
+  it("accepts new coordinates of the same address", async () => {
     const before = await create();
     const coordinates = { latitude: 52.3, longitude: 4.7 };
     const { json } = await patch(before.reference, { customer: { address: { coordinates } } });
@@ -133,9 +133,9 @@ describe("changing an order", () => {
   });
 });
 
-it("refuses an order whose delivery no shift covers", async () => {
+it("refuses an order whose delivery is outside all shifts", async () => {
   const night = await makeTestSandbox({ clock: "virtual" });
-  // Local time is 9:00: the pickup is at 9:10 to 9:25, the delivery of this long way later.
+  // Local time is 9:00: the pickup is between 9:10 and 9:25, the delivery over this distance later.
   const order = orderBody({
     customer: customer({ address: { ...anAddress(), coordinates: { latitude: 52.0, longitude: 5.8 } } }),
   });
@@ -163,7 +163,7 @@ it.each([
   });
 });
 
-it("adds organizations, zones and branches, in which orders can then be made", async () => {
+it("adds organizations, zones and branches that accept orders", async () => {
   await world.steer("POST", "/organizations", { organization: "nieuw", plan: "advanced" });
   await world.steer("POST", "/zones", { zone: "GRN-1", fleet: "Noordfiets" });
   const branch = {
@@ -181,7 +181,7 @@ it("adds organizations, zones and branches, in which orders can then be made", a
   ]);
   const body = orderBody({ branch: "nieuw" });
   expect(await world.ask("POST", "/v1/orders", { key, body })).toMatchObject({ status: 201 });
-  // Of the others they are unknown.
+  // Other organizations do not know them.
   for (const other of [LIVE, TEST])
     expect((await world.ask("POST", "/v1/orders", { key: other, body })).status).toBe(422);
   for (const [path, taken] of [

@@ -12,7 +12,7 @@ export interface Deviation {
   /** The name in docs/assumptions.md. */
   readonly what: string;
   readonly why: string;
-  /** The requests that it concerns. */
+  /** The requests with this difference. */
   readonly concerns: (request: CorpusRequest) => boolean;
   /** The parts that are still compared. */
   readonly reduce: (answer: ComparedAnswer) => ComparedAnswer;

@@ -7,7 +7,7 @@ import { makeHead } from "./rawHttp.ts";
 /** What strangers without a secret do to the port of a web process, all at the same time. */
 export interface EdgeAttack {
   readonly port: number;
-  /** How long forged requests are sent; longer where that is needed to send at least so many. */
+  /** How long forged requests are sent; longer if needed to send at least `forgedMin`. */
   readonly floodMs: number;
   readonly forgedMin?: number;
   /** Sends requests without waiting for the answers to earlier ones. */

@@ -5,7 +5,7 @@ import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { makeLiveApply } from "./liveApply.ts";
 
-/** A poller of the source `live` in real time, with a holder of its own. */
+/** A poller of the source `live` in real time, with its own holder. */
 export function makeLivePoller(
   deps: Pick<PollDeps, "client" | "pool" | "intervalSeconds" | "backfillSince"> & Partial<PollDeps>,
 ): Poller {

@@ -1,8 +1,8 @@
 import type { Page } from "playwright-core";
 
 /**
- * Words that a line ends inside of: each word is compared with the boxes that it is drawn in. Names of unknown length
- * may break, and so may words that are longer than the window.
+ * Words that are broken across lines, found by the boxes in which they are drawn. Names of unknown length and words
+ * longer than the window may break.
  */
 export function brokenWords(page: Page): Promise<string[]> {
   return page.evaluate(`(() => {

@@ -13,7 +13,7 @@ export interface RunningExample {
   stop(): Promise<ExampleEnding>;
 }
 
-/** Runs a program of `examples/` with these variables and those that find programs. */
+/** Runs a program of `examples/` with these variables and those needed to find programs. */
 export function startExample(
   command: string,
   args: readonly string[],

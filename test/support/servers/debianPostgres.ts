@@ -13,7 +13,7 @@ const [newest] = existsSync(VERSIONS)
 
 /** Whether the system's own Postgres is installed, with its client programs. */
 export const hasDebianPostgres = newest !== undefined;
-/** The folder of its programs. */
+/** The folder with its programs. */
 export const debianPostgresPrograms = path.join(VERSIONS, newest ?? "", "bin");
 
 /** The account to run its server with, because Postgres refuses root; undefined when the tests do not run as root. */

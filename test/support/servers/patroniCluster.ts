@@ -34,7 +34,7 @@ type NodeName = (typeof NAMES)[number];
 export interface PatroniCluster {
   /** The database `postgres` of the primary, through HAProxy. */
   readonly url: string;
-  /** Resolves with the primary, and the other node, when that is its synchronous standby. */
+  /** Resolves with the primary and the other node once that is its synchronous standby. */
   waitUntilWhole(): Promise<{ primary: NodeName; standby: NodeName }>;
   /** Resolves when the node is the primary. */
   waitForPrimary(name: NodeName): Promise<void>;
@@ -176,7 +176,7 @@ async function startNode(
       parameters: { unix_socket_directories: "" },
     },
   };
-  // Patroni reads YAML, of which JSON is a part.
+  // Patroni reads YAML, which includes JSON.
   await writeFile(file, JSON.stringify(settings));
   const start = () => launch(name, "patroni", [file]);
   return { dataDir, apiPort, postgresPort, launch: start, patroni: start(), frozen: [] };
@@ -201,7 +201,7 @@ interface Member {
   readonly state: string;
 }
 
-/** The members as this node knows them. */
+/** The members according to this node. */
 async function readMembers({ apiPort }: Node): Promise<Member[]> {
   const answer = await fetch(`http://127.0.0.1:${apiPort}/cluster`, { signal: AbortSignal.timeout(5_000) });
   return ((await answer.json()) as { members: Member[] }).members;

@@ -4,7 +4,7 @@ import { makeSigner } from "../../../src/signature/sign.ts";
 
 export const WEBHOOK_SECRET = `whsec_${Buffer.from("a secret of thirty-two bytes!!!!").toString("base64")}`;
 
-/** Sends one signed event; resolves with the status, or with null when no answer came: then nobody knows. */
+/** Sends one signed event. Resolves with the status; null when no answer arrived, so that the outcome is unknown. */
 export function sendEvent(
   url: string,
   event: { id: string; body: Buffer },

@@ -51,7 +51,7 @@ describe("the typed error of a refusal", () => {
     expect(refuse(status, null)).toMatchObject({ name: "ProviderRefusedError" });
   });
 
-  it("says whether to retry never, later, or after the given wait", () => {
+  it("states whether to retry never, later, or after the given wait", () => {
     expect(refuse(422, "no_shift_coverage").retry).toBe("never");
     expect(refuse(302, null).retry).toBe("never");
     expect(refuse(500, null).retry).toBe("later");

@@ -6,7 +6,7 @@ import { identifyScheme } from "../../../src/signature/identify/identifyScheme.t
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { loadVerifier } from "../../../src/signature/verifier.ts";
 
-/** A valid request that a public suite publishes. */
+/** A valid request published by a public suite. */
 interface Published {
   readonly name: string;
   readonly secrets: readonly string[];
