@@ -1,6 +1,5 @@
 import { RUNS } from "./effort.ts";
 
-/** One run of one subject. */
 export interface Sample {
   /** In the unit of the comparison. */
   readonly value: number;

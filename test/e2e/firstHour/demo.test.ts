@@ -35,7 +35,7 @@ it("runs everything from an empty folder, shows events and repaired losses, expl
   const demo = startProgram(["demo"], env);
   await demo.waitFor(/Read API\s+(http:\S+)\/v1\/orders/);
   await demo.waitFor(/Access\s+everybody on this machine, without a password/);
-  // `.ci/quick-start` prints how soon.
+  // `.ci/quick-start` measures how soon.
   const applied = await demo.waitFor(/webhook\s+(\S+)\s+.*applied/);
   await demo.waitFor(/poll\s+\S+\s+.*repaired\s+its event was lost/, 90_000);
 

@@ -22,7 +22,6 @@ let env: Record<string, string>;
 let receiver: Server;
 const received: { readonly id: string; readonly message: Message }[] = [];
 const unverified: unknown[] = [];
-/** The receiver's answer. */
 let status = 204;
 
 beforeAll(async () => {

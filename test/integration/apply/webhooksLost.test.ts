@@ -66,7 +66,6 @@ async function startWorld(webhooksConfigured: boolean) {
   const { references } = (await steer("POST", "/orders", { count: 6 })) as { references: string[] };
   const [first = "", ...others] = references;
 
-  /** Applies everything that was received. */
   const applyReceived = async () => {
     const events = receiver.received.splice(0);
     const bodies = events.map(({ body, event }) => ({ eventId: event.id as string, body }));

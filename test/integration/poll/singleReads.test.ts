@@ -107,7 +107,6 @@ const readMirrored = async () =>
   (
     await pool.query<{ reference: string }>("select reference from mirror.orders order by reference")
   ).rows.map(({ reference }) => reference);
-/** Ends all waits between attempts. */
 const endWaits = () => pool.query("update mirror.refetches set next_attempt_at = clock_timestamp()");
 
 const HTML = { "content-type": "text/html" };

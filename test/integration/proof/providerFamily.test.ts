@@ -18,23 +18,23 @@ const PAST_ORDERS = 250;
 type Member = Pick<SandboxOptions, "decisions" | "faults" | "rateWindow" | "utcOffsetMinutes">;
 
 /**
- * The family: together the members have every value of every decision, and what the faults decide besides: how lists are
- * sorted, bounded and cut, how exact times are, which orders can never be read singly.
+ * The family: together, the members have every value of every decision, and of the faults how lists are sorted, bounded
+ * and truncated, how exact times are, and which orders can never be refetched.
  */
 const FAMILY: readonly [string, Member][] = [
   [
-    "decides as assumed, and lists pages of 20 with ties in any order, to the second",
+    "decides as assumed, with pages of 20, random ties and times to the second",
     { faults: { listLimitMax: 20, listTies: "random", timestampGranularity: "s" } },
   ],
   [
-    "decides everything otherwise, and lists descending",
+    "makes all other decisions, with descending lists",
     {
       decisions: Object.fromEntries(Object.entries(DECISIONS).map(([name, [, second]]) => [name, second])),
       faults: { listOrder: "descending", eventTimestampGranularity: "s" },
     },
   ],
   [
-    "names branches without an id, has inclusive bounds and nanoseconds, and shows text for errors",
+    "names branches without an id, with inclusive bounds, nanoseconds and text errors",
     {
       decisions: {
         errorShape: "text",
@@ -119,7 +119,7 @@ it.for(FAMILY)("follows a provider that %s", async ([, member]) => {
   await expectEqualReads(world);
 });
 
-/** What the mirror lists is what the provider has, order by order, as text; and the branches. */
+/** Expects that the mirror lists the provider's orders as the same text, and its branches. */
 async function expectEqualReads({ pool, sandbox, steer }: VirtualWorld): Promise<void> {
   const mirror = await serve(makeTestReport({ pool }));
   const readAll = async (baseUrl: string, path: string) => {

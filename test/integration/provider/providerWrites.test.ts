@@ -37,7 +37,6 @@ const notFound = refusal(404, "order_not_found");
 const duplicate = refusal(409, "duplicate_external_order_id");
 const html = text(404, "<html>", { "content-type": "text/html" });
 
-/** The requests in sequence. */
 const asked = () => provider.requests.map(({ method, url }) => `${method} ${url}`);
 const CREATE = "POST /v1/orders";
 const LOOK = "GET /v1/orders/shop-1";

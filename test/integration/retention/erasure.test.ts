@@ -147,7 +147,6 @@ describe("an erased order", () => {
         for (const one of [other, ...before]) await take(one);
         await eraseOrder(pool, { sourceId: "live", reference: "ORD-1" });
         for (const one of after) await take(one);
-        // Finally decides the pending events.
         const { rows } = await pool.query<{ seq: string }>("select seq from mirror.pending order by seq");
         await apply().applyEvents(rows.map(({ seq }) => Number(seq)));
         expect(await findAnywhere(pool, secretOf("ORD-1"))).toEqual([]);

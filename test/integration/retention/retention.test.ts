@@ -55,7 +55,6 @@ describe("retention removes old rows", () => {
     const order = { reference, updatedAt: at(version), status: version > 1 ? "picked_up" : "created" };
     return applyEvents(await put(eventId, makeEventBody({ id: eventId, order }), sourceId));
   };
-  /** Makes all existing rows older. */
   const age = (span = "10 days") =>
     pool.query(`
       update mirror.inbox set received_at = received_at - interval '${span}';

@@ -181,7 +181,6 @@ it("adds organizations, zones and branches that accept orders", async () => {
   ]);
   const body = orderBody({ branch: "nieuw" });
   expect(await world.ask("POST", "/v1/orders", { key, body })).toMatchObject({ status: 201 });
-  // Other organizations do not know them.
   for (const other of [LIVE, TEST])
     expect((await world.ask("POST", "/v1/orders", { key: other, body })).status).toBe(422);
   for (const [path, taken] of [
