@@ -64,6 +64,8 @@ try {
   await take([
     { file: "overview.png", url: ops, screen: DESK },
     { file: "overview-phone-dark.png", url: ops, screen: PHONE },
+    { file: "orders.png", url: `${ops}/orders`, screen: DESK },
+    { file: "orders-phone.png", url: `${ops}/orders?is=open`, screen: PHONE },
     { file: "order.png", url: `${ops}/orders/live/${reference}`, screen: DESK },
     { file: "sandbox.png", url: `http://127.0.0.1:${sandboxPort}/_sandbox`, screen: DESK },
   ]);

@@ -13,6 +13,7 @@ import { readActions } from "./lists/opsActions.sql.ts";
 import { renderActions } from "./lists/actionsPage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { makeQueueAudit } from "./lists/queueBoard.ts";
+import { renderDesign } from "./html/designPage.ts";
 import { LIST_LINES } from "./lists/listPage.ts";
 import type { LoginCode } from "./auth/loginCode.ts";
 import { makeLogin } from "./auth/login.ts";
@@ -93,19 +94,10 @@ export function makeOpsRouter(deps: OpsDeps): Router {
       listRate,
     }),
   );
-  // People of the business look for orders, people on call for trouble.
-  ops.get("/start", (_request, response) => {
-    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
-  });
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
-  ops.get("/actions", async ({ query }, response) => {
-    const did = readField(query["did"]);
-    const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
-    const actions = await readActions(pool, { before, limit: LIST_LINES });
-    response.type("html").send(renderActions(actions, { viewer: viewerOf(response), did }));
-  });
+  ops.use(makePlainPages({ pool, localTrust }));
   const boards = {
     operator: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "operator" }),
     viewer: makeQueueBoard({ queues, basePath: QUEUES_PATH, role: "viewer" }),
@@ -126,6 +118,28 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   router.use(makeAssetRouter());
   router.use("/ops", ops);
   return router;
+}
+
+/** The first page by role, the audit log, and on a developer's machine the parts of the pages. */
+function makePlainPages({ pool, localTrust }: { pool: Pool; localTrust: boolean }): Router {
+  const ops = Router();
+  // People of the business look for orders, people on call for trouble.
+  ops.get("/start", (_request, response) => {
+    response.redirect(303, viewerOf(response).role === "viewer" ? "/ops/orders" : "/ops");
+  });
+  // On a developer's machine only: it shows nothing of the mirror.
+  if (localTrust)
+    ops.get(
+      "/design",
+      (_request, response) => void response.type("html").send(renderDesign(viewerOf(response))),
+    );
+  ops.get("/actions", async ({ query }, response) => {
+    const did = readField(query["did"]);
+    const before = /^\d{1,18}$/.exec(readField(query["before"]))?.[0] ?? null;
+    const actions = await readActions(pool, { before, limit: LIST_LINES });
+    response.type("html").send(renderActions(actions, { viewer: viewerOf(response), did }));
+  });
+  return ops;
 }
 
 function setHeaders(policy: string): RequestHandler {

@@ -8,13 +8,15 @@ export function renderChoice(choice: {
   words: readonly string[];
   chosen: string | null;
   any: boolean;
+  /** A word as people read it; default: as it is. */
+  describe?: (word: string) => string;
 }): Html {
-  const { label, name, words, chosen, any } = choice;
+  const { label, name, words, chosen, any, describe = (word) => word } = choice;
   return html`<label
     >${label}
     <select name="${name}">
       ${any ? html`<option value="">any</option>` : html``}
-      ${words.map((word) => html`<option ${word === chosen ? html`selected` : html``}>${word}</option>`)}
+      ${words.map((word) => html`<option value="${word}" ${word === chosen ? html`selected` : html``}>${describe(word)}</option>`)}
     </select></label
   >`;
 }

@@ -101,8 +101,10 @@ ul.tiles { list-style: none; margin: 0.5rem 0; padding: 0; display: grid; gap: 0
 .tiles > li.warning { border-top-color: var(--warn); background: var(--warn-back); }
 .tiles > li.critical { border-top-color: var(--alert); background: var(--alert-back); }
 .tiles > li, .verdict-line { color: var(--text); font-weight: 400; }
-.tiles h2 { font-size: 0.875rem; font-weight: 600; color: var(--dim); margin: 0; }
+.tiles h2, .tiles h3 { font-size: 0.875rem; font-weight: 600; color: var(--dim); margin: 0; }
 .tiles .answer a { font-size: 1.25rem; font-weight: 700; line-height: 1.3; text-decoration: none; color: var(--good); }
+.tiles > li.neither { border-top-color: var(--open); }
+.tiles .neither .answer a { color: var(--text); }
 .tiles .warning .answer a { color: var(--warn); }
 .tiles .critical .answer a { color: var(--alert); }
 .tiles .answer a:hover { text-decoration: underline; }

@@ -6,6 +6,7 @@ import { renderFacts, renderFields } from "../html/fieldList.ts";
 import { html } from "../../runtime/http/html.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderList } from "./listPage.ts";
+import { describeReason, REASONS } from "./quarantineReasons.ts";
 import type { Viewer } from "../auth/viewer.ts";
 import { renderPage } from "../html/page.ts";
 import { describeCount, orderAddress, renderInstant } from "../overview/phrases.ts";
@@ -21,35 +22,6 @@ export interface QuarantineView {
   readonly sourceId: string | null;
   readonly reason: string | null;
 }
-
-/** Each quarantine reason, with its meaning and remedy. */
-const REASONS: Readonly<Record<string, { readonly why: string; readonly mend: string }>> = {
-  wrong_mode: {
-    why: "A live order arrived for a test source, or the other way round; the two must never mix.",
-    mend: "Correct the address at the provider, or the key of the source. Processing the same input again fails.",
-  },
-  not_json: {
-    why: "The signature is right, but the body is not JSON in UTF-8.",
-    mend: "Ask the provider what it sent. Processing it again fails; dismiss it with a note of the answer.",
-  },
-  not_an_envelope: {
-    why: "The body is JSON, but not an event with an order.",
-    mend: "Ask the provider what it sent. Process it again after an update of this program that knows the format.",
-  },
-  unreadable_order: {
-    why: "A field that is needed to compare orders is missing or invalid.",
-    mend: "Process it again after an update of this program, or read the order again on its page.",
-  },
-  unreadable_singly: {
-    why: "The single read of this order keeps failing; the provider's answer is shown here.",
-    mend: "Ask the provider about this order. It is retried every six hours, and leaves the quarantine once it can be read.",
-  },
-  refused_by_database: {
-    why: "Postgres refused the content; its error code is shown here.",
-    mend: "Look up the code, fix the cause, and process it again.",
-  },
-};
-const UNKNOWN_REASON = { why: "This program version does not know this reason.", mend: "Process it again." };
 
 export function renderQuarantine(page: {
   rows: readonly Quarantined[];
@@ -80,7 +52,7 @@ export function renderQuarantine(page: {
     before: html`<form class="row" action="/ops/quarantine" aria-label="Filter of the quarantine">
         ${renderChoice({ label: "State", name: "state", words: QUARANTINE_STATES, chosen: view.state, any: false })}
         ${renderChoice({ label: "Source", name: "source", words: sources, chosen: view.sourceId, any: true })}
-        ${renderChoice({ label: "Reason", name: "reason", words: reasons, chosen: view.reason, any: true })}
+        ${renderChoice({ label: "Reason", name: "reason", words: reasons, chosen: view.reason, any: true, describe: (reason) => describeReason(reason).name })}
         <button>Show</button>
       </form>
       ${all}`,
@@ -96,7 +68,7 @@ function listRow(row: Quarantined): (string | Html)[] {
     sourceId,
     reference === null ? "–" : html`<a href="${orderAddress({ sourceId, reference })}">${reference}</a>`,
     via,
-    reason,
+    describeReason(reason).name,
     detail ?? "–",
   ];
 }
@@ -104,7 +76,7 @@ function listRow(row: Quarantined): (string | Html)[] {
 /** One quarantine entry: what it is, why it is here, its content, and the possible actions. */
 export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): string {
   const { quarantineId, sourceId, reference, reason, detail, eventId, via, quarantinedAt } = input;
-  const { why, mend } = REASONS[reason] ?? UNKNOWN_REASON;
+  const { name, why, mend } = describeReason(reason);
   const order =
     reference === null
       ? "none named"
@@ -119,7 +91,7 @@ export function renderQuarantined(input: QuarantinedInput, viewer: Viewer): stri
     })}
     <h2>Why</h2>
     <p>
-      <strong>${reason}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
+      <strong>${name}</strong>: ${why} ${detail === null ? "" : html`<span class="mono">${detail}</span>`}
     </p>
     <p>${mend}</p>
     ${renderEnd(input)} ${viewer.role === "operator" && input.state === "open" ? renderDeeds(input) : html``}
@@ -182,7 +154,10 @@ export function renderConfirmation(page: {
   const { count, view, viewer } = page;
   const { events, reads, unnamed, throughId, reasons } = count;
   const total = events + reads + unnamed;
-  const scope = [view.sourceId ?? "all sources", view.reason ?? "all reasons"].join(", ");
+  const scope = [
+    view.sourceId ?? "all sources",
+    view.reason === null ? "all reasons" : describeReason(view.reason).name,
+  ].join(", ");
   const back = html`<p><a href="/ops/quarantine${writeView(view)}">Cancel</a></p>`;
   const fields = renderHidden({
     source: view.sourceId ?? "",
@@ -206,7 +181,7 @@ export function renderConfirmation(page: {
       Exactly ${total.toLocaleString("en-US")} in quarantine <span class="dim">${scope}, open, now</span>
     </h1>
     <p>
-      ${reasons.map(({ reason, count: each }) => `${reason} ${each.toLocaleString("en-US")}`).join(" · ")}
+      ${reasons.map(({ reason, count: each }) => `${describeReason(reason).name} ${each.toLocaleString("en-US")}`).join(" · ")}
     </p>
     ${total === 0 ? html`<p>Nothing here.</p>` : deeds}
     ${total > 0 && viewer.role === "operator" ? forms : html``}${back}`;

@@ -20,6 +20,7 @@ import {
   sourceQuery,
 } from "./phrases.ts";
 import { renderTable } from "../html/table.ts";
+import { describeReason } from "../lists/quarantineReasons.ts";
 import { renderTasks } from "./taskList.ts";
 import { renderTiles } from "./tiles.ts";
 import { renderTroubles } from "./verdict.ts";
@@ -210,7 +211,7 @@ function renderStuck({ standing, quarantinedReasons }: SourceView): Html {
     ({ reason, count }) =>
       html` ·
         <a href="/ops/quarantine${query}&reason=${encodeURIComponent(reason)}"
-          >${reason} ${describeCount(count)}</a
+          >${describeReason(reason).name} ${describeCount(count)}</a
         >`,
   );
   return renderCard({

@@ -10,6 +10,8 @@ interface Tile {
   readonly areas: readonly Area[];
   readonly good: string;
   readonly bad: string;
+  /** The answer while no condition holds and yet it is not good; undefined: it is good. */
+  readonly between?: (overview: Overview) => string | undefined;
   readonly address: string;
   readonly detail: (overview: Overview) => string;
 }
@@ -19,17 +21,30 @@ const HUNDRED = 100;
 const sum = (sources: readonly SourceView[], of: (standing: SourceView["standing"]) => number) =>
   sources.reduce((total, { standing }) => total + of(standing), 0);
 
+/** The delayed sweep proves what is a few minutes old; longer than this means that something is being caught up. */
+const FRESH_SECONDS = 900;
+
+/** Seconds since the mirror was complete, of the source that is furthest behind; null: one never was. */
+function worstAge({ sources, now }: Overview): number | null {
+  const ages = sources.map(({ standing }) => secondsSince(now, standing.safeThrough));
+  return ages.includes(null) ? null : Math.max(...ages.map(Number));
+}
+
 const TILES: readonly Tile[] = [
   {
     question: "Fresh?",
     areas: ["coverage", "poller"],
     good: "Up to date",
     bad: "Behind",
+    between: (overview) => {
+      const age = worstAge(overview);
+      if (age === null) return "Starting";
+      return age > FRESH_SECONDS ? "Catching up" : undefined;
+    },
     address: "/ops/walks",
-    detail: ({ sources, now }) => {
-      const ages = sources.map(({ standing }) => secondsSince(now, standing.safeThrough));
-      if (ages.includes(null)) return "not complete yet";
-      return `complete up to ${describeAge(Math.max(...ages.map(Number)))}`;
+    detail: (overview) => {
+      const age = worstAge(overview);
+      return age === null ? "not complete yet" : `complete up to ${describeAge(age)}`;
     },
   },
   {
@@ -80,14 +95,18 @@ export function renderTiles(overview: Overview): Html {
   </ul>`;
 }
 
-function renderTile({ question, areas, good, bad, address, detail }: Tile, overview: Overview): Html {
+function renderTile(tile: Tile, overview: Overview): Html {
+  const { question, areas, good, bad, between, address, detail } = tile;
   const worst = overview.holding.find(({ condition }) => areas.includes(condition.area));
-  const severity = worst?.condition.severity ?? "good";
-  const symbol = { good: "✔", warning: "▲", critical: "✖" }[severity];
-  return html`<li class="${severity}">
+  const neither = worst === undefined ? between?.(overview) : undefined;
+  const mood = worst?.condition.severity ?? (neither === undefined ? "good" : "neither");
+  const symbol = { good: "✔", warning: "▲", critical: "✖", neither: "…" }[mood];
+  return html`<li class="${mood}">
     <h2>${question}</h2>
     <p class="answer">
-      <a href="${address}"><span aria-hidden="true">${symbol}</span> ${worst === undefined ? good : bad}</a>
+      <a href="${address}"
+        ><span aria-hidden="true">${symbol}</span> ${worst === undefined ? (neither ?? good) : bad}</a
+      >
     </p>
     <p class="dim">${detail(overview)}</p>
   </li> `;

@@ -31,6 +31,7 @@ const PAGES = [
   "/ops/quarantine/1",
   "/ops/quarantine/all?state=open",
   "/ops/actions",
+  "/ops/design",
   "/ops/gap?source=live",
   "/ops/resume?source=live",
 ];

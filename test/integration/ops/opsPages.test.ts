@@ -64,7 +64,7 @@ describe("the overview", () => {
     expect(text).toMatch(/Last poll ended 1\d s ago/);
     expect(text).toMatch(/test test Fresh\? not yet/);
     expect(text).toMatch(/Stuck\? 3 events waiting, now Oldest waiting, now 1 min \d s/);
-    expect(text).toMatch(/In quarantine, open, all time 1 · not_json 1/);
+    expect(text).toMatch(/In quarantine, open, all time 1 · Not JSON 1/);
   });
 
   it("reports that the database does not answer", async () => {

@@ -109,14 +109,14 @@ describe("the quarantine's pages", () => {
       insert into mirror.quarantine (source_id, via, reason, reference, raw)
       select 'live', 'poll', 'wrong_mode', 'ORD-' || n, n::text::bytea from generate_series(1, 10100) n`);
     expect((await read("/ops")).text).toContain(
-      "open, all time 10,103 · wrong_mode 10,100 · unreadable_order 2 · not_json 1",
+      "open, all time 10,103 · Test/live mix-up 10,100 · Unreadable order 2 · Not JSON 1",
     );
     expect((await read("/ops/quarantine/all")).text).toContain("Exactly 10,103 in quarantine");
   });
 
   it("show a row with its reason and without personal data", async () => {
     const { text, page } = await read("/ops/quarantine/1");
-    expect(text).toContain("unreadable_order : A field that is needed to compare orders");
+    expect(text).toContain("Unreadable order : A field that is needed to compare orders");
     expect(text).toContain("what exactly");
     expect(text).toContain("data.reference : 9 ");
     expect(text).toContain("data.customer : not shown");

@@ -81,7 +81,7 @@ describe("the state of a source", () => {
       }),
     );
     expect(read(markup)).toContain("Stuck? 1,234 events waiting, now Oldest waiting, now 1 min 15 s");
-    expect(read(markup)).toContain("In quarantine, open, all time 3 · not_json 2");
+    expect(read(markup)).toContain("In quarantine, open, all time 3 · Not JSON 2");
     for (const address of ["waiting", "quarantine", "refetches", "lost", "walks", "tasks", "requests"]) {
       expect(markup).toContain(`href="/ops/${address}?source=live"`);
     }
@@ -150,6 +150,17 @@ describe("the state of a source", () => {
     );
     expect(markup.indexOf("OrderMirrorNoLeader")).toBeLessThan(markup.indexOf("OrderMirrorQuarantine"));
     expect(markup).toContain('href="/ops/quarantine?source=live"');
+  });
+
+  it("answers each question in words, from the conditions that hold", () => {
+    expect(show()).toContain("Fresh? ✔ Up to date complete up to");
+    expect(show({ standing: NEW })).toContain("Fresh? … Starting not complete yet");
+    expect(show({ standing: { safeThrough: ago(1_800) } })).toContain(
+      "Fresh? … Catching up complete up to 30 min 0 s ago",
+    );
+    const stuck = show({ standing: { pending: 5, oldestPendingAt: ago(600) } });
+    expect(stuck).toContain("Stuck? ✖ Stuck 5 waiting, 0 in quarantine");
+    expect(stuck).toContain("Able to catch up? ✔ Yes 100 % of the request rate free");
   });
 
   it("explains how to resume a paused source, instead of starting a poller", () => {

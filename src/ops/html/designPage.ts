@@ -1,0 +1,91 @@
+import { html } from "../../runtime/http/html.ts";
+import type { Html } from "../../runtime/http/html.ts";
+import type { Viewer } from "../auth/viewer.ts";
+import { renderAlert, renderGood, renderTime, renderWarning } from "../overview/phrases.ts";
+import { renderFacts } from "./fieldList.ts";
+import { renderPage } from "./page.ts";
+import { renderTable } from "./table.ts";
+
+const MOODS = ["good", "warning", "critical", "neither"];
+const STEPS = ["past", "current", "ahead"];
+
+/** Every part of our pages in every state, to look at while the style is changed; the browser tests visit it, too. */
+export function renderDesign(viewer: Viewer): string {
+  const body = html`<h1>Design <span class="dim">every part in every state</span></h1>
+    ${renderText()} ${renderMoods()} ${renderControls()}
+    <h2>Tables</h2>
+    ${renderTable({
+      title: "A table that becomes cards on a phone",
+      columns: ["Order", "Status", "Delivered"],
+      labels: ["Order", "Status", "Delivered"],
+      rows: [
+        [html`<a class="name" href="#main">DO-7ETRJAPW</a>`, "Picked up", renderTime("2026-11-22T14:32:07Z")],
+        [
+          "A reference that is much longer than any other one",
+          html`Created <span class="badge">corrected</span>`,
+          "–",
+        ],
+      ],
+    })}
+    ${renderTable({
+      title: "A table that scrolls sideways",
+      columns: ["From", "To", "Last error"],
+      rows: [[renderTime("2026-11-22T14:32:07Z"), renderTime("2026-11-22T14:42:07Z"), "502 Bad gateway"]],
+    })}
+    <p class="empty">An empty list says what would be here.</p>`;
+  return renderPage({ title: "Design", body, viewer });
+}
+
+function renderText(): Html {
+  return html`<h2>Text</h2>
+    <h3>A smaller heading</h3>
+    <p>
+      A sentence with <a href="#main">a link</a>, <code>a command</code> and a
+      <span class="badge">badge</span>.
+    </p>
+    <p>${renderGood("Good")} · ${renderWarning("A warning")} · ${renderAlert("Critical")}</p>
+    <p class="dim">Less important, with a time: ${renderTime("2026-11-22T14:32:07Z")}</p>
+    ${renderFacts({ Branch: "Centre", Fleet: "Swift", Updated: renderTime("2026-11-22T14:32:07Z") })}`;
+}
+
+function renderMoods(): Html {
+  return html`<h2>Answers</h2>
+    ${MOODS.map((mood) => html`<p class="verdict-line ${mood}">The verdict, when it is ${mood}.</p> `)}
+    <ul class="tiles">
+      ${MOODS.map(
+        (mood) =>
+          html`<li class="${mood}">
+            <h3>A question?</h3>
+            <p class="answer"><a href="#main">The answer</a></p>
+            <p class="dim">what it is based on</p>
+          </li> `,
+      )}
+    </ul>
+    <ol class="track">
+      ${STEPS.map(
+        (step) =>
+          html`<li class="${step}">
+            <span class="step">A step that is ${step}</span> <span class="dim">14:32</span>
+          </li> `,
+      )}
+    </ol>`;
+}
+
+function renderControls(): Html {
+  return html`<h2>Controls</h2>
+    <div class="row">
+      <label>A field <input name="field" placeholder="Any part" /></label>
+      <label
+        >A choice
+        <select name="choice">
+          <option>any</option>
+        </select></label
+      >
+      <label class="check"><input type="checkbox" checked /> A box</label>
+      <button type="button" class="main">The main action</button>
+      <button type="button">An action</button>
+      <button type="button" disabled>Not for viewers</button>
+      <a class="button" href="#main">A link to a step</a>
+      <button type="button" class="plain">A quiet action</button>
+    </div>`;
+}
