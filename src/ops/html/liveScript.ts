@@ -10,6 +10,8 @@ export const LIVE_SCRIPT = `
 "use strict";
 (() => {
   const INTERVAL_MS = 4000;
+  const was = new WeakMap();
+  for (const element of document.querySelectorAll("[data-live]")) was.set(element, element.innerHTML);
   const word = document.getElementById("updates-word");
   const pause = document.getElementById("pause");
   const zone = document.getElementById("zone");
@@ -71,7 +73,6 @@ export const LIVE_SCRIPT = `
   /* Replaces the content of an element and keeps the focus and what is unfolded. */
   const STOPS = "a, summary, button, [tabindex]";
   const nameOf = (element) => element.getAttribute("href") || element.textContent;
-  const was = new WeakMap();
   const replace = (element, fresh) => {
     if (was.get(element) === fresh.innerHTML) return;
     const active = element.contains(document.activeElement) ? document.activeElement : null;
@@ -84,6 +85,7 @@ export const LIVE_SCRIPT = `
     if (left) element.querySelector(".wide")?.scrollTo({ left });
     const stops = [...element.querySelectorAll(STOPS)];
     if (active) stops.find((stop) => nameOf(stop) === nameOf(active))?.focus({ preventScroll: true });
+    element.dispatchEvent(new Event("live"));
   };
   const isSelecting = () => {
     const selection = document.getSelection();
@@ -114,7 +116,6 @@ export const LIVE_SCRIPT = `
     if (icon) document.querySelector("link[rel=icon]").href = icon.href;
     updatedAt = Date.now();
     trouble = "";
-    document.dispatchEvent(new Event("live"));
   };
   const run = async () => {
     const begun = Date.now();

@@ -60,8 +60,8 @@ export function renderPage(page: PageParts): string {
         <meta name="robots" content="noindex" />
         <link rel="icon" href="${mood === undefined ? "data:," : drawIcon(mood)}" />
         <link rel="stylesheet" href="${STYLE_ASSET.path}" />
-        ${charts ? CHART_HEAD : html``}
         ${viewer === undefined ? html`` : html`<script src="${LIVE_SCRIPT_ASSET.path}" defer></script>`}
+        ${charts ? CHART_HEAD : html``}
         <title>${title} · order-mirror</title>
       </head>
       <body ${live ? html`data-updates` : html``}>

@@ -45,7 +45,7 @@ export const CHART_SCRIPT = `
     if (width !== plot.width) plot.setSize({ width, height: 150 });
   })).observe(trends);
   matchMedia("(prefers-color-scheme: dark)").addEventListener("change", draw);
-  document.addEventListener("live", draw);
+  trends.addEventListener("live", draw);
   draw();
 })();
 `;

@@ -143,6 +143,26 @@ describe.skipIf(findChromium() === undefined)(`the ops pages in a browser (else 
     });
   });
 
+  it("show all times in the zone of the reader who asks for that, and keep addresses in UTC", async () => {
+    await withTab({ ...DESKTOP, timezoneId: "Asia/Tokyo" }, async ({ page, troubles }) => {
+      await logIn(page, "operator", "/ops/orders");
+      await page.goto("/ops/orders?from=2026-01-05T10%3A00&col=order&col=updated");
+      const time = page.locator("#orders time").first();
+      const utc = (await time.textContent()) ?? "";
+      await page.getByRole("button", { name: "Use local time" }).click();
+      const local = new Date(Date.parse(`${utc.replace(" ", "T")}Z`) + 9 * 3_600_000).toISOString();
+      const expected = local.slice(0, utc.length).replace("T", " ");
+      expect(await time.textContent()).toBe(expected);
+      await page.reload();
+      await expect.poll(() => time.textContent(), PATIENCE).toBe(expected);
+      expect(await page.locator("input[name='from']").inputValue()).toBe("2026-01-05T19:00");
+      expect(await page.locator(".as-of").textContent()).toContain("times in Asia/Tokyo");
+      await page.getByRole("button", { name: "Show" }).click();
+      await page.waitForURL("**from=2026-01-05T10%3A00**");
+      expect(troubles).toEqual([]);
+    });
+  });
+
   it("stay below 150 kB, including everything they load", async () => {
     await withTab(DESKTOP, async ({ page }) => {
       await logIn(page, "operator");
