@@ -1,4 +1,5 @@
 import { html } from "../../runtime/http/html.ts";
+import { renderTable } from "../html/table.ts";
 import type { Html } from "../../runtime/http/html.ts";
 import { renderPage } from "../html/page.ts";
 
@@ -85,56 +86,32 @@ function renderPlace(place: Place): Html {
     <p>${description}</p>
     ${parameters.length === 0 ? "" : renderParameters(parameters, nameOf(place))}
     ${requestBody === undefined ? "" : html`<p>Body: ${renderContent(requestBody.content)}</p>`}
-    <table>
-      <caption class="hidden-text">
-        Answers of ${nameOf(place)}
-      </caption>
-      <thead>
-        <tr>
-          <th scope="col">Answer</th>
-          <th scope="col">Meaning</th>
-          <th scope="col">Body</th>
-        </tr>
-      </thead>
-      <tbody>
-        ${Object.entries(responses).map(
-          ([status, answer]) =>
-            html`<tr>
-              <td>${status}</td>
-              <td>${answer.description}</td>
-              <td>${answer.content === undefined ? "" : renderContent(answer.content)}</td>
-            </tr>`,
-        )}
-      </tbody>
-    </table>
+    ${renderTable({
+      title: `Answers of ${nameOf(place)}`,
+      columns: ["Answer", "Meaning", "Body"],
+      labels: ["Answer", "Meaning", "Body"],
+      rows: Object.entries(responses).map(([status, answer]) => [
+        status,
+        answer.description,
+        answer.content === undefined ? "" : renderContent(answer.content),
+      ]),
+    })}
   </section>`;
 }
 
 function renderParameters(parameters: readonly Parameter[], name: string): Html {
-  return html`<table>
-    <caption class="hidden-text">
-      Parameters of ${name}
-    </caption>
-    <thead>
-      <tr>
-        <th scope="col">Parameter</th>
-        <th scope="col">In</th>
-        <th scope="col">Form</th>
-        <th scope="col">Meaning</th>
-      </tr>
-    </thead>
-    <tbody>
-      ${parameters.map(
-        (parameter) =>
-          html`<tr>
-            <td><code>${parameter.name}</code></td>
-            <td>${parameter.in}</td>
-            <td>${describeForm(parameter.schema)}</td>
-            <td>${parameter.description}</td>
-          </tr>`,
-      )}
-    </tbody>
-  </table>`;
+  const columns = ["Parameter", "In", "Form", "Meaning"];
+  return renderTable({
+    title: `Parameters of ${name}`,
+    columns,
+    labels: columns,
+    rows: parameters.map((parameter) => [
+      html`<code>${parameter.name}</code>`,
+      parameter.in,
+      describeForm(parameter.schema),
+      parameter.description,
+    ]),
+  });
 }
 
 function describeForm({ type, format, enum: words, minimum, maximum }: Record<string, unknown>): string {

@@ -79,6 +79,7 @@ dl.facts dt { margin-top: 0; }
 table { border-collapse: collapse; width: 100%; font-size: 0.9375rem; font-variant-numeric: tabular-nums; }
 th, td { text-align: left; vertical-align: baseline; padding: 0.375rem 0.75rem 0.375rem 0; border-bottom: 1px solid var(--line); white-space: nowrap; }
 td.text { white-space: normal; min-width: 16rem; }
+.endpoint td { white-space: normal; }
 td.count, th.count { text-align: right; }
 tbody tr:hover { background: var(--card); }
 th { font-size: 0.8125rem; color: var(--dim); font-weight: 600; }
