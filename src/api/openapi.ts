@@ -82,6 +82,7 @@ const TAGS = {
   Orders: "The provider's reads.",
   Changes: "Every change of every order, as a list and as a stream.",
   Exports: "All orders of a filter in one file.",
+  Certificates: "Signed statements that the mirror had every order of a period.",
   Writes: "The provider's writes, with WRITE_THROUGH.",
   Webhooks: "Events from the provider, and messages to the business's own endpoints.",
 } satisfies Partial<Record<ApiEndpoint["tag"], string>>;
@@ -164,6 +165,7 @@ function describeOperation(endpoint: ApiEndpoint) {
 const PATH_MEANINGS: Readonly<Record<string, string>> = {
   reference: "The provider's reference, or the externalOrderId.",
   source: "Name of the source, such as live.",
+  day: "A day of UTC, such as 2026-11-21.",
 };
 
 function describeAnswer({ description, schema, type, events }: ApiAnswer): {

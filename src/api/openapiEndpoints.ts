@@ -19,7 +19,8 @@ export interface ApiEndpoint {
   readonly id: string;
   readonly method: "get" | "post" | "patch";
   readonly path: string;
-  readonly tag: "Orders" | "Changes" | "Exports" | "Writes" | "Webhooks" | "Provider" | "Events";
+  readonly tag:
+    "Orders" | "Changes" | "Exports" | "Certificates" | "Writes" | "Webhooks" | "Provider" | "Events";
   readonly summary: string;
   readonly description?: string;
   readonly query?: z.ZodObject;
@@ -241,5 +242,35 @@ const WRITES: readonly ApiEndpoint[] = [
   }),
 ];
 
+const CERTIFICATES: readonly ApiEndpoint[] = [
+  {
+    id: "listCertificates",
+    method: "get",
+    path: "/v1/certificates",
+    tag: "Certificates",
+    summary: "Read the chain of certificates",
+    description: "Signed statements, one DSSE envelope per line, the first one first.",
+    answers: {
+      200: { description: "The whole chain of the source.", type: "application/x-ndjson" },
+      ...READ_REFUSALS,
+    },
+  },
+  {
+    id: "getCertificate",
+    method: "get",
+    path: "/v1/certificates/{day}",
+    tag: "Certificates",
+    summary: "Read the certificate of a day",
+    description: "A signed statement that the mirror had every order of that day of UTC, such as 2026-11-21.",
+    answers: {
+      200: { description: "A DSSE envelope.", type: "application/vnd.dsse.envelope.v1+json" },
+      404: refusal("There is no certificate of that day: certificate_not_found."),
+      400: BAD_ADDRESS,
+      410: refusal("A later change has disproved it: certificate_disproved."),
+      ...READ_REFUSALS,
+    },
+  },
+];
+
 /** All endpoints for programs, in the order in which people meet them. */
-export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...WRITES];
+export const ENDPOINTS: readonly ApiEndpoint[] = [...READS, ...FEED, ...EXPORTS, ...CERTIFICATES, ...WRITES];

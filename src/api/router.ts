@@ -15,6 +15,7 @@ import { makeExportOrders } from "../orders/exportRoutes.ts";
 import { makeGetOrder, makeListOrders } from "../orders/orderRoutes.ts";
 import type { OrderWait } from "../orders/orderWait.ts";
 import { makeErrorAnswer, stampAnswer } from "../http/respond.ts";
+import { makeGetCertificate, makeListCertificates } from "./certificateRoutes.ts";
 import { makeWriteThrough, WRITE_METHODS } from "./writeThrough.ts";
 import type { WriteThroughDeps } from "./writeThrough.ts";
 
@@ -60,6 +61,8 @@ export function makeReportRouter(deps: ReportDeps): Router {
   v1.get("/orders.ndjson", makeExportOrders("ndjson", routeDeps));
   v1.get("/orders/:reference", makeGetOrder(routeDeps));
   v1.get("/branches", makeListBranches(routeDeps));
+  v1.get("/certificates", makeListCertificates(routeDeps));
+  v1.get("/certificates/:day", makeGetCertificate(routeDeps));
   v1.get("/changes", makeListChanges(feedDeps));
   v1.get("/changes/stream", makeStreamChanges(feedDeps));
   v1.use(refuseAddress);

@@ -33,6 +33,14 @@ const SOURCES: readonly CommandSource[] = [
   { names: ["verify"], load: async () => (await import("./commands/orders/verify.ts")).addVerifyCommand },
   { names: ["source"], load: async () => (await import("./commands/source.ts")).addSourceCommand },
   { names: ["export"], load: async () => (await import("./commands/orders/export.ts")).addExportCommand },
+  {
+    names: ["certify"],
+    load: async () => (await import("./commands/certificates/certify.ts")).addCertifyCommand,
+  },
+  {
+    names: ["certificate"],
+    load: async () => (await import("./commands/certificates/certificate.ts")).addCertificateCommand,
+  },
   { names: ["replay"], load: async () => (await import("./commands/orders/replay.ts")).addReplayCommand },
   { names: ["outgoing"], load: async () => (await import("./commands/outgoing.ts")).addOutgoingCommand },
   { names: ["erase"], load: async () => (await import("./commands/orders/erase.ts")).addEraseCommand },

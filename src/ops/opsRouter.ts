@@ -11,6 +11,7 @@ import type { Config } from "../runtime/config/config.ts";
 import type { Logger } from "../runtime/telemetry/logger.ts";
 import { readActions } from "./lists/opsActions.sql.ts";
 import { renderActions } from "./lists/actionsPage.ts";
+import { makeCertificatePage } from "./lists/certificatePage.ts";
 import { makeAssetRouter } from "./html/assets.ts";
 import { makeQueueAudit } from "./lists/queueBoard.ts";
 import { renderDesign } from "./html/designPage.ts";
@@ -96,6 +97,7 @@ export function makeOpsRouter(deps: OpsDeps): Router {
   );
   ops.use(makeRemedyRoutes(pool));
   ops.use(makeOrderListRoutes({ pool, clock }), makeOrderRoutes(pool));
+  ops.get("/certificates/:sourceId/:serial", makeCertificatePage(pool));
   ops.use("/quarantine", makeQuarantineRoutes({ pool, notify: deps.notify ?? (() => undefined) }));
   ops.use(makePlainPages({ pool, localTrust }));
   const boards = {

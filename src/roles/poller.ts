@@ -9,6 +9,7 @@ import { HALF_LIMITS, SPEC_LIMITS } from "../provider/rate/policies.ts";
 import type { SourceConfig } from "../runtime/config/config.ts";
 import { keyOf } from "../runtime/config/sources.ts";
 import { isSameSource } from "./start/reloadableSources.ts";
+import { makeCertifyDays } from "./background/certifyDays.ts";
 import { meterAnswers, meterBudget } from "./background/metering.ts";
 import { assertOurs, recordConfiguredSources } from "./start/recordSources.ts";
 import { HOLDER, modesOf, openApplyPool } from "./role.ts";
@@ -79,6 +80,9 @@ function makeStart(deps: RoleDeps, pool: Pool, usages: RequestUsage[]): (source:
       eventGraceSeconds: deps.eventGraceSeconds,
       webhooksConfigured: webhookSecrets.length > 0,
       assertOurs: () => assertOurs(pool, source),
+      moreTasks: [
+        makeCertifyDays({ pool, sourceId, place: config, logger: logger.child({ source: sourceId }) }),
+      ],
       holder: HOLDER,
     });
     poller.start();

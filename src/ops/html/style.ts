@@ -163,6 +163,7 @@ ol.track { list-style: none; display: flex; margin: 0.75rem 0; padding: 0; clear
 .track .cancelled { border-top-color: var(--alert); }
 .verified { font-size: 1.05rem; margin: 0.75rem 0; }
 .times { max-width: 42rem; margin: 0.5rem 0 1rem; }
+@media print { header.top, .skip { display: none; } }
 @media (max-width: 44rem) {
   ul.tiles { grid-template-columns: repeat(2, minmax(0, 1fr)); }
   .tiles .answer a { font-size: 1.0625rem; }

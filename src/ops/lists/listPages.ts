@@ -1,4 +1,5 @@
 import type { RequestHandler } from "express";
+import { listCertificates } from "../../certificates/certificates.sql.ts";
 import type { Pool } from "../../database/database.ts";
 import { formatInstant } from "../../domain/order/instant.ts";
 import { readSlowEvents } from "../../health/opsFigures.sql.ts";
@@ -13,6 +14,7 @@ import {
   orderAddress,
   renderInstant,
 } from "../overview/phrases.ts";
+import { certificateAddress } from "./certificatePage.ts";
 import { LIST_LINES, renderList } from "./listPage.ts";
 import {
   readLostEvents,
@@ -127,6 +129,20 @@ export const LISTS: Readonly<Record<string, (pool: Pool) => RequestHandler>> = {
       describeAge(walk.endedAgeSeconds),
     ],
     read: readWalks,
+  }),
+  "/certificates": serve({
+    title: "Certificates, all time",
+    note: "Signed statements that the mirror had every order of a period. Days are certified once they are over and proved.",
+    columns: ["From", "To (exclusive)", "Source", "Orders", "State", "Statement"],
+    cells: (certificate) => [
+      formatInstant(certificate.since),
+      formatInstant(certificate.until),
+      certificate.sourceId,
+      describeCount(certificate.orders),
+      certificate.disprovedAt === null ? "holds" : "disproved",
+      html`<a href="${certificateAddress(certificate)}">${certificate.serial}</a>`,
+    ],
+    read: listCertificates,
   }),
   "/tasks": serve({
     title: "Backfills and verifications, all time",

@@ -263,6 +263,7 @@ function renderBudget({ standing, requests, listReads }: SourceView): Html {
         html`<a href="/ops/requests${query}">${purposes.join(" · ") || "none"}</a>`,
       ],
       ["Windows read", html`<a href="/ops/walks${query}">latest</a>`],
+      ["Certificates", html`<a href="/ops/certificates${query}">all</a>`],
       ["History, from", historySince === null ? "never polled" : renderTime(formatInstant(historySince, 0))],
       ["Last poll", lastError === null ? "no error" : renderAlert(lastError)],
     ],

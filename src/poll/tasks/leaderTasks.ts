@@ -36,7 +36,7 @@ export interface LeaderTasks {
 
 const FAILURE_PAUSE_MS = 60_000;
 
-/** The tasks of a source's leader, with `more` at the end. */
+/** The tasks of a source's leader, with `more` and those of its owner at the end. */
 export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): LeaderTasks {
   const watching = deps.webhooksConfigured === true ? [makeWatchWebhooks(deps)] : [];
   return makeLeaderTasks(deps, [
@@ -48,6 +48,7 @@ export function makeSourceTasks(deps: PollDeps, more: readonly LeaderTask[]): Le
     makeAskNightly(deps),
     makeVerifySamples(deps),
     ...more,
+    ...(deps.moreTasks ?? []),
   ]);
 }
 

@@ -27,6 +27,8 @@ export interface Config {
   /** A replica for the read API; null: none. */
   readonly databaseReadUrl: string | null;
   readonly dataDir: string;
+  /** Private keys in PEM that sign certificates, the current one first; null: one in `dataDir`. */
+  readonly certificateKey: string | null;
   /** Empty: the queue is in Postgres. Several: the nodes of a cluster. */
   readonly redisUrls: readonly string[];
   readonly host: string;
@@ -233,6 +235,7 @@ function makeConfig(
     databaseDirectUrl: values.DATABASE_DIRECT_URL,
     databaseReadUrl: values.DATABASE_READ_URL,
     dataDir: values.DATA_DIR,
+    certificateKey: values.CERTIFICATE_KEY,
     redisUrls: values.REDIS_URL ?? [],
     host: values.HOST,
     port: values.PORT,

@@ -107,6 +107,14 @@ export const VARIABLES = {
     default: ".data",
     meaning: "folder of the embedded Postgres",
   },
+  CERTIFICATE_KEY: {
+    schema: text,
+    default: null,
+    secret: true,
+    unset: "created when it is first needed, kept in DATA_DIR",
+    meaning:
+      "private key that signs certificates of completeness, Ed25519 in PEM, in front of former ones; none: created when it is first needed, kept in DATA_DIR",
+  },
   REDIS_URL: {
     schema: redisUrls,
     default: null,

@@ -77,8 +77,14 @@ const TYPICAL = [
   `select * from reporting.orders_as_of('2026-02-01') where ${LIVE} and reference = 'R7'`,
   `select * from reporting.sync_status`,
 ];
-/** Views of windows and endpoints, which do not grow with the orders and are read completely. */
-const WITHOUT_ORDERS = ["coverage", "coverage_breaches", "coverage_gaps", "outgoing_webhooks"];
+/** Views of windows, certificates and endpoints, which do not grow with the orders and are read completely. */
+const WITHOUT_ORDERS = [
+  "certificates",
+  "coverage",
+  "coverage_breaches",
+  "coverage_gaps",
+  "outgoing_webhooks",
+];
 
 /** Examples and panels as of the last day of the orders, without those that read windows or all orders. */
 const atTheEnd = (query: string) =>

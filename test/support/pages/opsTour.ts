@@ -1,8 +1,11 @@
+import { issueCertificate } from "../../../src/certificates/issue.ts";
+import { addSeconds, instantFromMillis } from "../../../src/domain/order/instant.ts";
 import { setAnswerHeaders } from "../../../src/roles/serving/answerHeaders.ts";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { makeOpsRouter } from "../../../src/ops/opsRouter.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { makeKeys } from "../signing/certificateKeys.ts";
 import { openBoardQueue } from "./boardQueue.ts";
 import { makeTestDatabase } from "../servers/database.ts";
 import { fillMirror } from "./opsMirror.ts";
@@ -15,6 +18,9 @@ export async function serveOpsPages() {
   const database = await makeTestDatabase();
   const pool: Pool = makePool({ url: database.url, purpose: "ops", max: 4, statementTimeoutMs: 10_000 });
   await fillMirror(pool);
+  const since = instantFromMillis(Date.now() - 10 * 3_600_000);
+  const period = { sourceId: "live", since, until: addSeconds(since, 3_600) };
+  await issueCertificate({ pool, keys: makeKeys() }, period);
   const board = await openBoardQueue(database.url, "tour");
   await board.queue.add("events", { seqs: [1] });
   const ending = new AbortController();

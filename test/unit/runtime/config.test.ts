@@ -66,6 +66,7 @@ it("refuses a second address of the database without a first one", () => {
 it("loads every default from an empty environment, without a source", () => {
   expect(load()).toEqual({
     captureRefused: 0,
+    certificateKey: null,
     databaseUrl: null,
     databaseDirectUrl: null,
     databaseReadUrl: null,

@@ -1,9 +1,7 @@
-import { open, rename, rm } from "node:fs/promises";
 import type { Writable } from "node:stream";
-import { finished } from "node:stream/promises";
 import { Option } from "commander";
 import type { Command } from "commander";
-import { ConfigurationError, OrderMirrorError } from "../../../domain/errors.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
 import { withPool } from "../../../database/database.ts";
 import type { Pool } from "../../../database/database.ts";
 import { countExportedOrders } from "../../../orders/orderExport.sql.ts";
@@ -21,6 +19,7 @@ import { systemClock } from "../../../runtime/lifecycle/clock.ts";
 import { audited } from "../../input/audit.ts";
 import { runUntilInterrupted } from "../../input/interrupts.ts";
 import { formatRate, makeProgressLine } from "../../output/progressLine.ts";
+import { writeFile } from "../../output/writeFile.ts";
 import { withMirror } from "../../input/session.ts";
 import { chooseSource } from "../../input/sourceChoice.ts";
 import { openOutput, formatSpan, printJson, printNotice } from "../../output/terminal.ts";
@@ -58,11 +57,6 @@ type Options = Partial<Record<keyof typeof FILTERS, string>> & {
 /** A slow reader of the output leaves the transaction idle. */
 const PATIENCE_MS = 600_000;
 const PROGRESS_EVERY_MS = 200;
-
-class ExportFailedError extends OrderMirrorError {
-  override readonly name = "ExportFailedError";
-  override readonly retry = "never";
-}
 
 export function addExportCommand(program: Command): void {
   const command = program
@@ -181,25 +175,5 @@ async function writeOrders(work: {
     return await exportOrders({ pool: exportPool, format, excel, separator, filter, out, signal, onWritten });
   } finally {
     line.end();
-  }
-}
-
-/** Writes to a temporary file and renames it at the end, so that an incomplete file is never mistaken for the whole. */
-async function writeFile(file: string, write: (out: Writable) => Promise<number>): Promise<number> {
-  const part = `${file}.part`;
-  try {
-    const handle = await open(part, "w");
-    const out = handle.createWriteStream();
-    // exportOrders and finished() report errors; without a listener, an error event would end the process.
-    out.on("error", () => undefined);
-    const orders = await write(out).finally(() => out.end());
-    await finished(out);
-    await rename(part, file);
-    return orders;
-  } catch (error) {
-    await rm(part, { force: true });
-    const { code, syscall } = error as NodeJS.ErrnoException;
-    if (syscall === undefined || code === undefined || error instanceof OrderMirrorError) throw error;
-    throw new ExportFailedError(`${file} cannot be written (${code}).`, { cause: error });
   }
 }

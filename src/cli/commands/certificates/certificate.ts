@@ -1,0 +1,144 @@
+import { createReadStream, readFileSync } from "node:fs";
+import type { Command } from "commander";
+import { readChain } from "../../../certificates/certificates.sql.ts";
+import { checkChain } from "../../../certificates/checkCertificate.ts";
+import type { CheckedCertificate } from "../../../certificates/checkCertificate.ts";
+import type { OrderState } from "../../../certificates/multisetHash.ts";
+import { provideSigningKeys, readPublicKey, rotateSigningKey } from "../../../certificates/signingKey.ts";
+import { compareStates, listDifferences, readStates } from "../../../certificates/states.ts";
+import { ConfigurationError } from "../../../domain/errors.ts";
+import { configureHere } from "../../demo/demoFolder.ts";
+import { ProblemsFoundError } from "../../input/failure.ts";
+import { readConfig, withMirror } from "../../input/session.ts";
+import { chooseSource } from "../../input/sourceChoice.ts";
+import { printJson, printLine, printNotice } from "../../output/terminal.ts";
+
+interface CheckOptions {
+  readonly key: string;
+  readonly day?: string;
+  readonly orders?: string;
+  readonly states?: string;
+  readonly json?: boolean;
+}
+
+export function addCertificateCommand(program: Command): void {
+  const certificate = program
+    .command("certificate")
+    .description("check certificates, print their chain, or manage the key that signs them");
+  certificate
+    .command("check")
+    .argument("<file>", "one or several consecutive certificates, one per line")
+    .description("verify signatures and chain, and compare orders with a certificate, without a database")
+    .requiredOption("--key <key>", "public key of the installation, in base64 or in a file")
+    .option("--orders <file>", "orders to compare: NDJSON, or the CSV of certify --states")
+    .option("--states <file>", "the CSV of certify --states: names the orders that differ")
+    .option("--day <date>", "the certificate of this day; default: the last one in the file")
+    .option("--json", "print JSON")
+    .action(check);
+  certificate
+    .command("chain")
+    .description("print all signed statements of a source, the first one first")
+    .option("--source <id>", "the source; required if there are several")
+    .action(({ source }: { source?: string }) =>
+      withMirror(async ({ pool }) => {
+        for (const line of await readChain(pool, await chooseSource(pool, source))) printLine(line);
+      }),
+    );
+  certificate
+    .command("key")
+    .description("print the public key that checkers need, in base64; the first call makes the key")
+    .action(async () => printLine(provideSigningKeys(await configureHere(readConfig()))[0].publicKey));
+  certificate
+    .command("rotate-key")
+    .description("make a new key in DATA_DIR; the former one signs it with the next certificate")
+    .action(async () => printLine(rotateSigningKey(await configureHere(readConfig()))[0].publicKey));
+}
+
+async function check(file: string, options: CheckOptions): Promise<void> {
+  const { key, day, orders, states, json } = options;
+  const trusted = readPublicKey(/^[\w+/]{43}=$/.test(key) ? key : readText(key).trim());
+  const lines = readText(file)
+    .split("\n")
+    .filter((line) => line !== "");
+  const { certificates, statements, problem } = checkChain(lines, trusted);
+  const certificate = certificates.findLast(
+    ({ predicate }) => day === undefined || predicate.since === `${day}T00:00:00Z`,
+  );
+  const problems = problem === undefined ? [] : [`chain: ${problem}`];
+  if (certificate === undefined) problems.push("the file has no such certificate");
+  else {
+    if (certificate.revoked) problems.push("certificate: revoked by a later statement");
+    if (orders !== undefined) problems.push(...(await compare(certificate, orders, states)));
+  }
+  const { predicate = null } = certificate ?? {};
+  if (json === true) printJson({ statements, certificate: predicate, problems });
+  else {
+    for (const line of problems) printLine(line);
+    if (predicate !== null) {
+      printNotice(
+        `${predicate.source}, ${predicate.since} to ${predicate.until}: ${predicate.orders} orders, ${predicate.exceptions.length} exceptions, ${predicate.gone} gone, ${predicate.claimed} only claimed by events; statement ${predicate.serial}, issued ${predicate.issuedAt}.`,
+      );
+    }
+    if (problems.length === 0) {
+      const compared =
+        orders === undefined ? "No orders were compared." : "The orders are exactly the certified ones.";
+      printNotice(`Signatures and links of ${statements} statements are right. ${compared}`);
+    }
+  }
+  if (problems.length > 0) throw new ProblemsFoundError("the certificate or the orders are not right");
+}
+
+/** What is wrong with the orders of a file, row by row if the certified states are given. */
+async function compare(
+  certificate: CheckedCertificate,
+  orders: string,
+  states: string | undefined,
+): Promise<string[]> {
+  const given = await readStateFile(orders);
+  const found = compareStates(given, certificate);
+  if (found.equal) return [];
+  const count = `orders: ${found.orders} in the file, ${certificate.predicate.orders} certified; they differ`;
+  if (states === undefined)
+    return [count, ...found.unfit, "--states FILE would name each one that is missing or differs"];
+  const certified = await readStateFile(states);
+  if (!compareStates(certified, certificate).equal) {
+    return [count, ...found.unfit, `${states} does not hold the certified states either`];
+  }
+  return [count, ...listDifferences(given, certified)];
+}
+
+function readStateFile(file: string): Promise<OrderState[]> {
+  const refuse = (line: number) =>
+    new ConfigurationError(`Line ${line} of ${file} is not an order.`, {
+      fix: "Give NDJSON with an order per line, or the CSV of certify --states.",
+    });
+  return readStates(readLines(file), refuse);
+}
+
+/** Only at line feeds: JSON may contain other separators of lines. */
+async function* readLines(file: string): AsyncGenerator<string> {
+  let rest = "";
+  try {
+    for await (const chunk of createReadStream(file, "utf8") as AsyncIterable<string>) {
+      const lines = (rest + chunk).split("\n");
+      rest = lines.pop() ?? "";
+      yield* lines;
+    }
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+  if (rest !== "") yield rest;
+}
+
+function readText(file: string): string {
+  try {
+    return readFileSync(file, "utf8");
+  } catch (error) {
+    throw unreadable(file, error);
+  }
+}
+
+function unreadable(file: string, cause: unknown): unknown {
+  if (cause instanceof ConfigurationError) return cause;
+  return new ConfigurationError(`The file ${file} cannot be read.`, { cause });
+}

@@ -1,0 +1,63 @@
+import { readDisproved, readUncertifiedDays } from "../../certificates/certificates.sql.ts";
+import { issueCertificate, PeriodNotProvedError, revokeDisproved } from "../../certificates/issue.ts";
+import { provideSigningKeys } from "../../certificates/signingKey.ts";
+import type { KeyPlace, SigningKeys } from "../../certificates/signingKey.ts";
+import type { Pool } from "../../database/database.ts";
+import { OrderMirrorError } from "../../domain/errors.ts";
+import { formatInstant } from "../../domain/order/instant.ts";
+import type { LeaderTask } from "../../poll/tasks/leaderTasks.ts";
+import type { Logger } from "../../runtime/telemetry/logger.ts";
+
+/**
+ * After each cycle, revokes certificates that a breach has disproved and certifies the first day of the last week that
+ * is proved and has none. A failure never stops polling: what cannot be certified is logged once and tried again.
+ */
+export function makeCertifyDays(asked: {
+  readonly pool: Pool;
+  readonly sourceId: string;
+  readonly place: KeyPlace;
+  readonly logger: Logger;
+}): LeaderTask {
+  const { pool, sourceId, place, logger } = asked;
+  const told = new Set<string>();
+  const hopeless = new Set<string>();
+
+  async function attempt(day: string, work: () => Promise<unknown>): Promise<boolean> {
+    try {
+      await work();
+      return true;
+    } catch (error) {
+      if (!(error instanceof OrderMirrorError)) throw error;
+      if (!told.has(day + error.name))
+        logger.warn({ err: error, fix: error.fix, day }, "a day is not certified");
+      told.add(day + error.name);
+      if (error instanceof PeriodNotProvedError && error.retry === "never") hopeless.add(day);
+      return false;
+    }
+  }
+
+  return {
+    name: "certify days",
+    everyMs: 0,
+    async run() {
+      const disproved = await readDisproved(pool, sourceId);
+      const days = await readUncertifiedDays(pool, sourceId);
+      if (disproved.length + days.length === 0) return;
+      let keys: SigningKeys | undefined;
+      await attempt("any", async () => {
+        const provided = provideSigningKeys(place);
+        const revoked = await revokeDisproved({ pool, keys: provided }, sourceId);
+        if (revoked > 0)
+          logger.error({ revoked }, "certificates were revoked: a change was found that they had missed");
+        keys = provided;
+      });
+      if (keys === undefined) return;
+      const deps = { pool, keys };
+      for (const window of days) {
+        const day = formatInstant(window.since).slice(0, 10);
+        if (hopeless.has(day)) continue;
+        if (await attempt(day, () => issueCertificate(deps, { sourceId, ...window }))) return;
+      }
+    },
+  };
+}
