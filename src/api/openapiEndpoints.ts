@@ -265,7 +265,6 @@ const CERTIFICATES: readonly ApiEndpoint[] = [
     answers: {
       200: { description: "A DSSE envelope.", type: "application/vnd.dsse.envelope.v1+json" },
       404: refusal("There is no certificate of that day: certificate_not_found."),
-      400: BAD_ADDRESS,
       410: refusal("A later change has disproved it: certificate_disproved."),
       ...READ_REFUSALS,
     },
