@@ -157,6 +157,14 @@ export const VARIANTS: readonly Variant[] = [
     },
   },
   {
+    name: "a write that goes to another organization",
+    edits: [{ file: "roles/writes.ts", find: "      await checkOwner();\n", replace: "" }],
+    caughtBy: {
+      file: "test/integration/poll/otherOrganization.test.ts",
+      test: "forwards no write with the key of another organization",
+    },
+  },
+  {
     name: "acknowledges before the commit",
     edits: [
       {
