@@ -25,12 +25,6 @@ export function parseTailFilter(query: Readonly<Record<string, unknown>>): TailF
   };
 }
 
-/** The filter as a query string; empty if it matches everything. */
-export function writeTailFilter(filter: TailFilter): string {
-  const set = Object.entries(filter).filter((entry): entry is [string, string] => entry[1] !== null);
-  return set.length === 0 ? "" : `?${new URLSearchParams(set).toString()}`;
-}
-
 export function fitsTail({ source, via, verdict }: TailFilter, decision: DecisionRow): boolean {
   return (
     (source === null || source === decision.sourceId) &&
