@@ -542,6 +542,7 @@ declare
   open_function regprocedure;
   is_ours boolean;
   may_revoke boolean;
+  process text;
 begin
   if not exists (select from pg_catalog.pg_roles where rolname = 'order_mirror_reader') then
     begin
@@ -575,6 +576,12 @@ begin
     if is_ours then
       execute pg_catalog.format('grant execute on function %s to %s with grant option', open_function,
         (select nspowner::regrole from pg_catalog.pg_namespace where nspname = 'mirror'));
+      -- The processes' roles may have had it only as everybody has.
+      for process in
+        select rolname from pg_catalog.pg_roles where rolname in ('order_mirror_web', 'order_mirror_worker', 'order_mirror_poller')
+      loop
+        execute pg_catalog.format('grant execute on function %s to %I', open_function, process);
+      end loop;
     end if;
   end loop;
   begin
