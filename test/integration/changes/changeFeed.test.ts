@@ -6,6 +6,7 @@ import type { Pool } from "../../../src/database/database.ts";
 import { beginFeedEpoch } from "../../../src/changes/feedEpoch.sql.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { readSnapshot } from "../../../src/wire/order.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import {
@@ -210,8 +211,7 @@ describe("a transaction that is still open", () => {
   /** Applies observations on one connection, in a transaction that the test ends. */
   async function makeWriter() {
     const client = await database.pool.connect();
-    const within = { query: (config: unknown) => client.query(config as string) } as unknown as Pool;
-    const writer = makeApply({ events: deliveryEvents, pool: within, logger: silentLogger, modes });
+    const writer = makeApply({ events: deliveryEvents, pool: asPool(client), logger: silentLogger, modes });
     await client.query("begin");
     return {
       client,
@@ -287,6 +287,7 @@ describe("a transaction that is still open", () => {
     await pool.query(
       "grant connect on database " + `"${new URL(database.url).pathname.slice(1)}"` + " to feed_stranger",
     );
+    await pool.query("grant execute on function pg_advisory_xact_lock_shared(int, int) to feed_stranger");
     const url = new URL(database.url);
     [url.username, url.password] = ["feed_stranger", "feed_stranger"];
     const stranger = makePool({ url: url.href, purpose: "test", max: 1, statementTimeoutMs: 10_000 });

@@ -2,6 +2,7 @@ import { afterAll, beforeAll, expect, it } from "vitest";
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { systemClock } from "../../../src/runtime/lifecycle/clock.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { readEventStream } from "../../support/http/eventStream.ts";
@@ -47,7 +48,7 @@ const random = (below: number) => Math.floor(Math.random() * below);
 async function write(versions: { next: number }): Promise<void> {
   const own = makePool({ url: database.url, purpose: "writer", max: 1, statementTimeoutMs: 20_000 });
   const client = await own.connect();
-  const slow = {
+  const slow = asPool({
     query: async (config: string) => {
       await client.query("begin");
       const result = await client.query(config);
@@ -55,7 +56,7 @@ async function write(versions: { next: number }): Promise<void> {
       await client.query("commit");
       return result;
     },
-  } as unknown as Pool;
+  });
   const apply = makeLiveApply(slow);
   while (versions.next < CHANGES) {
     const snapshots = Array.from({ length: BATCH }, () => {

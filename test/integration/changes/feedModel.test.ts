@@ -7,6 +7,7 @@ import type { Change, FeedCursor } from "../../../src/changes/changeFeed.sql.ts"
 import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeSnapshot, readAt } from "../../support/mirror/orders.ts";
@@ -52,7 +53,7 @@ const write = (writer: number, order: number): Command => ({
     const reference = `W${writer}-${order}`;
     const apply = makeApply({
       events: deliveryEvents,
-      pool: client as unknown as Pool,
+      pool: asPool(client),
       logger: silentLogger,
       modes: MODES,
     });

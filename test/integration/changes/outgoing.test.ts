@@ -27,6 +27,7 @@ import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { loadScheme } from "../../../src/signature/scheme.ts";
 import { makeSigner } from "../../../src/signature/sign.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { redactOrder } from "../../../src/wire/redactOrder.ts";
@@ -285,7 +286,7 @@ describe("outgoing webhooks", () => {
     await see("live", { reference: "A", updatedAt: at(1) });
     const client = await pool.connect();
     await client.query("begin");
-    const first = await planDeliveries({ query: client.query.bind(client) } as unknown as Pool, ALL, 10);
+    const first = await planDeliveries(asPool(client), ALL, 10);
     expect(first.deliveries).toHaveLength(1);
     expect(await planDeliveries(pool, ALL, 10)).toMatchObject({ read: 0, deliveries: [] });
     await client.query("commit");

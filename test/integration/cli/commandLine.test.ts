@@ -33,7 +33,8 @@ function listLeaves(command: Command, parents: readonly string[] = []): Leaf[] {
   }));
   const words = command.registeredArguments
     .filter(({ required }) => required)
-    .map(({ argChoices }) => argChoices?.[0] ?? "x");
+    .map(({ argChoices }) => argChoices?.[0] ?? "x")
+    .concat(command.options.flatMap(({ mandatory, long }) => (mandatory ? [long ?? "", "x"] : [])));
   return [{ path: parents, options, words }];
 }
 
@@ -94,6 +95,7 @@ describe("an instant or a duration", () => {
       "backfill",
       "verify",
       "export",
+      "certify",
       "outgoing replay",
     ]);
   });

@@ -6,6 +6,7 @@ import { makePool } from "../../../src/database/database.ts";
 import type { Pool } from "../../../src/database/database.ts";
 import { eraseOrder } from "../../../src/retention/erase.ts";
 import { countQuarantined, replayQuarantined } from "../../../src/quarantine/replay.sql.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { runCommand } from "../../support/programs/command.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
@@ -220,8 +221,7 @@ describe("an erased order", () => {
   it("stays erased when a batch is in progress", async () => {
     const client = await pool.connect();
     await client.query("begin");
-    const under = { query: client.query.bind(client) } as unknown as Pool;
-    const { applyReads } = makeLiveApply(under);
+    const { applyReads } = makeLiveApply(asPool(client));
     await applyReads({
       sourceId: "live",
       via: "poll",

@@ -16,6 +16,7 @@ import {
 import type { RetentionRule } from "../../../src/retention/retention.sql.ts";
 import { readFeed, readFeedTail } from "../../../src/changes/feedReader.ts";
 import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
+import { asPool } from "../../support/servers/asPool.ts";
 import { makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
 import { addSource, at, makeEventBody, putIntoInbox } from "../../support/mirror/orders.ts";
@@ -215,7 +216,7 @@ describe("a statement of a reader that runs for too long", () => {
     const account = `retention_${process.pid}`;
     await pool.query(`create role ${account} login password 'secret'`);
     const connection = await connect(account);
-    const asRetention = { query: connection.query.bind(connection) } as unknown as Pool;
+    const asRetention = asPool(connection);
     let ended: string | undefined;
     void runForLong(await connect(LOGIN)).then((ending) => (ended = ending));
     await vi.waitFor(async () => expect(await running()).toBe(1), 60_000);

@@ -26,7 +26,7 @@ export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Super
       running.set(role, program);
       const { code, signal, stderr } = await program.ended;
       if (signal === null && code !== EXCUSED_CODE && !stopping) {
-        crashes.push(`${role} ended with ${code}: ${stderr.slice(-500)}`);
+        crashes.push(`${role} ended with ${code}: ${readCause(stderr)}`);
       }
       await systemClock.sleep(RESTART_MS);
     }
@@ -42,4 +42,11 @@ export function superviseRoles(world: FaultWorld, roles: readonly Role[]): Super
       await Promise.all(kept);
     },
   };
+}
+
+/** What a process wrote besides its log, and its last words there: its connections still log errors while they close. */
+function readCause(stderr: string): string {
+  const lines = stderr.trimEnd().split("\n");
+  const notices = lines.filter((line) => !line.startsWith("{") || line.includes('"fatal"'));
+  return [...notices, lines.at(-1) ?? ""].join("\n").slice(-2_000);
 }
