@@ -121,6 +121,7 @@ h3 > .dim, h2 > .dim, h1 > .dim { font-weight: 400; font-size: 0.875rem; letter-
 .cards .number a:hover, .cards .number a:focus-visible { text-decoration: underline; }
 .cards h3 { color: var(--dim); font-size: 0.9375rem; }
 pre { font: 0.8125rem/1.4 ui-monospace, monospace; background: var(--card); border: 1px solid var(--line); border-radius: 6px; padding: 0.5rem 0.75rem; margin: 0.25rem 0; white-space: pre-wrap; }
+pre.signed { white-space: pre-wrap; overflow-wrap: anywhere; }
 section.endpoint { margin: 0.75rem 0 1.75rem; }
 h3.inline { display: inline; }
 code { font-family: ui-monospace, monospace; font-size: 0.875em; background: var(--card); border: 1px solid var(--line); border-radius: 3px; padding: 0 0.25em; }

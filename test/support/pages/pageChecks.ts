@@ -2,7 +2,7 @@ import type { Page } from "playwright-core";
 
 /**
  * Words that are broken across lines, found by the boxes in which they are drawn. Names of unknown length and words
- * longer than the window may break.
+ * longer than the window may break, and so may text that is copied rather than read.
  */
 export function brokenWords(page: Page): Promise<string[]> {
   return page.evaluate(`(() => {
@@ -10,7 +10,7 @@ export function brokenWords(page: Page): Promise<string[]> {
     const walker = document.createTreeWalker(document.body, NodeFilter.SHOW_TEXT);
     for (let node = walker.nextNode(); node; node = walker.nextNode()) {
       const parent = node.parentElement;
-      if (!parent.checkVisibility() || parent.closest("script, option, .hidden-text")) continue;
+      if (!parent.checkVisibility() || parent.closest("script, option, pre, .hidden-text")) continue;
       for (const { 0: word, index } of node.data.matchAll(/[\\p{L}\\p{N}_.:]+/gu)) {
         if (word.length > 30) continue;
         const range = document.createRange();
