@@ -5,6 +5,12 @@ export type DatabaseFault = "transient" | "refused-content" | "other";
 
 /** SQLSTATE classes of transient faults: connection, rollback, resources, locks, operator, system. */
 const TRANSIENT = ["08", "40", "53", "55", "57", "58", "25"];
+/** Connection errors, but not a pooler's refusal of a setting; a server that stops, has crashed or starts. */
+const LOST_STATES = /^(08(?!P01)|57P)/;
+const LOST_CODES = ["ECONNREFUSED", "ECONNRESET", "EHOSTUNREACH", "EPIPE", "ETIMEDOUT"];
+/** The driver's words; these errors have no code. */
+const LOST_MESSAGES = /^(Connection terminated|Query read timeout|timeout e)/;
+
 /** SQLSTATE classes that blame the content: cardinality, data, constraint, limit. */
 const REFUSED_CONTENT = ["21", "22", "23", "54"];
 
@@ -30,4 +36,15 @@ export function sqlState(error: unknown): string | undefined {
 /** Whether an error says that the database is down, busy or read-only: a state that ends without intervention. */
 export function isDatabaseAway(error: unknown): boolean {
   return !(error instanceof OrderMirrorError) && classifyDatabaseError(error) === "transient";
+}
+
+/**
+ * Whether a connection was lost or could not be made: as Postgres, the system or the driver says. Narrower than
+ * isDatabaseAway, for errors that may come from anywhere.
+ */
+export function isConnectionLost(error: unknown): boolean {
+  const code = sqlState(error);
+  if (code !== undefined) return LOST_STATES.test(code);
+  const { code: systemCode, message } = (error ?? {}) as { code?: unknown; message?: unknown };
+  return LOST_CODES.includes(String(systemCode)) || LOST_MESSAGES.test(String(message));
 }

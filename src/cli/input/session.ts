@@ -5,7 +5,9 @@ import type { RoleDeps } from "../../roles/role.ts";
 import { ALL_GROUPS, examineLogin, tellLacking } from "../../database/logins/loginRights.ts";
 import type { Group } from "../../database/logins/loginRights.ts";
 import { withPool } from "../../database/database.ts";
+import { isConnectionLost } from "../../database/databaseErrors.ts";
 import type { Pool } from "../../database/database.ts";
+import { UnavailableError } from "../../domain/errors.ts";
 import { systemClock } from "../../runtime/lifecycle/clock.ts";
 import { loadConfig } from "../../runtime/config/config.ts";
 import type { Config, SourceConfig } from "../../runtime/config/config.ts";
@@ -96,7 +98,11 @@ export async function runService(options: {
     // own.
     if (shutdown.signal.aborted) return;
     await shutdown.run("the start failed");
-    throw error;
+    if (!isConnectionLost(error)) throw error;
+    throw new UnavailableError("A connection was lost during the start.", {
+      cause: error,
+      fix: "Start the process again; `order-mirror doctor` checks Postgres and the queue.",
+    });
   }
 }
 

@@ -1,3 +1,5 @@
+import { connect, createServer } from "node:net";
+import type { AddressInfo } from "node:net";
 import pg from "pg";
 import { afterAll, beforeAll, describe, expect, it } from "vitest";
 import { runCommand } from "../../support/programs/command.ts";
@@ -79,6 +81,28 @@ describe("a database problem is reported with its cause and a fix", () => {
     await setAccount("connection limit -1");
     expect(told.sentence).toMatch(/accepts no more connections\.$/);
     expect(told.code).toBe(75);
+  });
+
+  it("a connection that is lost while a process starts", TIMEOUT, async () => {
+    const { hostname, port } = new URL(database.url);
+    let connections = 0;
+    const proxy = createServer((client) => {
+      connections += 1;
+      // The first one only finds out whether Postgres can be reached.
+      if (connections > 1) return void client.destroy();
+      const server = connect(Number(port), hostname);
+      for (const socket of [client, server]) socket.on("error", () => undefined);
+      client.pipe(server).pipe(client);
+    });
+    await new Promise<void>((resolve) => proxy.listen(0, "127.0.0.1", resolve));
+    const proxied = new URL(database.url);
+    proxied.port = String((proxy.address() as AddressInfo).port);
+    const env = { DELIVERY_BASE_URL: "https://provider.example", DELIVERY_LIVE_API_KEY: "dos_live_key" };
+    const { code, stderr } = await runCommand(["worker"], { databaseUrl: proxied.href, env });
+    proxy.close();
+    expect(connections).toBeGreaterThan(1);
+    expect(stderr).toContain("order-mirror: A connection was lost during the start.\n  fix: Start");
+    expect(code).toBe(75);
   });
 
   it("a password that is not percent-encoded", TIMEOUT, async () => {
