@@ -6,7 +6,7 @@ import { amount } from "../effort.ts";
 import { compare, quantile } from "../measure.ts";
 import type { Figure, Sample } from "../measure.ts";
 import { makeEnvironment, startRole } from "../roles.ts";
-import type { StreamAnswer } from "../streamReaders.ts";
+import type { StreamAnswer } from "../processes/streamReaders.ts";
 import { sendAndAwait, timeEvents } from "../timeEvents.ts";
 import type { UnderLoad } from "../timeEvents.ts";
 
