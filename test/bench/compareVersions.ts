@@ -5,7 +5,7 @@ import path from "node:path";
 import { text } from "node:stream/consumers";
 import { promisify } from "node:util";
 import { ROOT } from "./buildProgram.ts";
-import { RUNS } from "./effort.ts";
+import { ROUNDS } from "./effort.ts";
 import { formatValue, median } from "./measure.ts";
 import type { Figure } from "./measure.ts";
 
@@ -21,6 +21,8 @@ export interface ComparedFigure {
   readonly now: number;
   /** `now` divided by `before`, round by round. */
   readonly ratio: { readonly min: number; readonly median: number; readonly max: number };
+  /** Medians of the ratios to each version's own limit; null for the limit itself, and without one. */
+  readonly ofLimit: { readonly before: number; readonly now: number } | null;
 }
 
 /**
@@ -56,8 +58,8 @@ async function checkOut(ref: string, tree: string): Promise<void> {
 
 async function compareSection(section: string, former: string): Promise<ComparedFigure[]> {
   const rounds: { before: Figure[]; now: Figure[] }[] = [];
-  for (let round = 1; round <= RUNS; round += 1) {
-    process.stderr.write(`${section} · round ${round} of ${RUNS}\n`);
+  for (let round = 1; round <= ROUNDS; round += 1) {
+    process.stderr.write(`${section} · round ${round} of ${ROUNDS}\n`);
     // Each goes first equally often, because the second one finds the machine warmer.
     const before = round % 2 === 1 ? await measure(former, section) : undefined;
     const now = await measure(ROOT, section);
@@ -78,6 +80,9 @@ const find = (figures: readonly Figure[], name: string) => figures.find((figure)
 function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedFigure {
   const ratios = pairs.map(({ before, now }) => now.value.median / before.value.median);
   const { section = "", name = "", unit = "" } = pairs[0]?.now ?? {};
+  const limits = pairs.flatMap(({ before, now }) =>
+    before.ofLimit === null || now.ofLimit === null ? [] : [{ before: before.ofLimit, now: now.ofLimit }],
+  );
   return {
     section,
     name,
@@ -85,13 +90,20 @@ function summarize(pairs: readonly { before: Figure; now: Figure }[]): ComparedF
     before: median(pairs.map(({ before }) => before.value.median)),
     now: median(pairs.map(({ now }) => now.value.median)),
     ratio: { min: Math.min(...ratios), median: median(ratios), max: Math.max(...ratios) },
+    ofLimit:
+      limits.length === 0
+        ? null
+        : {
+            before: median(limits.map(({ before }) => before)),
+            now: median(limits.map(({ now }) => now)),
+          },
   };
 }
 
-/** One counted run; a version whose bench does not know `--runs` makes all its own runs. */
+/** All runs of a section: a single one would compare a server that has just started with one that has been busy for a while. */
 async function measure(tree: string, section: string): Promise<Figure[]> {
   const quick = process.argv.includes("--quick") ? ["--quick"] : [];
-  const options = ["--section", section, "--json", "--runs=1", ...quick];
+  const options = ["--section", section, "--json", ...quick];
   const child = spawn("npm", ["run", "--silent", "bench", "--", ...options], {
     cwd: tree,
     stdio: ["ignore", "pipe", "inherit"],
@@ -106,12 +118,13 @@ async function measure(tree: string, section: string): Promise<Figure[]> {
 
 /** The rows of a table: the head first. */
 export function tabulate(ref: string, figures: readonly ComparedFigure[]): string[][] {
-  const rows = figures.map(({ section, name, unit, before, now, ratio }) => [
+  const rows = figures.map(({ section, name, unit, before, now, ratio, ofLimit }) => [
     section,
     name,
     `${formatValue(before)} ${unit}`,
     `${formatValue(now)} ${unit}`,
     `${ratio.median.toFixed(2)} (${ratio.min.toFixed(2)}–${ratio.max.toFixed(2)})`,
+    ofLimit === null ? "" : `${ofLimit.before.toFixed(2)} → ${ofLimit.now.toFixed(2)}`,
   ]);
-  return [["section", "what", ref, "here", "ratio (min–max)"], ...rows];
+  return [["section", "what", ref, "here", "ratio (min–max)", "of limit"], ...rows];
 }

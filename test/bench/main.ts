@@ -7,7 +7,7 @@ import { migrate } from "../../src/database/schema/migrations.ts";
 import { startEmbeddedPostgres } from "../../src/runtime/postgres/embeddedPostgres.ts";
 import { createDatabase, withDatabase } from "../support/servers/createDatabase.ts";
 import { addSource } from "../support/mirror/orders.ts";
-import { benchApply } from "./sections/apply.ts";
+import { benchApply, benchWork } from "./sections/apply.ts";
 import type { Bench } from "./bench.ts";
 import { compareVersions, tabulate } from "./compareVersions.ts";
 import { benchEndToEnd } from "./sections/endToEnd.ts";
@@ -31,7 +31,7 @@ import { writeFigures } from "./writeFigures.ts";
  * `npm run bench -- [--section NAME]… [--runs=N] [--json] [--quick] [--write]`: each figure as a ratio to its limit, measured in
  * the same run. --write puts the figures into docs/performance.md.
  *
- * `npm run bench -- --compare REF [--section NAME]… [--runs=N] [--json] [--quick]`: the figures of this checkout and those of
+ * `npm run bench -- --compare REF [--section NAME]… [--rounds=N] [--json] [--quick]`: the figures of this checkout and those of
  * the commit REF, measured in turn.
  *
  * Exits with 1 when a section could not be measured, after the figures of the others.
@@ -40,6 +40,7 @@ const SECTIONS: Readonly<Record<string, Bench>> = {
   receive: benchReceive,
   shed: benchShed,
   apply: benchApply,
+  work: benchWork,
   "end-to-end": benchEndToEnd,
   poll: benchPoll,
   read: benchRead,
