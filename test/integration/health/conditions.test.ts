@@ -1,7 +1,11 @@
 import { afterAll, beforeAll, beforeEach, expect, it, onTestFinished } from "vitest";
+import { makeApplyQueue } from "../../../src/queue/applyQueue.ts";
+import { silentLogger } from "../../../src/runtime/telemetry/logger.ts";
 import { findFreePort } from "../../../src/runtime/postgres/freePort.ts";
-import { makeTestDatabase } from "../../support/servers/database.ts";
+import { runOnServer } from "../../support/servers/createDatabase.ts";
+import { findTestServer, makeTestDatabase } from "../../support/servers/database.ts";
 import type { TestDatabase } from "../../support/servers/database.ts";
+import { calls, FAULTS, lost, poll, WELL } from "../../support/pages/faults.ts";
 import { secondsAgo } from "../../support/pages/opsMirror.ts";
 import { addSource, makeEventBody } from "../../support/mirror/orders.ts";
 import { refusal, startScriptedProvider } from "../../support/providers/scriptedProvider.ts";
@@ -41,111 +45,6 @@ afterAll(async () => {
 beforeEach(() => run(WELL));
 
 const run = (statement: string) => database.pool.query(statement);
-const NANOS = "(extract(epoch from clock_timestamp()) * 1000000000)::bigint";
-const MINUTE = 60_000_000_000n;
-
-/** A source with a leader and polling, complete up to a minute ago, that has received every event. */
-const WELL = `
-  truncate mirror.inbox, mirror.pending, mirror.history, mirror.coverage_breaches, mirror.quarantine, mirror.refetches, mirror.poll_state, mirror.coverage,
-    mirror.leases, mirror.alerts, mirror.unannounced_changes, mirror.announced_statuses, mirror.event_delays,
-    mirror.webhook_calls, mirror.provider_requests, mirror.provider_behaviour, mirror.outgoing_deliveries;
-  delete from mirror.outgoing_endpoints;
-  update mirror.sources set created_at = now() - interval '30 days', paused_at = null;
-  insert into mirror.leases (name, holder, fence, expires_at)
-    values ('poll:live', 'host:1', 1, now() + interval '1 hour');
-  insert into mirror.poll_state (source_id, history_since, polled_through, safe_through, last_cycle_ended_at)
-    values ('live', ${NANOS} - ${600n * MINUTE}, ${NANOS}, ${NANOS} - ${MINUTE}, now());
-  insert into mirror.announced_statuses values ('live', 'assigned', 'order.assigned', 100, now(), now());
-  insert into mirror.event_delays values ('live', date_trunc('hour', now()), false, 5, 100);`;
-
-const poll = (change: string) => `update mirror.poll_state set ${change};`;
-const failing = (trouble: string, since: string) =>
-  poll(
-    `last_error = 'GET /v1/orders failed', trouble = '${trouble}', failing_since = now() - interval '${since}'`,
-  );
-const lost = (count: number, ago: string) => `
-  insert into mirror.unannounced_changes (source_id, reference, status, version, via, found_at, state)
-  select 'live', 'R' || n, 'assigned', n, 'poll', now() - interval '${ago}', 'lost' from generate_series(1, ${count}) n;`;
-const calls = (outcome: string, count: number, slow = 0) => `
-  insert into mirror.webhook_calls values
-    ('live', date_trunc('minute', now()) - interval '3 minutes', '${outcome}', ${count}, ${slow}, now());`;
-const delivery = (state: string) => `
-  insert into mirror.outgoing_endpoints (endpoint_id, failures_in_row) values ('erp', ${state === "dead" ? 0 : 4});
-  insert into mirror.outgoing_deliveries
-    (endpoint_id, source_id, position, reference, event_type, state, last_attempt_at, created_at)
-  values ('erp', 'live', 1, 'R', 'order.new', '${state}', now(), now() - interval '11 minutes');`;
-
-const FAULTS: readonly (readonly [name: string, severity: "critical" | "warning", statement: string])[] = [
-  ["NoLeader", "critical", "update mirror.leases set expires_at = now() - interval '3 minutes'"],
-  ["NotPolled", "critical", poll("last_cycle_ended_at = now() - interval '6 minutes'")],
-  ["Paused", "warning", "update mirror.sources set paused_at = now(); delete from mirror.leases"],
-  ["KeyRefused", "critical", failing("key_refused", "2 minutes")],
-  ["ProviderAway", "warning", failing("away", "11 minutes")],
-  ["ProviderSlow", "warning", failing("slow", "11 minutes")],
-  ["RateLimited", "warning", failing("rate_limited", "2 minutes")],
-  [
-    "RateLimited",
-    "warning",
-    "insert into mirror.provider_requests values ('live', now() - interval '3 minutes', 'order-list', 'live', 20, 6)",
-  ],
-  ["PollFailing", "warning", failing("other", "11 minutes")],
-  ["Incomplete", "warning", poll(`safe_through = ${NANOS} - ${70n * MINUTE}`)],
-  [
-    "Gaps",
-    "warning",
-    `insert into mirror.coverage (source_id, since, until, sweep, proved, fence, requests, orders, started_at, ended_at)
-     values ('live', ${NANOS} - ${30n * 1_000_000_000n}, ${NANOS}, 'delayed', true, 1, 1, 0, now(), now() - interval '16 minutes')`,
-  ],
-  [
-    "ProviderChanged",
-    "warning",
-    "insert into mirror.provider_behaviour values ('live', 'sort', 'descending', now(), 'ascending', now())",
-  ],
-  ["LateArrivals", "warning", poll("overlap_seconds = 60, late_tail_seconds = 50")],
-  ["EventsWait", "critical", "insert into mirror.pending values (1, 'live', now() - interval '7 minutes')"],
-  [
-    "Quarantine",
-    "warning",
-    "insert into mirror.quarantine (source_id, via, reason) values ('live', 'webhook', 'not_json')",
-  ],
-  [
-    "ClaimsRefuted",
-    "warning",
-    `insert into mirror.history (source_id, reference, via, verdict, refuted)
-     values ('live', 'DO-1', 'webhook', 'refuted', false), ('live', 'DO-1', 'webhook', 'applied', true),
-       ('live', 'DO-2', 'webhook', 'stale', true), ('live', 'DO-3', 'webhook', 'applied', false)`,
-  ],
-  [
-    "Exceptions",
-    "warning",
-    `insert into mirror.refetches (source_id, reference, reason, claim_version, requested_at)
-     values ('live', 'DO-1', 'late_event', 1, now() - interval '31 minutes')`,
-  ],
-  [
-    "ProofTakenBack",
-    "warning",
-    `insert into mirror.coverage_breaches (source_id, since, until, kind, reference, version, found_by, detail)
-     values ('live', 1, 2, 'missed_change', 'DO-1', 1, 'poll', 'The mirror did not have the order.')`,
-  ],
-  ["BadSignatures", "warning", calls("wrong_signature", 21)],
-  ["EventsRefused", "critical", calls("not_stored", 1)],
-  ["SlowAnswers", "warning", calls("accepted", 100, 5)],
-  [
-    "EventsStopped",
-    "critical",
-    "update mirror.announced_statuses set last_at = now() - interval '20 hours'; insert into mirror.event_delays values ('live', date_trunc('hour', now()), false, 1, 900);" +
-      lost(3, "20 minutes"),
-  ],
-  ["EventsLost", "warning", lost(2, "20 minutes")],
-  [
-    "EventsLate",
-    "warning",
-    "insert into mirror.event_delays values ('live', date_trunc('hour', now()), true, 60, 50)",
-  ],
-  ["OutgoingFailing", "warning", delivery("pending")],
-  ["OutgoingGivenUp", "warning", delivery("dead")],
-];
-
 const everywhere = (...said: string[]) => ({
   page: said,
   status: said,
@@ -253,4 +152,39 @@ it("reports everywhere that a replica is behind", async () => {
   await replica.pool.query("update mirror.poll_state set last_cycle_ended_at = now()");
   await run(poll("last_cycle_ended_at = now() - interval '1 second'"));
   expect(await behind.look()).toEqual(everywhere());
+});
+
+it("reports everywhere that a job failed for good, until its failure is 15 minutes old", async () => {
+  const condition = "warning OrderMirrorDeadJobs";
+  const queue = await makeApplyQueue({ databaseUrl: database.url, redisUrls: [], logger: silentLogger });
+  onTestFinished(() => queue.close());
+  const worker = await queue.consume(() => Promise.reject(new Error("the job cannot be done")));
+  await queue.bull.add("apply", { seqs: [1] }, { attempts: 1 });
+  await expect.poll(() => queue.bull.getFailedCount(), WAIT).toBe(1);
+  await worker.close();
+  expect(await surfaces.look()).toEqual(everywhere(condition));
+  expect(await surfaces.readPage()).toContain("Jobs of the queue apply failed for good.");
+  await run("update bullmq.job set finished_at_ms = finished_at_ms - 900001 where state = 'failed'");
+  expect(await surfaces.look()).toEqual(everywhere());
+});
+
+it("reports everywhere that Postgres is read-only", async () => {
+  const condition = "critical OrderMirrorNotWritable";
+  const name = new URL(database.url).pathname.slice(1);
+  const makeReadOnly = async (readOnly: boolean) => {
+    await runOnServer(
+      findTestServer(),
+      `alter database ${name} set default_transaction_read_only = ${readOnly}`,
+    );
+    // The setting is for new connections.
+    await runOnServer(
+      findTestServer(),
+      `select pg_terminate_backend(pid) from pg_stat_activity where datname = '${name}'`,
+    );
+  };
+  await makeReadOnly(true);
+  await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere(condition));
+  expect(await surfaces.readPage()).toContain("Postgres is read-only");
+  await makeReadOnly(false);
+  await expect.poll(() => surfaces.look(), WAIT).toEqual(everywhere());
 });
