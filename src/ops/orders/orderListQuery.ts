@@ -42,7 +42,7 @@ export function parseOrderList(query: Parameters): OrderListQuery {
   const field = (name: string) => readField(query[name]).trim().slice(0, TEXT_LENGTH_MAX);
   const columns = pickWords(COLUMN_NAMES, query["col"]);
   const within = field("within");
-  const isRelative = within in WITHIN;
+  const isRelative = Object.hasOwn(WITHIN, within);
   return {
     text: field("q"),
     source: field("source"),

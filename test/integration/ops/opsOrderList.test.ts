@@ -90,6 +90,7 @@ describe("the list of orders", () => {
     ["?q=nobody", 0],
     ["?source=nowhere", 0],
     ["?status[]=x&sort=worst&dir=sideways&col=none&after=~&within=never", 141],
+    ["?within=constructor", 141],
   ])("counts what %s selects: %i", async (address, expected) => {
     const { status, count } = await read(`/ops/orders${address}`);
     expect({ status, count }).toEqual({ status: 200, count: expect.stringMatching(`^${expected} order`) });
